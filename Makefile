@@ -1,0 +1,76 @@
+# Every habit of the project is a target; `make help` lists them.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+MEMBERS := schemas $(wildcard libs/*) $(wildcard services/*) infra/local infra/demo
+STAMP := $(VENV)/.ready
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+.PHONY: setup
+setup: $(STAMP) ## Make the virtual environment from the lock and install every member
+
+$(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS))
+	@echo "==> python environment ($(VENV))"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-uv.lock
+	@$(BIN)/python -m uv pip install --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/python -m uv pip install --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
+	@touch $@
+
+.PHONY: lock
+lock: ## Resolve requirements.in into requirements.lock (hashes, no registry hosts)
+	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 requirements.in -o requirements.lock
+	$(BIN)/python -c "import pathlib,re; text=pathlib.Path('requirements.lock').read_text(); pathlib.Path('requirements-uv.lock').write_text(re.search(r'(?ms)^uv==.*?(?=^\S)', text + '\n#').group(0))"
+
+.PHONY: demo
+demo: setup ## The main job on the embedded stack: three writers, before and after, rows verified
+	$(BIN)/firnline demo
+
+.PHONY: test
+test: setup ## Lint, types and every test: unit, contract, integration, e2e
+	$(MAKE) lint types
+	$(BIN)/pytest
+
+.PHONY: unit
+unit: setup ## Unit tests only: no server, no Spark
+	$(BIN)/pytest -m "not stack and not spark and not e2e"
+
+.PHONY: integration
+integration: setup ## What needs real servers or Spark
+	$(BIN)/pytest -m "(stack or spark) and not e2e"
+
+.PHONY: e2e
+e2e: setup ## The whole system as processes
+	$(BIN)/pytest -m e2e
+
+.PHONY: lint
+lint: setup ## Ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: format
+format: setup ## Let ruff write the format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: types
+types: setup ## mypy, strict
+	$(BIN)/mypy $(addsuffix /src,$(MEMBERS))
+
+.PHONY: up
+up: setup ## Start the embedded stack in the foreground (Ctrl-C stops it)
+	$(BIN)/firnline up
+
+.PHONY: down
+down: setup ## Stop an embedded stack
+	$(BIN)/firnline down
+
+.PHONY: clean
+clean: ## Remove the environment and all local state
+	rm -rf $(VENV) .firnline .mypy_cache .ruff_cache .pytest_cache

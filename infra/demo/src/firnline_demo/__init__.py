@@ -1,0 +1,1 @@
+"""Three writers, a model of their rows, and the check."""

@@ -1,0 +1,1 @@
+"""The embedded stack: broker, Redis, catalog and services as processes."""

@@ -1,0 +1,1 @@
+"""Kafka, Redis, settings, metrics and logs behind the ports."""

@@ -1,0 +1,1 @@
+"""The delete-apply kernel: key sets and masks on Arrow."""

@@ -1,0 +1,1 @@
+"""Pure types and decisions; standard library only."""

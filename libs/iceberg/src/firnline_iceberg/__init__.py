@@ -1,0 +1,1 @@
+"""Iceberg metadata read in Python, commits through the Java API."""

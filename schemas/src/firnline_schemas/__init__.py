@@ -1,0 +1,1 @@
+"""The contract: one YAML per topic, Avro schemas, examples."""

@@ -1,0 +1,1 @@
+"""RewriteFinished -> conflict check -> one Iceberg commit."""

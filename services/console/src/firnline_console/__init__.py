@@ -1,0 +1,1 @@
+"""Read model, JSON API and web page."""

@@ -1,0 +1,1 @@
+"""TableCommitted -> FilesChanged: what each commit changed."""

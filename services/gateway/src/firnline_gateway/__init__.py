@@ -1,0 +1,1 @@
+"""commit -> TableCommitted: a transparent Iceberg REST proxy."""

@@ -1,0 +1,1 @@
+"""FilesChanged -> counters -> orders."""

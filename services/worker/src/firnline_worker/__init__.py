@@ -1,0 +1,1 @@
+"""RewriteFiles -> RewriteFinished: the delete-apply rewrite."""
