@@ -1,1 +1,5 @@
-"""Pure types and decisions; standard library only."""
+"""Pure types and decisions; standard library only.
+
+The flow, a module each: `events` (facts) -> `counters` -> `policy` -> `commands` (orders) ->
+`results` -> `conflicts`. `ports` are what adapters implement.
+"""

@@ -1,0 +1,54 @@
+"""Orders, in the imperative. An order names table, ref, scope and reason, never files (rule 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from firnline_domain.identity import Scope, TableName
+
+
+@dataclass(frozen=True)
+class RewriteFiles:
+    """Rewrite one partition: apply its deletes, merge its fragments."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    action: str  # compact
+    reason: str  # a ReasonCode of `policy`
+    trigger_snapshot_id: int
+    attempt: int
+    ordered_at_ms: int
+    deadline_ms: int  # after which the planner takes the partition for free again
+    numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
+
+
+@dataclass(frozen=True)
+class ExpireSnapshots:
+    """Expire a table's snapshots older than a moment."""
+
+    task_id: str
+    table: TableName
+    older_than_ms: int
+    retain_last: int
+    protected_snapshot_ids: tuple[int, ...]  # running tasks may have started from these
+    reason: str
+    trigger_snapshot_id: int
+    attempt: int
+    ordered_at_ms: int
+
+
+@dataclass(frozen=True)
+class ResyncTable:
+    """Send the changes between two snapshots of a ref again, or absolute counters.
+
+    `known_snapshot_id` is the head up to which the planner has folded; None = nothing.
+    """
+
+    table: TableName
+    ref: str
+    known_snapshot_id: int | None
+    wanted_snapshot_id: int | None  # None = whatever the head is by then
+    reason: str
+    requested_at_ms: int

@@ -1,0 +1,39 @@
+"""Four kinds of failure, by what the caller does next.
+
+FirnlineError
+├── RetryLater      try the same again after a while
+├── PoisonousRecord send the record to the dead-letter topic with its reason, go on
+├── TaskRefused     the task cannot be done this way; `reason` says why
+└── Misconfigured   stop; the message says what to set
+"""
+
+from __future__ import annotations
+
+
+class FirnlineError(Exception):
+    """Base of all errors that Firnline raises on purpose."""
+
+
+class RetryLater(FirnlineError):
+    """Something needed is not reachable now; try the same again."""
+
+
+class PoisonousRecord(FirnlineError):
+    """A record that no retry can help; it goes to the dead-letter topic."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TaskRefused(FirnlineError):
+    """A task that cannot be done; `reason` is a stable code, `retryable` says if later helps."""
+
+    def __init__(self, reason: str, message: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retryable = retryable
+
+
+class Misconfigured(FirnlineError):
+    """A setting is missing or wrong; the message says which and what to set."""

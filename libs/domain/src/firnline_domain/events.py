@@ -1,0 +1,204 @@
+"""Facts about tables, in the past tense, as they travel on topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.tallies import FileTally
+
+
+class TableChange(StrEnum):
+    """What an accepted catalog call did to a table."""
+
+    COMMITTED = "committed"
+    CREATED = "created"
+    REGISTERED = "registered"
+    DROPPED = "dropped"
+    RENAMED = "renamed"
+
+
+@dataclass(frozen=True)
+class SnapshotAdded:
+    """One `add-snapshot` of a commit, as the writer sent it (REST spec, `Snapshot`)."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str
+    manifest_list: str
+    summary: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RefMoved:
+    """One `set-snapshot-ref` or `remove-snapshot-ref`; `snapshot_id` None = removed."""
+
+    ref: str
+    kind: str  # branch | tag
+    snapshot_id: int | None
+    expected_snapshot_id: int | None = None  # from `assert-ref-snapshot-id`, if it was sent
+
+
+@dataclass(frozen=True)
+class TableCommitted:
+    """A catalog call that the catalog accepted. `event_id` is the same if it is sent again."""
+
+    event_id: str
+    table: TableName
+    catalog: str
+    change: TableChange
+    snapshots: tuple[SnapshotAdded, ...]
+    refs: tuple[RefMoved, ...]
+    expired_snapshot_ids: tuple[int, ...]
+    metadata_changed: bool  # properties, schema, spec, sort order or location
+    committed_at_ms: int
+    source: str  # gateway | reconciled
+    user_agent: str | None = None
+
+
+class ChangeKind(StrEnum):
+    """How `FilesChanged` is to be folded."""
+
+    DELTA = "delta"  # onto the parent's counters
+    ABSOLUTE = "absolute"  # replaces all counters: a new epoch
+    REF_MOVED = "ref_moved"  # the ref points elsewhere without a new snapshot of its own
+    REMOVED = "removed"  # the ref, or the whole table, is gone
+
+
+@dataclass(frozen=True)
+class PartitionChange:
+    """What one snapshot added to and removed from one partition."""
+
+    scope: Scope
+    added: FileTally
+    removed: FileTally
+    data_sequence_min: int | None = None  # of the added data files
+    data_sequence_max: int | None = None
+    delete_sequence_max: int | None = None  # of the added delete files
+
+
+@dataclass(frozen=True)
+class FilesChanged:
+    """One snapshot's change of one ref of a table, per partition; big commits in chunks.
+
+    `chunk` counts from 0 to `chunks` - 1; the head of the ref moves with the last one.
+    `expired_snapshot_ids` and `settings` are facts of the table at that moment.
+    """
+
+    event_id: str
+    table: TableName
+    ref: str
+    kind: ChangeKind
+    snapshot_id: int | None
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str
+    partitions: tuple[PartitionChange, ...]
+    format_version: int
+    settings: dict[str, str] = field(default_factory=dict)  # table properties that matter to us
+    expired_snapshot_ids: tuple[int, ...] = ()
+    snapshot_count: int | None = None  # set with ABSOLUTE: all retained snapshots of the table
+    oldest_snapshot_ms: int | None = None  # set with ABSOLUTE
+    task_id: str | None = None  # of the Firnline task that made this snapshot
+    chunk: int = 0
+    chunks: int = 1
+    observed_at_ms: int = 0
+
+
+@dataclass(frozen=True)
+class TickPassed:
+    """Time, as a record in every partition (H16)."""
+
+    bucket: int
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class RewriteCommitted:
+    """A rewrite's result is in the table."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    snapshot_ids: tuple[int, ...]
+    start_snapshot_id: int
+    files_removed: int
+    files_added: int
+    equality_deletes_removed: int
+    position_deletes_removed: int
+    bytes_before: int
+    bytes_after: int
+    rows_in: int
+    rows_masked: int
+    rows_out: int
+    mode: str  # native | handed_over
+    redelivered: bool  # the commit was found, not made
+    committed_at_ms: int
+    reason: str | None = None  # of handing over
+    ordered_at_ms: int | None = None
+
+
+class ConflictReason(StrEnum):
+    """Why a result could not be committed (DESIGN section 5)."""
+
+    INPUTS_GONE = "inputs_gone"
+    APPLIED_DELETE_GONE = "applied_delete_gone"  # a rollback: the result masked too much
+    NEW_POSITION_DELETES = "new_position_deletes"
+    NEW_DELETION_VECTORS = "new_deletion_vectors"
+    OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the stamp
+    HAZARD_10312 = "hazard_10312"  # iceberg-rules 2.4 (a), and no safe form of commit is left
+    SPEC_CHANGED = "spec_changed"  # iceberg-rules 2.4 (b)
+    SCHEMA_CHANGED = "schema_changed"
+    START_NOT_ANCESTOR = "start_not_ancestor"
+    TABLE_GONE = "table_gone"
+    REF_GONE = "ref_gone"
+    PIN_LOST = "pin_lost"  # the head moved at every try
+    PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out
+    REJECTED = "rejected"  # the catalog or Iceberg itself refused
+
+
+@dataclass(frozen=True)
+class RewriteConflicted:
+    """A result was refused; its partition goes back to the planner."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    reason: ConflictReason
+    detail: str
+    start_snapshot_id: int
+    head_snapshot_id: int | None
+    conflicted_at_ms: int
+
+
+@dataclass(frozen=True)
+class RewriteSkipped:
+    """The worker found nothing to do."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    reason: str
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class DeadLettered:
+    """A record that could not be used, kept whole, with its reason."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+    message: str
+    service: str
+    at_ms: int

@@ -1,0 +1,62 @@
+"""What things are called: tables, scopes, buckets, paths, task ids."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table: its uuid is the key everywhere, its name only for people and the catalog."""
+
+    uuid: str
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def dotted(self) -> str:
+        """`namespace.name`, as a person types it."""
+        return ".".join((*self.namespace, self.name))
+
+
+@dataclass(frozen=True, order=True)
+class Scope:
+    """One partition of one spec: what a delete applies to and what a task rewrites.
+
+    `partition` is the canonical JSON text of the partition values in spec-field order:
+    `[]` where the spec is unpartitioned, `["2026-01-01",3]` otherwise (Iceberg's single-value
+    JSON; spec, appendix "JSON single-value serialization").
+    """
+
+    spec_id: int
+    partition: str
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """True where the partition tuple has no value; its equality deletes are global."""
+        return self.partition == "[]"
+
+
+def bucket_of(table_uuid: str, buckets: int) -> int:
+    """Partition of every record of a table, in every topic (H17: set by every producer)."""
+    return zlib.crc32(table_uuid.encode()) % buckets
+
+
+def normal_path(path: str) -> str:
+    """One spelling for one file: Java writes `file:/x`, PyIceberg `file:///x`."""
+    if not path.startswith("file:"):
+        return path
+    return "file:///" + path.removeprefix("file:").lstrip("/")
+
+
+def task_id(table_uuid: str, ref: str, scope: str, action: str, trigger_snapshot_id: int) -> str:
+    """The same order has the same id, however often it is emitted (DESIGN rule 6).
+
+    `attempt` is not part of it: a retried order is the same task.
+    """
+    text = "\x1f".join((table_uuid, ref, scope, action, str(trigger_snapshot_id)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

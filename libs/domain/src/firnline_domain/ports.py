@@ -1,0 +1,61 @@
+"""What the services need of the outside world. Each port has an in-memory twin in
+`firnline_adapters.memory`, held to the same contract tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One record as it came: where from, and what it is."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    record: Any  # a frozen dataclass of this package
+
+
+class Publisher(Protocol):
+    """Writes records to topics; the partition is always `bucket_of(key)`."""
+
+    def publish(self, topic: str, key: str, record: Any) -> None:
+        """Hand a record over; returns at once. `key` is the table's uuid."""
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        """Block until everything handed over is on the broker. Raises RetryLater if not."""
+
+
+class Inbox(Protocol):
+    """Reads topics through a consumer group; nothing is committed on its own."""
+
+    def poll(self, timeout_s: float) -> Sequence[Delivery]:
+        """Wait up to `timeout_s` for records. Undecodable ones go to `dead-letters`."""
+
+    def done(self, delivery: Delivery) -> None:
+        """This delivery is dealt with. Offsets commit at the low watermark of what is done."""
+
+    def commit(self) -> None:
+        """Commit every partition's low watermark now (blocks)."""
+
+    def close(self) -> None:
+        """Commit and leave the group."""
+
+
+class Leases(Protocol):
+    """Leases save work; correctness never rests on one."""
+
+    def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
+        """Take the lease if nobody (or the same owner) has it. `note` is kept beside it."""
+
+    def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
+        """Prolong; False if it is not ours any more. `note` None keeps the old one."""
+
+    def release(self, name: str, owner: str) -> None:
+        """Give it back; does nothing if it is not ours."""
+
+    def notes(self, prefix: str) -> dict[str, str]:
+        """Notes of all live leases whose name starts with `prefix`."""

@@ -1,0 +1,127 @@
+"""What a worker says of a task it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from firnline_domain.identity import Scope, TableName
+
+
+class Mode(StrEnum):
+    """Who did the rewrite."""
+
+    NATIVE = "native"
+    HANDED_OVER = "handed_over"  # Iceberg's own action, which commits by itself
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A data file that a group replaces."""
+
+    path: str
+    sequence_number: int  # data sequence number
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A data file that a group wrote; `content_file_json` is Iceberg's `ContentFileParser` form."""
+
+    path: str
+    records: int
+    bytes: int
+    content_file_json: str
+
+
+@dataclass(frozen=True)
+class RewriteGroup:
+    """Inputs replaced by outputs; rows_in - rows_masked = rows_out, or it is not committed."""
+
+    inputs: tuple[InputFile, ...]
+    outputs: tuple[OutputFile, ...]
+    rows_in: int
+    rows_masked: int
+    rows_out: int
+
+
+class DeleteKind(StrEnum):
+    """Kinds of delete files."""
+
+    EQUALITY = "equality"
+    POSITION = "position"
+    DELETION_VECTOR = "deletion_vector"
+
+
+@dataclass(frozen=True)
+class AppliedDelete:
+    """A delete file whose rows the task has masked in every input that it applies to."""
+
+    path: str
+    kind: DeleteKind
+    sequence_number: int
+    scope: Scope  # the delete file's own spec and partition
+    equality_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class RewriteFinished:
+    """A rewrite's outputs are written and wait for the commit.
+
+    Outputs are stamped with `start_sequence_number`: every applicable delete up to it is
+    applied, none above it (iceberg-rules 4.1).
+    """
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    attempt: int
+    worker: str
+    mode: Mode
+    start_snapshot_id: int
+    start_sequence_number: int
+    schema_id: int
+    groups: tuple[RewriteGroup, ...]
+    applied_deletes: tuple[AppliedDelete, ...]
+    output_list: str | None  # path of the write-ahead list of output names
+    ordered_at_ms: int
+    started_at_ms: int
+    first_byte_at_ms: int | None
+    finished_at_ms: int
+    handover_reason: str | None = None
+    committed_snapshot_id: int | None = None  # set where HANDED_OVER and something was done
+    measures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskFailed:
+    """A task came to an end without a result. `retryable` False = parking is better."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    kind: str  # rewrite | expiry
+    attempt: int
+    worker: str
+    reason: str
+    message: str
+    retryable: bool
+    failed_at_ms: int
+
+
+@dataclass(frozen=True)
+class SnapshotsExpired:
+    """An expiry ran, or was refused (`refused_reason`)."""
+
+    task_id: str
+    table: TableName
+    expired: int
+    remaining: int
+    oldest_snapshot_ms: int | None
+    deleted_files: int
+    refused_reason: str | None
+    worker: str
+    finished_at_ms: int

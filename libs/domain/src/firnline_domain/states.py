@@ -1,0 +1,45 @@
+"""What the planner shows of a table: its counters and its last decisions (`table-states`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.tallies import FileTally
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """One partition: what it holds and why it was, or was not, chosen."""
+
+    scope: Scope
+    holds: FileTally
+    status: str  # idle | in_flight | cooling | backing_off | parked
+    reason: str  # reason code of the last decision
+    numbers: dict[str, float] = field(default_factory=dict)
+    task_id: str | None = None
+    until_ms: int | None = None
+    failures: int = 0
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table's state after a fold; the record of the compacted topic `table-states`."""
+
+    table: TableName
+    ref: str
+    head_snapshot_id: int | None
+    sequence_number: int
+    epoch: int
+    ordinal: int
+    format_version: int
+    holds: FileTally
+    partition_count: int
+    partitions: tuple[PartitionState, ...]  # at most 100, the deepest in debt first
+    snapshot_count: int
+    oldest_snapshot_ms: int | None
+    waiting_for_resync: bool
+    settings: dict[str, str]
+    expiry_reason: str
+    removed: bool
+    updated_at_ms: int
