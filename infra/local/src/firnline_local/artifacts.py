@@ -1,0 +1,110 @@
+"""Jars of the embedded stack, pinned by version and SHA-256 in the lock files beside this module.
+
+A lock line is `sha256  group/path/artifact/version/file.jar`. Files land in a cache by that same
+path, so two stacks of one machine share them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import urllib.request
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from firnline_local.repository import repository_root
+
+JAR_SETS = ("kafka", "catalog", "iceberg")
+PARALLEL = 8  # 46 small jars came in 1.9 s with 8 threads
+TIMEOUT_S = 120.0
+
+Progress = Callable[[str, int, int], None]
+"""Called with (file name, files done, files to fetch) after each download."""
+
+
+class BadArtifact(RuntimeError):
+    """A downloaded file is not the one the lock pins; nothing was kept."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One line of a lock file."""
+
+    sha256: str
+    path: str
+
+    @property
+    def file(self) -> str:
+        return self.path.rsplit("/", 1)[1]
+
+
+def pins(jar_set: str) -> tuple[Pin, ...]:
+    """The lock of one of JAR_SETS."""
+    text = files("firnline_local").joinpath(f"{jar_set}.lock").read_text()
+    return tuple(Pin(*line.split()) for line in text.splitlines())
+
+
+def cache_root() -> Path:
+    """FIRNLINE_CACHE, else ~/.cache/firnline/artifacts."""
+    given = os.environ.get("FIRNLINE_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "firnline" / "artifacts"
+
+
+def jars(jar_set: str, progress: Progress | None = None) -> tuple[Path, ...]:
+    """Verified paths of every jar of a set, in lock order; fetches what is missing or damaged.
+
+    Raises BadArtifact when a download has another hash, URLError when the repository is away.
+    """
+    return resolve(pins(jar_set), cache_root(), repository_root, progress)
+
+
+def classpath(jar_set: str) -> str:
+    """The set as a Java class path."""
+    return os.pathsep.join(str(path) for path in jars(jar_set))
+
+
+def iceberg_jar() -> Path:
+    """The iceberg-spark-runtime jar that Spark and the committer's JVM load."""
+    return jars("iceberg")[0]
+
+
+def resolve(
+    wanted: Iterable[Pin], cache: Path, root: Callable[[], str], progress: Progress | None = None
+) -> tuple[Path, ...]:
+    """As `jars`, for any pins; `root` is asked only when something has to be fetched."""
+    wanted = tuple(wanted)
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        good = pool.map(lambda pin: _matches(cache / pin.path, pin.sha256), wanted)
+        missing = [pin for pin, ok in zip(wanted, good, strict=True) if not ok]
+        if missing:
+            base = root()
+            fetched = pool.map(lambda pin: _fetch(pin, base, cache), missing)
+            for done, pin in enumerate(fetched, start=1):
+                if progress is not None:
+                    progress(pin.file, done, len(missing))
+    return tuple(cache / pin.path for pin in wanted)
+
+
+def _matches(path: Path, sha256: str) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+
+
+def _fetch(pin: Pin, base: str, cache: Path) -> Pin:
+    with urllib.request.urlopen(base + pin.path, timeout=TIMEOUT_S) as answer:
+        body: bytes = answer.read()
+    found = hashlib.sha256(body).hexdigest()
+    if found != pin.sha256:
+        raise BadArtifact(f"{pin.path}: the lock says {pin.sha256}, the repository sent {found}")
+    target = cache / pin.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Renamed whole, so a reader never sees half a jar; the pid keeps two fetchers apart.
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    part.write_bytes(body)
+    part.replace(target)
+    return pin

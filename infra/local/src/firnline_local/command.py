@@ -1,0 +1,29 @@
+"""How to start one part of the stack: a value, used alike by the supervisor and by tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Probe = Callable[[], bool]
+"""True once the part serves. Called every 0.1 s, so it answers within about a second."""
+
+
+def nothing() -> None:
+    """The preparation of a part that needs none."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One process of the stack."""
+
+    name: str
+    argv: tuple[str, ...]
+    cwd: Path
+    """Made if it is missing."""
+    ready: Probe
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of whoever starts it."""
+    prepare: Callable[[], None] = nothing
+    """Run before every start; must be repeatable. Formats the broker's disk, writes configs."""

