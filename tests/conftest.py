@@ -1,0 +1,149 @@
+"""Real servers for tests, one of each per session.
+
+An address from the environment wins (FIRNLINE_TEST_KAFKA, FIRNLINE_TEST_REDIS,
+FIRNLINE_TEST_CATALOG), else a container where a Docker engine answers, else the embedded server.
+Tests cannot tell which. Ask for `namespace` (fresh per test) and for topics of your own name:
+the servers are shared by the whole session.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from firnline_local import artifacts, catalog, containers, kafka, redis
+from firnline_local.command import Command
+from firnline_local.ports import free_port
+from firnline_local.process import serving
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyspark.sql import SparkSession
+
+docker_answers = lru_cache(maxsize=1)(containers.docker_answers)
+
+
+@contextmanager
+def server(
+    variable: str, container: Callable[[], containers.Container], embedded: Command, address: str
+) -> Iterator[str]:
+    if given := os.environ.get(variable):
+        yield given
+    elif docker_answers():
+        with containers.serving(container()) as inside:
+            yield inside
+    else:
+        with serving(embedded, embedded.cwd.with_suffix(".log")):
+            yield address
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that holds every server's state."""
+    return tmp_path_factory.mktemp("servers")
+
+
+@pytest.fixture(scope="session")
+def kafka_address(servers: Path) -> Iterator[str]:
+    port = free_port()
+    embedded = kafka.command(servers / "kafka", port, free_port(frozenset({port})))
+    address = kafka.bootstrap(port)
+    with server("FIRNLINE_TEST_KAFKA", containers.kafka_container, embedded, address) as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="session", name="kafka")
+def kafka_fixture(kafka_address: str) -> str:
+    """Bootstrap address of a broker; topics are not created by themselves."""
+    return kafka_address
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Path) -> Iterator[str]:
+    """URL of a Redis; take keys of your own prefix."""
+    port = free_port()
+    embedded = redis.command(servers / "redis", port)
+    with server(
+        "FIRNLINE_TEST_REDIS", containers.redis_container, embedded, redis.url(port)
+    ) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def catalog_uri(servers: Path) -> Iterator[str]:
+    """URI of an Iceberg REST catalog over a local warehouse."""
+    port = free_port()
+    embedded = catalog.command(servers / "catalog", port)
+    shared = servers / "container-warehouse"
+    shared.mkdir()
+    with server(
+        "FIRNLINE_TEST_CATALOG",
+        lambda: containers.catalog_container(shared),
+        embedded,
+        catalog.uri(port),
+    ) as uri:
+        yield uri
+
+
+@pytest.fixture(scope="session")
+def lake(catalog_uri: str) -> RestCatalog:
+    """The catalog as a PyIceberg client."""
+    from pyiceberg.catalog.rest import RestCatalog
+
+    return RestCatalog("lake", uri=catalog_uri)
+
+
+@pytest.fixture
+def namespace(lake: RestCatalog) -> str:
+    """A namespace of this test alone, created."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    lake.create_namespace(name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def iceberg_jar() -> Path:
+    """The Iceberg runtime; also left in FIRNLINE_ICEBERG_JAR for code that reads settings."""
+    jar = artifacts.iceberg_jar()
+    os.environ["FIRNLINE_ICEBERG_JAR"] = str(jar)
+    return jar
+
+
+@pytest.fixture(scope="session")
+def spark(catalog_uri: str, iceberg_jar: Path, servers: Path) -> Iterator[SparkSession]:
+    """A local[2] session whose catalog `lake` is the one of `catalog_uri`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.driver.extraClassPath": str(iceberg_jar),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(servers / "spark"),
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "rest",
+        "spark.sql.catalog.lake.uri": catalog_uri,
+        # Others commit to the same tables: every read asks the catalog again.
+        "spark.sql.catalog.lake.cache-enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
