@@ -1,1 +1,1 @@
-"""The contract: one YAML per topic, Avro schemas, examples."""
+"""The contract: one YAML per topic, Avro schemas by version, examples of every record."""

@@ -1,0 +1,202 @@
+"""Kafka through confluent-kafka: every producer sets the partition itself (H17)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.events import DeadLettered
+from firnline_domain.identity import bucket_of
+from firnline_domain.ports import Delivery
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.watermark import Watermark
+
+DEAD_LETTERS = "dead-letters"
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows; 10,000 input paths are about 2 MB
+SESSION_MS = 10_000  # a killed member's partitions wait this long
+MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
+
+
+class KafkaPublisher:
+    """See `firnline_domain.ports.Publisher`."""
+
+    def __init__(self, bootstrap: str, buckets: int, client_id: str) -> None:
+        self._buckets = buckets
+        self._failed: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": client_id,
+                "enable.idempotence": True,  # retries neither reorder nor duplicate
+                "linger.ms": 5,
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "compression.type": "zstd",
+                "delivery.timeout.ms": 120_000,
+            }
+        )
+
+    def publish(self, topic: str, key: str, record: Any) -> None:
+        """See `Publisher.publish`."""
+        self._send(topic, key, encode(record), bucket_of(key, self._buckets))
+
+    def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key.encode(), partition=partition, on_delivery=self._delivered
+                )
+                break
+            except BufferError:  # the local queue is full: let it drain
+                self._producer.poll(0.5)
+        self._producer.poll(0)
+        metrics.count("records_written", topic=topic)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(f"{message.topic()}: {error}")
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        """See `Publisher.flush`."""
+        left = self._producer.flush(timeout_s)
+        failed, self._failed = self._failed, []
+        if left or failed:
+            raise RetryLater(f"{left} records not yet on the broker; {failed[:3]}")
+
+
+class KafkaInbox:
+    """See `firnline_domain.ports.Inbox`."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topics: Sequence[str], publisher: KafkaPublisher, log: Log
+    ) -> None:
+        self._publisher = publisher
+        self._log = log
+        self._group = group
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._owned: set[tuple[str, int]] = set()
+        self._marks: dict[tuple[str, int], Watermark] = {}
+        self._committed: dict[tuple[str, int], int] = {}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 2_000,
+                "max.poll.interval.ms": MAX_POLL_MS,
+                "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
+                "topic.metadata.refresh.interval.ms": 10_000,
+            }
+        )
+        self._consumer.subscribe(
+            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def poll(self, timeout_s: float) -> Sequence[Delivery]:
+        """See `Inbox.poll`."""
+        found = []
+        for message in self._consumer.consume(500, timeout_s):
+            if error := message.error():
+                self._log.warning("poll_error", error=error.str())
+            elif (delivery := self._decoded(message)) is not None:
+                found.append(delivery)
+        return found
+
+    def _decoded(self, message: Message) -> Delivery | None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        if (topic, partition) not in self._owned:
+            return None  # fetched before a rebalance took the partition: its new owner reads it
+        mark = self._marks.setdefault((topic, partition), Watermark(offset))
+        mark.read(offset)
+        metrics.count("records_read", topic=topic)
+        key = message.key()
+        try:
+            record = self._codec.decode(message.value())
+        except PoisonousRecord as poison:
+            self.reject_raw(message, poison)
+            mark.done(offset)
+            return None
+        text = key.decode(errors="replace") if isinstance(key, bytes) else key
+        return Delivery(topic, partition, offset, text, record)
+
+    def reject_raw(self, message: Message, poison: PoisonousRecord) -> None:
+        """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
+        key, value = message.key(), message.value()
+        letter = DeadLettered(
+            topic=message.topic() or "",
+            partition=message.partition() or 0,
+            offset=message.offset() or 0,
+            key=key.encode() if isinstance(key, str) else key,
+            value=value.encode() if isinstance(value, str) else value,
+            reason=poison.reason,
+            message=str(poison),
+            service=self._group,
+            at_ms=int(time.time() * 1000),
+        )
+        self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=poison)
+        metrics.count("dead_letters", reason=poison.reason)
+        self._publisher.publish(DEAD_LETTERS, f"{letter.topic}/{letter.partition}", letter)
+
+    def done(self, delivery: Delivery) -> None:
+        """See `Inbox.done`; a delivery of a partition that has moved on is ignored."""
+        if mark := self._marks.get((delivery.topic, delivery.partition)):
+            mark.done(delivery.offset)
+
+    def commit(self) -> None:
+        """See `Inbox.commit`."""
+        moved = {
+            place: mark.low
+            for place, mark in self._marks.items()
+            if mark.low != self._committed.get(place)
+        }
+        if not moved:
+            return
+        self._publisher.flush()  # dead letters first
+        offsets = [TopicPartition(*place, low) for place, low in moved.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._committed.update(moved)
+        except KafkaException as error:
+            # Lost to a rebalance: the new owner will read them again; at-least-once holds.
+            self._log.warning("commit_refused", error=error)
+
+    def close(self) -> None:
+        """See `Inbox.close`."""
+        self.commit()
+        self._consumer.close()
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._owned.update((new.topic, new.partition) for new in partitions)
+        consumer.incremental_assign(partitions)
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.commit()
+        self._lost(consumer, partitions)
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for gone in partitions:
+            place = (gone.topic, gone.partition)
+            self._owned.discard(place)
+            self._marks.pop(place, None)
+            self._committed.pop(place, None)
+        consumer.incremental_unassign(partitions)

@@ -1,0 +1,50 @@
+"""One line per event on stderr: `2026-11-21T15:04:05.123Z INFO worker action=ready k=v`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any
+
+
+class Log:
+    """A service's log; every line has an `action` and its numbers as key=value."""
+
+    def __init__(self, service: str) -> None:
+        self._logger = logging.getLogger(f"firnline.{service}")
+
+    def info(self, action: str, **facts: Any) -> None:
+        """Something happened as it should."""
+        self._logger.info(_line(action, facts))
+
+    def warning(self, action: str, **facts: Any) -> None:
+        """Something went wrong and was dealt with."""
+        self._logger.warning(_line(action, facts))
+
+    def error(self, action: str, error: BaseException | None = None, **facts: Any) -> None:
+        """Something went wrong that a person should see; `error` adds its traceback."""
+        self._logger.error(_line(action, facts), exc_info=error)
+
+
+def _line(action: str, facts: dict[str, Any]) -> str:
+    words = [f"action={action}"]
+    for name, value in facts.items():
+        text = str(value)
+        quoted = any(sign in text for sign in ' "\n')
+        words.append(f"{name}={text!r}" if quoted else f"{name}={text}")
+    return " ".join(words)
+
+
+def start_logging(service: str, level: str = "INFO") -> Log:
+    """Send everything that this process logs to stderr, one line each, in UTC."""
+    formatter = logging.Formatter(
+        f"%(asctime)s.%(msecs)03dZ %(levelname)s {service} %(message)s", "%Y-%m-%dT%H:%M:%S"
+    )
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for chatty in ("py4j", "aiokafka", "faust", "mode", "pyiceberg", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return Log(service)

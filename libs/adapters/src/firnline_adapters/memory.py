@@ -1,0 +1,137 @@
+"""In-memory twins of the ports, held to the same contract tests as the real ones."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.identity import bucket_of
+from firnline_domain.ports import Delivery
+
+from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.watermark import Watermark
+
+
+class MemoryBroker:
+    """Topics as lists of (key, bytes) per partition, and committed offsets per group."""
+
+    def __init__(self, buckets: int = 8) -> None:
+        self.buckets = buckets
+        self.logs: dict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
+        self.committed: dict[tuple[str, str, int], int] = {}
+
+    def records(self, topic: str) -> list[Any]:
+        """Everything on a topic, decoded, in partition order."""
+        codec = RecordCodec()
+        return [
+            codec.decode(value)
+            for (name, _), log in sorted(self.logs.items())
+            if name == topic
+            for _, value in log
+        ]
+
+
+class MemoryPublisher:
+    """Twin of KafkaPublisher."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+
+    def publish(self, topic: str, key: str, record: Any) -> None:
+        """See `Publisher.publish`."""
+        partition = bucket_of(key, self._broker.buckets)
+        self._broker.logs[topic, partition].append((key, encode(record)))
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        """Everything is there already."""
+
+
+class MemoryInbox:
+    """Twin of KafkaInbox: one member that owns all partitions of its topics."""
+
+    def __init__(self, broker: MemoryBroker, group: str, topics: Sequence[str]) -> None:
+        self._broker = broker
+        self._group = group
+        self._topics = list(topics)
+        self._codec = RecordCodec()
+        self._marks: dict[tuple[str, int], Watermark] = {}
+        self.dead_letters: list[tuple[str, int, int, str]] = []
+
+    def poll(self, timeout_s: float) -> Sequence[Delivery]:
+        """See `Inbox.poll`; never waits."""
+        found: list[Delivery] = []
+        for topic in self._topics:
+            for partition in range(self._broker.buckets):
+                found.extend(self._read(topic, partition))
+        return found
+
+    def _read(self, topic: str, partition: int) -> list[Delivery]:
+        log = self._broker.logs[topic, partition]
+        start = self._broker.committed.get((self._group, topic, partition), 0)
+        mark = self._marks.setdefault((topic, partition), Watermark(start))
+        found = []
+        for offset in range(mark.next_to_read, len(log)):
+            key, value = log[offset]
+            mark.read(offset)
+            try:
+                found.append(Delivery(topic, partition, offset, key, self._codec.decode(value)))
+            except PoisonousRecord as poison:
+                self.dead_letters.append((topic, partition, offset, poison.reason))
+                mark.done(offset)
+        return found
+
+    def done(self, delivery: Delivery) -> None:
+        """See `Inbox.done`."""
+        self._marks[delivery.topic, delivery.partition].done(delivery.offset)
+
+    def commit(self) -> None:
+        """See `Inbox.commit`."""
+        for (topic, partition), mark in self._marks.items():
+            self._broker.committed[self._group, topic, partition] = mark.low
+
+    def close(self) -> None:
+        """See `Inbox.close`."""
+        self.commit()
+        self._marks.clear()
+
+
+class MemoryLeases:
+    """Twin of RedisLeases; `now` in seconds is injectable."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._held: dict[str, tuple[str, float, str]] = {}
+
+    def _live(self, name: str) -> tuple[str, float, str] | None:
+        held = self._held.get(name)
+        return held if held and held[1] > self._now() else None
+
+    def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
+        """See `Leases.acquire`."""
+        held = self._live(name)
+        if held and held[0] != owner:
+            return False
+        self._held[name] = (owner, self._now() + ttl_s, note)
+        return True
+
+    def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
+        """See `Leases.renew`."""
+        held = self._live(name)
+        if not held or held[0] != owner:
+            return False
+        self._held[name] = (owner, self._now() + ttl_s, held[2] if note is None else note)
+        return True
+
+    def release(self, name: str, owner: str) -> None:
+        """See `Leases.release`."""
+        held = self._live(name)
+        if held and held[0] == owner:
+            del self._held[name]
+
+    def notes(self, prefix: str) -> dict[str, str]:
+        """See `Leases.notes`."""
+        found = {name: self._live(name) for name in self._held if name.startswith(prefix)}
+        return {name: held[2] for name, held in found.items() if held}

@@ -1,0 +1,35 @@
+"""Which offset of a partition may be committed when records finish out of order."""
+
+from __future__ import annotations
+
+
+class Watermark:
+    """Tracks one partition: everything below `low` is dealt with."""
+
+    def __init__(self, start: int) -> None:
+        self._next = start
+        self._open: set[int] = set()
+
+    @property
+    def next_to_read(self) -> int:
+        """The offset after the last record read."""
+        return self._next
+
+    @property
+    def low(self) -> int:
+        """The lowest offset not dealt with: the one to commit (Kafka commits the *next*)."""
+        return min(self._open, default=self._next)
+
+    def read(self, offset: int) -> None:
+        """A record was taken; it holds the watermark until it is done."""
+        self._open.add(offset)
+        self._next = max(self._next, offset + 1)
+
+    def done(self, offset: int) -> None:
+        """A record is dealt with; telling it twice does no harm."""
+        self._open.discard(offset)
+
+    @property
+    def open(self) -> int:
+        """Records taken and not done."""
+        return len(self._open)

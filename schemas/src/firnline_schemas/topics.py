@@ -1,0 +1,67 @@
+"""Topics are files: `topics/<name>.yaml` says who writes, who reads, the key and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+FIELDS = {"name", "about", "written_by", "read_by", "key", "records", "partitions", "config"}
+BUCKETS = "buckets"
+
+
+class BadTopicFile(ValueError):
+    """A topic file has an unknown, a missing or a wrong field; the message names it."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic as its file describes it."""
+
+    name: str
+    about: str
+    written_by: tuple[str, ...]
+    read_by: tuple[str, ...]
+    key: str
+    records: tuple[str, ...]
+    fixed_partitions: int | None  # None: as many as there are buckets
+    config: dict[str, str]  # Kafka topic settings
+
+    def partitions(self, buckets: int) -> int:
+        """Number of partitions where the fleet has so many buckets."""
+        return self.fixed_partitions or buckets
+
+
+def parse_topic(raw: dict[str, Any]) -> Topic:
+    """A topic from its file's mapping. Raises BadTopicFile."""
+    if wrong := FIELDS.symmetric_difference(raw):
+        raise BadTopicFile(f"topic {raw.get('name')!r}: unknown or missing fields {sorted(wrong)}")
+    partitions = raw["partitions"]
+    if partitions != BUCKETS and not isinstance(partitions, int):
+        raise BadTopicFile(f"topic {raw['name']!r}: partitions is a number or '{BUCKETS}'")
+    return Topic(
+        name=raw["name"],
+        about=raw["about"],
+        written_by=tuple(raw["written_by"]),
+        read_by=tuple(raw["read_by"]),
+        key=raw["key"],
+        records=tuple(raw["records"]),
+        fixed_partitions=None if partitions == BUCKETS else partitions,
+        config={name: str(value) for name, value in raw["config"].items()},
+    )
+
+
+@cache
+def all_topics() -> tuple[Topic, ...]:
+    """Every topic, by name."""
+    folder = files("firnline_schemas").joinpath("topics")
+    raw = [yaml.safe_load(entry.read_text()) for entry in folder.iterdir()]
+    return tuple(sorted(map(parse_topic, raw), key=lambda topic: topic.name))
+
+
+def topic(name: str) -> Topic:
+    """The topic of that name. Raises KeyError."""
+    return {entry.name: entry for entry in all_topics()}[name]
