@@ -1,0 +1,97 @@
+"""Schemas change in both directions or not at all.
+
+A published version is never edited: `fingerprints.json` pins each one. A new version must read
+what older code wrote, and older code must read what it writes.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from firnline_schemas import codec
+
+PINNED = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
+EXAMPLES = files("firnline_schemas").joinpath("examples")
+
+
+def stem(record: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in record).lstrip("_")
+
+
+def examples(record: str) -> list[dict[str, Any]]:
+    folder = EXAMPLES.joinpath(stem(record))
+    return [json.loads(entry.read_text()) for entry in folder.iterdir()]
+
+
+def prepared(record: str, value: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no bytes; the examples hold them as latin-1 text."""
+    if record == "DeadLettered":
+        return {
+            **value,
+            "key": value["key"].encode("latin-1"),
+            "value": value["value"].encode("latin-1"),
+        }
+    return value
+
+
+def crossed(value: dict[str, Any], writer: codec.Schema, reader: codec.Schema) -> Any:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(writer), value)
+    body.seek(0)
+    return fastavro.schemaless_reader(
+        body, fastavro.parse_schema(writer), fastavro.parse_schema(reader)
+    )
+
+
+def test_published_versions_are_never_edited() -> None:
+    found = {
+        f"{record}.v{number}": codec.fingerprint(schema).hex()
+        for record in codec.record_names()
+        for number, schema in codec.versions(record).items()
+    }
+    assert found == PINNED, "add a new .vN.avsc (and pin it) instead of editing a published one"
+
+
+@pytest.mark.parametrize("record", codec.record_names())
+def test_every_record_has_examples_that_fit(record: str) -> None:
+    found = examples(record)
+    assert found
+    for value in found:
+        data = codec.encode(record, prepared(record, value))
+        assert codec.Codec().decode(data) == (record, prepared(record, value))
+
+
+@pytest.mark.parametrize("record", codec.record_names())
+def test_neighbouring_versions_read_each_other(record: str) -> None:
+    """With one version, its neighbour is the version after the next harmless change."""
+    history = [schema for _, schema in sorted(codec.versions(record).items())]
+    history.append(
+        with_field(history[-1], {"name": "later", "type": ["null", "long"], "default": None})
+    )
+    for old, new in itertools.pairwise(history):
+        for value in examples(record):
+            known = prepared(record, value)
+            shared = {f["name"] for f in old["fields"]} & {f["name"] for f in new["fields"]}
+            forward = crossed({k: v for k, v in known.items() if k in shared}, old, new)
+            backward = crossed(known, new, old)
+            assert {k: forward[k] for k in shared} == {k: known[k] for k in shared}
+            assert {k: backward[k] for k in shared} == {k: known[k] for k in shared}
+
+
+def test_a_new_field_without_a_default_is_caught() -> None:
+    """The check above can fail: this is what it would catch."""
+    old = codec.newest("TickPassed")
+    new = with_field(old, {"name": "later", "type": "long"})
+    with pytest.raises(Exception, match="later"):
+        crossed({"bucket": 1, "at_ms": 2}, old, new)
+
+
+def with_field(schema: codec.Schema, field: dict[str, Any]) -> codec.Schema:
+    return {**schema, "fields": [*schema["fields"], field]}
