@@ -1,0 +1,99 @@
+"""Avro files of Iceberg metadata, read by field id and only as far as they are needed.
+
+Names changed between versions and writers, field ids did not. Logical types stay raw values,
+because a partition value may lie outside what Python's `date` can hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import fastavro
+from firnline_domain.errors import RetryLater, TaskRefused
+from pyiceberg.io import FileIO
+
+Schema = dict[str, Any]
+Record = dict[str, Any]
+
+_HEADER = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        ],
+    }
+)
+
+
+class MetadataFileGone(TaskRefused):
+    """A manifest list or manifest does not exist any more: its snapshot was expired."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("metadata_file_gone", f"{path} does not exist")
+
+
+class Wanted:
+    """Field ids to read of a record, with the names to give them.
+
+    `nested` goes on into records; `every` (for a partition tuple) takes all fields, each
+    under `every` + its field id.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[int, str] | None = None,
+        nested: Mapping[int, Wanted] | None = None,
+        every: str | None = None,
+    ) -> None:
+        self._names = names or {}
+        self._nested = nested or {}
+        self._every = every
+
+    def narrow(self, schema: Schema) -> Schema:
+        """A reader's schema for the writer's `schema`: the wanted fields, renamed."""
+        fields = [self._field(f) for f in schema["fields"] if self._name(f) is not None]
+        return {**schema, "fields": fields}
+
+    def _name(self, field: Schema) -> str | None:
+        key = field.get("field-id")
+        if self._every is not None:
+            return f"{self._every}{key}"
+        return self._names.get(key) if key is not None else None
+
+    def _field(self, field: Schema) -> Schema:
+        inner = self._nested.get(field["field-id"])
+        kind = inner.narrow(field["type"]) if inner else field["type"]
+        return {**field, "name": self._name(field), "aliases": [field["name"]], "type": kind}
+
+
+def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
+    """Records of an Avro file. Raises MetadataFileGone, RetryLater (storage unreachable)."""
+    content = _content(io, path)
+    stream = BytesIO(content)
+    header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+    end = stream.tell()
+    # fastavro converts by the writer's schema; a name that it does not know leaves raw values
+    plain = content[:end].replace(b'"logicalType"', b'"logicalName"') + content[end:]
+    schema = _narrowed(wanted, header["meta"]["avro.schema"])
+    return fastavro.reader(BytesIO(plain), reader_schema=schema)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
+def _narrowed(wanted: Wanted, schema: bytes) -> Schema:
+    return wanted.narrow(json.loads(schema))
+
+
+def _content(io: FileIO, path: str) -> bytes:
+    try:
+        with io.new_input(path).open() as stream:
+            return stream.read()
+    except FileNotFoundError as error:
+        raise MetadataFileGone(path) from error
+    except OSError as error:
+        raise RetryLater(f"cannot read {path}: {error}") from error

@@ -1,0 +1,227 @@
+"""Manifest lists and manifests of format v1, v2 and v3 (spec, "Manifests").
+
+PyIceberg 0.12 reads v3 manifests with the v2 schema and so loses the fields of deletion
+vectors (H19); this keeps them. Statistics, the bulk of a manifest, are decoded on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from firnline_domain.identity import normal_path
+from firnline_domain.results import DeleteKind
+from pyiceberg.conversions import from_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.types import StringType
+
+from firnline_iceberg.avro import Record, Wanted, records
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, FileStats, Status
+from firnline_iceberg.partitions import PartitionText
+
+_PATH_COLUMN = 2147483546  # `file_path` of a position-delete file
+_PARTITION = "partition_field_"
+
+_LIST = Wanted(
+    {
+        500: "path",
+        501: "length",
+        502: "spec_id",
+        503: "added_snapshot_id",
+        504: "added_files",
+        505: "existing_files",
+        506: "deleted_files",
+        515: "sequence_number",
+        516: "min_sequence_number",
+        517: "content",
+        519: "key_metadata",
+        520: "first_row_id",
+    }
+)
+_FILE = {
+    100: "path",
+    101: "format",
+    102: "partition",
+    103: "records",
+    104: "bytes",
+    131: "key_metadata",
+    134: "content",
+    135: "equality_ids",
+    140: "sort_order_id",
+    142: "first_row_id",
+    143: "referenced_data_file",
+    144: "content_offset",
+    145: "content_size",
+}
+_BOUNDS = {125: "lower", 128: "upper"}
+_STATS = {109: "value_counts", 110: "null_counts", 137: "nan_counts"}
+
+
+def _entry(file_fields: dict[int, str]) -> Wanted:
+    return Wanted(
+        {0: "status", 1: "snapshot_id", 2: "file", 3: "sequence_number", 4: "file_sequence_number"},
+        {2: Wanted(file_fields, {102: Wanted(every=_PARTITION)})},
+    )
+
+
+class Detail(IntEnum):
+    """How much of an entry to decode; each level includes the one before."""
+
+    COUNTS = 0  # no bounds: position deletes do not know their `referenced_data_file`
+    REFERENCES = 1  # bounds of delete files, for that; the default
+    STATS = 2  # `FileEntry.stats` of every file
+
+
+_SHORT, _BOUNDED = _entry(_FILE), _entry(_FILE | _BOUNDS)
+_FULL = _entry(_FILE | _BOUNDS | _STATS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One row of a manifest list. Counts are None where a v1 writer left them out."""
+
+    path: str
+    length: int
+    spec_id: int
+    added_snapshot_id: int | None
+    added_files: int | None = None
+    existing_files: int | None = None
+    deleted_files: int | None = None
+    sequence_number: int = 0  # v1: 0
+    min_sequence_number: int = 0
+    holds_deletes: bool = False
+    first_row_id: int | None = None  # v3
+    encrypted: bool = False
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Neither adds nor removes a file, only carries entries on (`rewrite_manifests`)."""
+        return self.added_files == 0 and self.deleted_files == 0
+
+    @property
+    def holds_no_live(self) -> bool:
+        """Nothing but DELETED entries."""
+        return self.added_files == 0 and self.existing_files == 0
+
+
+def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFile, ...]:
+    """All manifests of a snapshot. Raises MetadataFileGone, RetryLater."""
+    return tuple(_manifest_file(row) for row in records(io, path, _LIST))
+
+
+def _manifest_file(row: Record) -> ManifestFile:
+    return ManifestFile(
+        path=row["path"],
+        length=row["length"],
+        spec_id=row["spec_id"],
+        added_snapshot_id=row.get("added_snapshot_id"),
+        added_files=row.get("added_files"),
+        existing_files=row.get("existing_files"),
+        deleted_files=row.get("deleted_files"),
+        sequence_number=row.get("sequence_number") or 0,
+        min_sequence_number=row.get("min_sequence_number") or 0,
+        holds_deletes=row.get("content") == 1,
+        first_row_id=row.get("first_row_id"),
+        encrypted=row.get("key_metadata") is not None,
+    )
+
+
+def read_manifest(
+    io: FileIO, manifest: ManifestFile, partition: PartitionText, detail: Detail = Detail.REFERENCES
+) -> Iterator[FileEntry]:
+    """Entries of every status, in order, numbers inherited (`DataFileEntry`, `DeleteFileEntry`).
+
+    `partition` writes partitions of the manifest's spec (`LoadedTable.partition_text`).
+    Raises MetadataFileGone, RetryLater.
+    """
+    next_row_id = manifest.first_row_id
+    for record in records(io, manifest.path, _wanted(manifest, detail)):
+        entry = _common(record, manifest, partition, detail)
+        if record["file"].get("content"):
+            yield _delete_file(record["file"], entry)
+            continue
+        row_id = record["file"].get("first_row_id") if manifest.first_row_id is not None else None
+        if row_id is None and next_row_id is not None and entry["status"] != Status.DELETED:
+            row_id, next_row_id = next_row_id, next_row_id + entry["records"]
+        yield DataFileEntry(**entry, first_row_id=row_id)
+
+
+def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
+    if detail is Detail.STATS:
+        return _FULL
+    return _BOUNDED if manifest.holds_deletes and detail is Detail.REFERENCES else _SHORT
+
+
+def _common(
+    record: Record, manifest: ManifestFile, partition: PartitionText, detail: Detail
+) -> dict[str, Any]:
+    file, status = record["file"], Status(record["status"])
+    values = {int(k.removeprefix(_PARTITION)): v for k, v in file["partition"].items()}
+    snapshot_id = record.get("snapshot_id")
+    return {
+        "path": file["path"],
+        "manifest_path": manifest.path,
+        "status": status,
+        "snapshot_id": manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
+        "sequence_number": _inherited(record.get("sequence_number"), status, manifest),
+        "file_sequence_number": _inherited(record.get("file_sequence_number"), status, manifest),
+        "spec_id": manifest.spec_id,
+        "partition": partition(values),
+        "format": file["format"].upper(),
+        "records": file["records"],
+        "bytes": file["bytes"],
+        "sort_order_id": file.get("sort_order_id"),
+        "encrypted": file.get("key_metadata") is not None,
+        "stats": _stats(file) if detail is Detail.STATS else None,
+    }
+
+
+def _inherited(number: int | None, status: Status, manifest: ManifestFile) -> int | None:
+    """Spec, "Sequence Number Inheritance": null is inherited by ADDED entries only; v1 is 0."""
+    if number is None and (manifest.sequence_number == 0 or status is Status.ADDED):
+        return manifest.sequence_number
+    return number
+
+
+def _delete_file(file: Record, common: dict[str, Any]) -> DeleteFileEntry:
+    kind = _delete_kind(file["content"], common["format"])
+    reference = None if kind is DeleteKind.EQUALITY else _referenced(file)
+    return DeleteFileEntry(
+        **common,
+        kind=kind,
+        equality_ids=tuple(sorted(file.get("equality_ids") or ())),
+        referenced_data_file=reference,
+        content_offset=file.get("content_offset"),
+        content_size=file.get("content_size"),
+    )
+
+
+def _delete_kind(content: int, file_format: str) -> DeleteKind:
+    if content == 2:
+        return DeleteKind.EQUALITY
+    return DeleteKind.DELETION_VECTOR if file_format == "PUFFIN" else DeleteKind.POSITION
+
+
+def _referenced(file: Record) -> str | None:
+    if (path := file.get("referenced_data_file")) is not None:
+        return normal_path(path)
+    lower = _map(file.get("lower")).get(_PATH_COLUMN)
+    if lower is None or lower != _map(file.get("upper")).get(_PATH_COLUMN):
+        return None
+    return normal_path(str(from_bytes(StringType(), lower)))
+
+
+def _stats(file: Record) -> FileStats:
+    return FileStats(
+        value_counts=_map(file.get("value_counts")),
+        null_counts=_map(file.get("null_counts")),
+        nan_counts=_map(file.get("nan_counts")),
+        lower=_map(file.get("lower")),
+        upper=_map(file.get("upper")),
+    )
+
+
+def _map(pairs: list[Record] | None) -> dict[int, Any]:
+    return {pair["key"]: pair["value"] for pair in pairs or ()}

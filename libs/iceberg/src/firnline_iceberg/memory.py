@@ -1,0 +1,122 @@
+"""A catalog that lives in this process, over real files: the twin of `tables.Tables`.
+
+It writes no metadata files; manifests and data files are PyIceberg's own, on a real FileIO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_domain.identity import TableName
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import load_file_io
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+
+from firnline_iceberg.tables import LoadedTable, TableGone, loaded
+
+Identifier = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One accepted commit, as a writer would send it to a REST catalog."""
+
+    table: TableName
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+
+
+class MemoryCatalog(NoopCatalog):
+    """PyIceberg tables under `warehouse` (a directory's path or URI); keeps every commit."""
+
+    def __init__(self, warehouse: str) -> None:
+        super().__init__("memory")
+        self._warehouse = warehouse
+        self._tables: dict[Identifier, TableMetadata] = {}
+        self.commits: list[Commit] = []
+
+    def make(
+        self,
+        name: str,
+        schema: Schema,
+        spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        **properties: str,
+    ) -> Table:
+        """Create `namespace.name`."""
+        identifier = self.identifier_to_tuple(name)
+        location = "/".join((self._warehouse, *identifier))
+        self._tables[identifier] = new_table_metadata(
+            schema, spec, UNSORTED_SORT_ORDER, location, dict(properties)
+        )
+        return self.load_table(identifier)
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Raises NoSuchTableError."""
+        key = self.identifier_to_tuple(identifier)
+        if key not in self._tables:
+            raise NoSuchTableError(".".join(key))
+        location = self._tables[key].location
+        return Table(
+            key, self._tables[key], _metadata_file(location), load_file_io({}, location), self
+        )
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """Raises CommitFailedException where a requirement does not hold."""
+        key = table.name()
+        base = self._tables[key]
+        for requirement in requirements:
+            requirement.validate(base)
+        self._tables[key] = update_table_metadata(base, updates)
+        self.commits.append(Commit(_name(key, base), requirements, updates))
+        location = {"metadata-location": _metadata_file(base.location)}
+        return CommitTableResponse(metadata=self._tables[key], **location)
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Forget the table, keep its files."""
+        del self._tables[self.identifier_to_tuple(identifier)]
+
+
+def _metadata_file(location: str) -> str:
+    return f"{location}/metadata/in-memory.json"
+
+
+def _name(key: Identifier, metadata: TableMetadata) -> TableName:
+    return TableName(str(metadata.table_uuid), key[:-1], key[-1])
+
+
+class MemoryTables:
+    """Twin of `Tables` over a MemoryCatalog."""
+
+    def __init__(self, catalog: MemoryCatalog) -> None:
+        self._catalog = catalog
+        self.loads = 0  # of the catalog, for tests that count them
+
+    def load(self, table: TableName) -> LoadedTable:
+        """As `Tables.load`."""
+        self.loads += 1
+        found = self._found(table)
+        if str(found.metadata.table_uuid) != table.uuid:
+            raise TableGone(table, f"is now {found.metadata.table_uuid}")
+        return loaded(table, found)
+
+    def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
+        """As `Tables.named`."""
+        found = self._found(TableName("", namespace, name))
+        return loaded(_name((*namespace, name), found.metadata), found)
+
+    def _found(self, table: TableName) -> Table:
+        try:
+            return self._catalog.load_table((*table.namespace, table.name))
+        except NoSuchTableError as error:
+            raise TableGone(table) from error

@@ -1,0 +1,197 @@
+"""Tables as the REST catalog knows them, with all their snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import requests
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import (
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    RESTError,
+)
+from pyiceberg.io import FileIO
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from requests.adapters import HTTPAdapter
+
+from firnline_iceberg.partitions import PartitionText
+
+CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
+
+
+class TableGone(TaskRefused):
+    """The table is not there any more, or another one has its name now."""
+
+    def __init__(self, table: TableName, detail: str = "does not exist") -> None:
+        super().__init__("table_gone", f"{table.dotted} ({table.uuid}) {detail}")
+
+
+class RefGone(TaskRefused):
+    """The table has no such branch or tag."""
+
+    def __init__(self, table: TableName, ref: str) -> None:
+        super().__init__("ref_gone", f"{table.dotted} has no ref {ref}")
+
+
+class SnapshotGone(TaskRefused):
+    """The table does not retain this snapshot."""
+
+    def __init__(self, table: TableName, snapshot_id: int) -> None:
+        super().__init__("snapshot_gone", f"{table.dotted} has no snapshot {snapshot_id}")
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table's metadata at one moment, and the FileIO that reads its files."""
+
+    identity: TableName
+    metadata: TableMetadata
+    io: FileIO
+    metadata_location: str
+
+    @property
+    def format_version(self) -> int:
+        """1, 2 or 3."""
+        return self.metadata.format_version
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties."""
+        return self.metadata.properties
+
+    @property
+    def last_sequence_number(self) -> int:
+        """Of the table; 0 for v1."""
+        return getattr(self.metadata, "last_sequence_number", 0)
+
+    @cached_property
+    def _snapshots(self) -> dict[int, Snapshot]:
+        return {snapshot.snapshot_id: snapshot for snapshot in self.metadata.snapshots}
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """All retained snapshots, whether a ref reaches them or not."""
+        return tuple(self.metadata.snapshots)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Raises SnapshotGone."""
+        if snapshot_id not in self._snapshots:
+            raise SnapshotGone(self.identity, snapshot_id)
+        return self._snapshots[snapshot_id]
+
+    def retains(self, snapshot_id: int) -> bool:
+        """Whether the snapshot is still in the metadata."""
+        return snapshot_id in self._snapshots
+
+    def head_id(self, ref: str) -> int | None:
+        """Snapshot that a branch or tag points at; None where there is no such ref."""
+        found = self.metadata.refs.get(ref)
+        return None if found is None else found.snapshot_id
+
+    def head(self, ref: str) -> Snapshot:
+        """Raises RefGone (also for `main` of a table that never had a snapshot)."""
+        if (snapshot_id := self.head_id(ref)) is None:
+            raise RefGone(self.identity, ref)
+        return self.snapshot(snapshot_id)
+
+    def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """The snapshot itself, then its parents as far as they are retained."""
+        seen: set[int] = set()
+        while snapshot_id in self._snapshots and snapshot_id not in seen:
+            seen.add(snapshot_id)
+            yield (snapshot := self._snapshots[snapshot_id])
+            snapshot_id = snapshot.parent_snapshot_id
+
+    def spec(self, spec_id: int) -> PartitionSpec:
+        """Raises KeyError for an id that the table does not know."""
+        return self.metadata.specs()[spec_id]
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.metadata.schema()
+
+    def schema_of(self, schema_id: int | None) -> Schema:
+        """A schema by id; the current one for None."""
+        return (
+            self.schema
+            if schema_id is None
+            else self.metadata.schema_by_id(schema_id) or self.schema
+        )
+
+    @cached_property
+    def _partition_texts(self) -> dict[int, PartitionText]:
+        older = reversed(self.metadata.schemas)
+        schemas = (self.schema, *older)
+        return {
+            spec.spec_id: PartitionText(spec, schemas) for spec in self.metadata.partition_specs
+        }
+
+    def partition_text(self, spec_id: int) -> PartitionText:
+        """What writes the canonical text of this spec's partitions. Raises KeyError."""
+        return self._partition_texts[spec_id]
+
+
+class Tables:
+    """Loads tables through an Iceberg REST catalog; connects at the first `load`."""
+
+    def __init__(self, uri: str, name: str = "lake", **properties: str) -> None:
+        self._name = name
+        self._properties = {**properties, "uri": uri}
+
+    @cached_property
+    def _catalog(self) -> RestCatalog:
+        return _Catalog(self._name, **self._properties)
+
+    def load(self, table: TableName) -> LoadedTable:
+        """The table as it is now.
+
+        Raises TableGone (also where the name now belongs to another uuid) and RetryLater.
+        """
+        found = self._load(table)
+        if str(found.metadata.table_uuid) != table.uuid:
+            raise TableGone(table, f"is now {found.metadata.table_uuid}")
+        return loaded(table, found)
+
+    def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
+        """The table that has this name now. Raises TableGone, RetryLater."""
+        found = self._load(TableName("", namespace, name))
+        return loaded(TableName(str(found.metadata.table_uuid), namespace, name), found)
+
+    def _load(self, table: TableName) -> Table:
+        try:
+            found: Table = self._catalog.load_table((*table.namespace, table.name))
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise TableGone(table) from error
+        except (RESTError, requests.RequestException) as error:
+            raise RetryLater(f"catalog: {error}") from error
+        return found
+
+
+def loaded(table: TableName, found: Table) -> LoadedTable:
+    """What a PyIceberg table of any catalog knows."""
+    return LoadedTable(table, found.metadata, found.io, found.metadata_location)
+
+
+class _Catalog(RestCatalog):
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _WithTimeout())
+        return session
+
+
+class _WithTimeout(HTTPAdapter):
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        kwargs["timeout"] = kwargs.get("timeout") or CATALOG_TIMEOUT_S
+        return super().send(*args, **kwargs)
