@@ -80,7 +80,9 @@ class Process:
 
 
 @contextmanager
-def serving(command: Command, log: Path, timeout_s: float = START_S) -> Iterator[Process]:
+def serving(
+    command: Command, log: Path, timeout_s: float = START_S, grace_s: float = STOP_S
+) -> Iterator[Process]:
     """Run one part without a supervisor until the block ends. Raises NotReady."""
     command.prepare()
     process = Process(command, log)
@@ -89,7 +91,7 @@ def serving(command: Command, log: Path, timeout_s: float = START_S) -> Iterator
         yield process
     finally:
         process.terminate()
-        process.finish()
+        process.finish(grace_s)
 
 
 def _await_ready(process: Process, timeout_s: float) -> None:

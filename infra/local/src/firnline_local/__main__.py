@@ -1,0 +1,46 @@
+"""`python -m firnline_local --state DIR [--only PART,PART]`: a supervisor without a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from firnline_local.parts import UnknownPart
+from firnline_local.state import AlreadyRunning, Event, StateDir
+from firnline_local.supervisor import StartFailed, Supervisor
+from firnline_local.topics import WrongPartitions
+
+
+def own_age_s() -> float:
+    """Seconds since this process was started, interpreter and imports included."""
+    return time.time() - psutil.Process().create_time()
+
+
+def main() -> int:
+    """Exit code: 0 stopped as asked, 1 did not come up, 2 wrong use or already running."""
+    flags = argparse.ArgumentParser(prog="firnline_local")
+    flags.add_argument("--state", type=Path, required=True)
+    flags.add_argument("--only")
+    given = flags.parse_args()
+    only = tuple(given.only.split(",")) if given.only else None
+    try:
+        Supervisor(StateDir.at(given.state), only, _say, own_age_s).run()
+    except (AlreadyRunning, UnknownPart) as error:
+        print(error, file=sys.stderr, flush=True)
+        return 2
+    except (StartFailed, WrongPartitions) as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _say(event: Event) -> None:
+    print(event.line(), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Processes of a stack, found by a mark in their environment.
+
+The mark is inherited, so it finds what no recorded process id could: the JVM or the Python worker
+that a killed service left behind.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+
+STACK = "FIRNLINE_STACK"
+PART = "FIRNLINE_PART"
+GONE_S = 10.0
+
+
+def mark(state_dir: Path, part: str) -> dict[str, str]:
+    """Environment of every process of a part."""
+    return {STACK: str(state_dir), PART: part}
+
+
+def find(state_dir: Path, part: str | None = None) -> list[psutil.Process]:
+    """Living processes of the stack (or of one part), never the caller or its ancestors."""
+    own = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
+    wanted = {STACK: str(state_dir)} if part is None else mark(state_dir, part)
+    return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, wanted)]
+
+
+def kill(state_dir: Path, part: str | None = None) -> list[int]:
+    """SIGKILL them and wait until they are gone; their ids."""
+    found = find(state_dir, part)
+    for process in found:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue  # it ended by itself
+    psutil.wait_procs(found, timeout=GONE_S)
+    return [process.pid for process in found]
+
+
+def _carries(process: psutil.Process, wanted: dict[str, str]) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return wanted.items() <= process.environ().items()
+    except (psutil.Error, OSError):
+        return False  # it has just ended, or belongs to another user

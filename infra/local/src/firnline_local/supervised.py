@@ -1,0 +1,125 @@
+"""One part under supervision: started, watched, restarted with back-off, held, stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from firnline_local import leftovers
+from firnline_local.command import Command
+from firnline_local.process import Process
+from firnline_local.state import Event, Life, PartRecord, StateDir
+
+FIRST_BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 10.0
+STABLE_S = 30.0  # ready for so long: the next crash starts the back-off anew
+TRIES = 5  # crashes in a row before the first ready: it will not come up by itself
+
+Announce = Callable[[Event], None]
+
+
+def backoff_s(streak: int) -> float:
+    """Pause before the restart after `streak` crashes in a row: 0.5, 1, 2, 4, 8, 10, 10 ..."""
+    return float(min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (streak - 1)))
+
+
+class Supervised:
+    """A part and the process of its present life, if any."""
+
+    def __init__(self, command: Command, state: StateDir, address: str, announce: Announce) -> None:
+        self.name = command.name
+        self.life: Life = "waiting"
+        self.was_ready = False
+        self._command = command
+        self._state = state
+        self._address = address
+        self._announce = announce
+        self._process: Process | None = None
+        self._restarts = 0
+        self._streak = 0
+        self._started = 0.0
+        self._ready_at = 0.0
+        self._next_start = 0.0
+        self._ready_s: float | None = None
+
+    def tick(self) -> None:
+        """Do what is due now; blocks only to start, or to stop a part that is held."""
+        held = self._state.held(self.name).exists()
+        if held and self.life != "held":
+            self._hold()
+        elif not held and self.life == "held":
+            self._start()
+        elif self._process is None:
+            if not held and time.monotonic() >= self._next_start:
+                self._start()
+        elif (code := self._process.exit_code()) is not None:
+            self._crashed(code)
+        elif self.life == "starting" and self._command.ready():
+            self._ready()
+
+    def hopeless(self) -> bool:
+        """It crashed TRIES times in a row and was never ready."""
+        return not self.was_ready and self._streak >= TRIES
+
+    def log_tail(self) -> str:
+        """The end of its log."""
+        log = self._state.log(self.name)
+        text = log.read_text(errors="replace") if log.exists() else ""
+        return "\n".join(text.splitlines()[-20:])
+
+    def record(self) -> PartRecord:
+        return PartRecord(
+            life=self.life,
+            pid=self._process.pid if self._process else None,
+            address=self._address,
+            restarts=self._restarts,
+            ready_s=self._ready_s,
+            log=str(self._state.log(self.name)),
+        )
+
+    def terminate(self) -> None:
+        """Ask it to stop."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def finish(self) -> None:
+        """Wait for its end and remove whatever it left behind."""
+        if self._process is not None:
+            self._process.finish()
+        leftovers.kill(self._state.root, self.name)
+        self._process = None
+        self.life = "stopped"
+
+    def _start(self) -> None:
+        self._command.prepare()
+        self._started = time.monotonic()
+        self._process = Process(self._command, self._state.log(self.name))
+        self.life = "starting"
+        self._announce(Event(self.name, "started", f"pid={self._process.pid}"))
+
+    def _ready(self) -> None:
+        self._ready_at = time.monotonic()
+        self._ready_s = round(self._ready_at - self._started, 2)
+        self.life = "ready"
+        self.was_ready = True
+        self._announce(Event(self.name, "ready", f"after={self._ready_s}s {self._address}".strip()))
+
+    def _crashed(self, code: int) -> None:
+        now = time.monotonic()
+        if self.life == "ready" and now - self._ready_at > STABLE_S:
+            self._streak = 0
+        self._streak += 1
+        self._restarts += 1
+        self._process = None
+        self.life = "crashed"
+        leftovers.kill(self._state.root, self.name)
+        pause = backoff_s(self._streak)
+        self._next_start = now + pause
+        how = f"signal={-code}" if code < 0 else f"exit={code}"
+        self._announce(Event(self.name, "crashed", f"{how} restart-in={pause:g}s"))
+
+    def _hold(self) -> None:
+        self.terminate()
+        self.finish()
+        self.life = "held"
+        self._announce(Event(self.name, "held"))

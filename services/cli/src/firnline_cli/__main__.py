@@ -1,0 +1,34 @@
+"""`firnline`: the group. A command's module is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+import click
+
+import firnline_cli
+
+
+class Commands(click.Group):
+    """Finds `firnline NAME` in firnline_cli.NAME."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        modules = (module.name for module in pkgutil.iter_modules(firnline_cli.__path__))
+        return sorted(name for name in modules if not name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = import_module(f"firnline_cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Commands)
+def main() -> None:
+    """Keep Iceberg tables healthy, seconds after each commit."""
+
+
+if __name__ == "__main__":
+    main()

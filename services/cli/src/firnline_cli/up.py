@@ -1,0 +1,90 @@
+"""firnline up"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+import psutil
+from firnline_local import artifacts, stack
+from firnline_local.java import JavaMissing
+from firnline_local.parts import UnknownPart, chosen
+from firnline_local.process import NotReady
+from firnline_local.state import AlreadyRunning, Event, StateDir
+from firnline_local.supervisor import StartFailed, Supervisor
+from firnline_local.topics import WrongPartitions
+from rich.console import Console
+
+from firnline_cli._stack import STATE_OPTION, show
+
+MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]", "skipped": "[yellow]-[/]"}
+LOUD = {"ready", "crashed", "skipped", "held", "stopping", "stopped", "left-overs-killed"}
+
+
+@click.command("up")
+@STATE_OPTION
+@click.option("--detach", is_flag=True, help="Return when everything is ready.")
+@click.option("--only", help="Comma-separated parts, instead of all.")
+def command(state: Path, detach: bool, only: str | None) -> None:
+    """Start the embedded stack: broker, Redis, catalog and every service.
+
+    Stays in the foreground (Ctrl-C stops everything). Exit code: 0 stopped as asked or already
+    running, 1 did not come up, 2 wrong use, or what runs already lacks a part of --only.
+    """
+    wanted = tuple(only.split(",")) if only else None
+    place = StateDir.at(state)
+    console = Console()
+    try:
+        chosen(wanted)
+        with console.status("checking the pinned jars") as line:
+            artifacts.fetch_all(lambda file, done, of: line.update(f"fetched {done}/{of} {file}"))
+        if detach:
+            stack.detach(state, wanted)
+            _summary(place, console)
+        else:
+            Supervisor(place, wanted, _Teller(place, console), _own_age_s).run()
+    except AlreadyRunning:
+        sys.exit(_already(place, wanted, console))
+    except UnknownPart as error:
+        raise click.UsageError(str(error)) from None
+    except (JavaMissing, NotReady, StartFailed, WrongPartitions, artifacts.BadArtifact) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _own_age_s() -> float:
+    """Seconds since the command was entered, interpreter and imports included."""
+    return time.time() - psutil.Process().create_time()
+
+
+def _already(place: StateDir, wanted: tuple[str, ...] | None, console: Console) -> int:
+    record = place.read()
+    console.print(f"already running in {place.root} (pid {record.pid})", highlight=False)
+    show(record, console)
+    missing = set(wanted or ()) - set(record.parts)
+    if missing:
+        console.print(f"not part of it: {', '.join(sorted(missing))}; `firnline down` first")
+    return 2 if missing else 0
+
+
+class _Teller:
+    """Prints what happens to the stack, and its table once all is ready."""
+
+    def __init__(self, place: StateDir, console: Console) -> None:
+        self._place = place
+        self._console = console
+
+    def __call__(self, event: Event) -> None:
+        if event.what in LOUD or not self._console.is_terminal:
+            mark = MARKS.get(event.what, " ") if self._console.is_terminal else ""
+            self._console.print(f"{mark} {event.line()}".strip(), highlight=False, soft_wrap=True)
+        if not event.part and event.what == "ready":
+            _summary(self._place, self._console)
+            self._console.print("Ctrl-C stops everything.")
+
+
+def _summary(place: StateDir, console: Console) -> None:
+    record = place.read()
+    show(record, console)
+    console.print(f"ready in {record.ready_s:g} s · state and logs in {place.root}")
