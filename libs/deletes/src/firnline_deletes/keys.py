@@ -1,0 +1,139 @@
+"""Equality-key columns: which types are legal, how a file's column becomes the table's type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from firnline_deletes.fields import leaf_path, normal
+from firnline_deletes.refusals import Refused
+
+
+@dataclass(frozen=True)
+class KeyField:
+    """One equality column: its Iceberg field id and the type the table gives it *now*.
+
+    A column that has been dropped keeps the type of the last schema that had it; its deletes still
+    apply (Iceberg #15268).
+    """
+
+    id: int
+    type: pa.DataType
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", normal(self.type))
+
+
+def canonical(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
+    """Key columns in id order, so that one set never depends on a file's order (Iceberg #13873).
+
+    Refused: float-key, key-type.
+    """
+    for field in fields:
+        if pa.types.is_floating(field.type):
+            raise Refused("float-key", f"field id {field.id}: {field.type}")
+        if not _legal(field.type):
+            raise Refused("key-type", f"field id {field.id}: {field.type}")
+    return tuple(sorted(fields, key=lambda field: field.id))
+
+
+def _legal(kind: pa.DataType) -> bool:
+    t = pa.types
+    return bool(
+        t.is_boolean(kind)
+        or t.is_integer(kind)
+        or t.is_date32(kind)
+        or t.is_time64(kind)
+        or t.is_timestamp(kind)
+        or t.is_decimal(kind)
+        or t.is_string(kind)
+        or t.is_binary(kind)
+        or t.is_fixed_size_binary(kind)
+    )
+
+
+class KeyReader:
+    """Reads only the key columns of one open Parquet file, in the table's types.
+
+    A column the file does not have is NULL in every row (v2 has no initial defaults), unless the
+    caller says that absence is an error.
+    """
+
+    def __init__(self, file: pq.ParquetFile, keys: Sequence[KeyField], place: str) -> None:
+        self._file = file
+        self._keys = keys
+        self._place = place
+        schema = file.schema_arrow
+        self._paths = {key.id: leaf_path(schema, key.id) for key in keys}
+        for key in keys:
+            self._check(schema, key)
+        self._columns = leaf_columns(file, [p for p in self._paths.values() if p is not None])
+
+    def missing(self) -> list[int]:
+        """Ids of key columns that the file does not have."""
+        return [number for number, path in self._paths.items() if path is None]
+
+    def batches(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        """Per batch of at most `rows` rows: field id -> array, in the row groups' order."""
+        if not self._columns:
+            yield from self._absent(rows, groups)
+            return
+        for batch in self._file.iter_batches(rows, list(groups), columns=self._columns):
+            yield {key.id: self._array(batch, key) for key in self._keys}
+
+    def _absent(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        for group in groups:
+            left = self._file.metadata.row_group(group).num_rows
+            while left > 0:
+                size = min(left, rows)
+                yield {key.id: pa.nulls(size, key.type) for key in self._keys}
+                left -= size
+
+    def _array(self, batch: pa.RecordBatch, key: KeyField) -> pa.Array:
+        path = leaf_path(batch.schema, key.id)
+        if path is None:
+            return pa.nulls(batch.num_rows, key.type)
+        column = batch.column(path[0])
+        if len(path) > 1:  # null parents make null leaves
+            column = pc.struct_field(column, list(path[1:]))
+        return column if column.type == key.type else column.cast(key.type)
+
+    def _check(self, schema: pa.Schema, key: KeyField) -> None:
+        path = self._paths[key.id]
+        if path is None:
+            return
+        kind = normal(_type_at(schema, path))
+        if kind != key.type and not promotes(kind, key.type):
+            raise Refused("type-differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
+
+
+def promotes(old: pa.DataType, new: pa.DataType) -> bool:
+    """The spec's v2 type promotions: int -> long, float -> double, decimal(P, S) -> (P+, S)."""
+    if pa.types.is_decimal(old) and pa.types.is_decimal(new):
+        return bool(old.scale == new.scale and old.precision <= new.precision)
+    return (old, new) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+
+
+def leaf_columns(file: pq.ParquetFile, paths: Sequence[tuple[int, ...]]) -> list[str]:
+    """Dotted Parquet names for Arrow paths through structs."""
+    return [".".join(_names(file.schema_arrow, path)) for path in paths]
+
+
+def _names(schema: pa.Schema, path: tuple[int, ...]) -> list[str]:
+    field = schema.field(path[0])
+    names = [field.name]
+    for index in path[1:]:
+        field = field.type.field(index)
+        names.append(field.name)
+    return names
+
+
+def _type_at(schema: pa.Schema, path: tuple[int, ...]) -> pa.DataType:
+    kind = schema.field(path[0]).type
+    for index in path[1:]:
+        kind = kind.field(index).type
+    return kind

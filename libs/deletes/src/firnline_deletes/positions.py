@@ -1,0 +1,110 @@
+"""Position deletes of a scope, grouped per data file, as one immutable mapped file.
+
+A position delete applies to a data file it names when data.seq <= delete.seq (spec "Scan
+Planning"). Paths are compared normalised: `file:/x`, `file:///x` and `/x` are one file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline_deletes.fields import leaf_path
+from firnline_deletes.files import Open, SequencedFile, open_parquet
+from firnline_deletes.keys import leaf_columns
+from firnline_deletes.refusals import Refused
+
+FILE_PATH_ID, POS_ID = 2147483546, 2147483545  # reserved ids, spec "Reserved Field IDs"
+_READ_ROWS = 1 << 20
+_RANGES = b"firnline.ranges"
+
+Positions = npt.NDArray[np.int64]
+Normal = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class PositionSet:
+    """Sorted distinct dead positions per data file. `ranges`: normal path -> [start, end)."""
+
+    ranges: Mapping[str, tuple[int, int]]
+    positions: Positions
+    normal: Normal
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def of(self, path: str) -> Positions:
+        """Dead row positions of one data file, ascending; empty if it has none."""
+        start, end = self.ranges.get(self.normal(path), (0, 0))
+        return self.positions[start:end]
+
+    def write(self, path: Path) -> None:
+        """Publish atomically; the ranges travel in the file's schema."""
+        ranges = json.dumps({name: list(span) for name, span in self.ranges.items()})
+        schema = pa.schema([("pos", pa.int64())], metadata={_RANGES: ranges.encode()})
+        part = path.with_suffix(".part")
+        with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            writer.write_batch(
+                pa.RecordBatch.from_arrays([pa.array(self.positions)], schema=schema)
+            )
+        part.rename(path)
+
+
+def open_mapped(path: Path, normal: Normal) -> PositionSet:
+    with pa.ipc.open_file(pa.memory_map(str(path))) as reader:
+        raw = json.loads(reader.schema.metadata[_RANGES])
+        positions = reader.get_batch(0).column(0).to_numpy()
+    return PositionSet({name: (a, b) for name, (a, b) in raw.items()}, positions, normal)
+
+
+def build(
+    deletes: Iterable[SequencedFile],
+    data: Iterable[SequencedFile],
+    open_file: Open,
+    normal: Normal,
+) -> PositionSet:
+    """Read position-delete files and keep what applies to the given data files."""
+    sequence_of = {normal(file.path): file.sequence_number for file in data}
+    found: dict[str, list[Positions]] = {}
+    for file in deletes:
+        with open_parquet(open_file, file.path) as parquet:
+            for path, positions in _per_path(parquet, file.path, normal):
+                if sequence_of.get(path, file.sequence_number + 1) <= file.sequence_number:
+                    found.setdefault(path, []).append(positions)
+    return _joined({path: np.unique(np.concatenate(p)) for path, p in found.items()}, normal)
+
+
+def _joined(per_path: Mapping[str, Positions], normal: Normal) -> PositionSet:
+    ranges: dict[str, tuple[int, int]] = {}
+    start = 0
+    for path, positions in per_path.items():
+        ranges[path] = (start, start + len(positions))
+        start += len(positions)
+    arrays: Sequence[Positions] = list(per_path.values())
+    everything = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int64)
+    return PositionSet(ranges, everything, normal)
+
+
+def _per_path(
+    parquet: pq.ParquetFile, place: str, normal: Normal
+) -> Iterable[tuple[str, Positions]]:
+    schema = parquet.schema_arrow
+    paths = [leaf_path(schema, FILE_PATH_ID), leaf_path(schema, POS_ID)]
+    if None in paths:
+        raise Refused("no-field-ids", f"{place}: not a position-delete file by its field ids")
+    columns = leaf_columns(parquet, [path for path in paths if path is not None])
+    for batch in parquet.iter_batches(_READ_ROWS, columns=columns):
+        names = batch.column(columns[0]).dictionary_encode()
+        positions = batch.column(columns[1]).to_numpy()
+        codes = names.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(names.dictionary) + 1))
+        for code, name in enumerate(names.dictionary.to_pylist()):
+            yield normal(name), positions[order[bounds[code] : bounds[code + 1]]]

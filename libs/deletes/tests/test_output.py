@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from firnline_deletes.properties import ParquetProperties, from_table
+from firnline_deletes.refusals import Refused
+
+
+def batch(schema: pa.Schema, *columns: object) -> pa.RecordBatch:
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def test_files_roll_near_the_target_and_account_for_every_row(folder):
+    schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
+    writer = folder.writer(schema, target_bytes=20_000)
+    for start in range(0, 20_000, 1000):
+        keys = list(range(start, start + 1000))
+        writer.write(batch(schema, keys, [f"value {k * 7919 % 100_003}" for k in keys]))
+    rows = folder.rows_of(writer)
+    assert [k for k, _ in rows] == list(range(20_000))
+    assert len(writer.files) > 3
+    for file in writer.files[:-1]:
+        assert 20_000 <= file.bytes < 40_000
+    for file in writer.files:
+        footer = pq.read_metadata(file.path)
+        assert file.rows == footer.num_rows
+        assert file.bytes == (folder.root / file.path).stat().st_size
+        assert len(file.split_offsets) == footer.num_row_groups
+        assert file.split_offsets[0] == 4  # right after the magic
+        assert list(file.split_offsets) == sorted(file.split_offsets)
+
+
+def test_no_row_makes_no_file(folder):
+    schema = pa.schema([folder.column("k", 1, pa.int64())])
+    writer = folder.writer(schema)
+    writer.write(batch(schema, []))
+    assert writer.close() == []
+
+
+def test_footer_has_ids_no_arrow_schema_and_iceberg_decimals(folder):
+    schema = pa.schema(
+        [
+            folder.column("k", 1, pa.int64(), False),
+            folder.column("d9", 2, pa.decimal128(9, 2)),
+            folder.column("d18", 3, pa.decimal128(18, 2)),
+            folder.column("d38", 4, pa.decimal128(38, 2)),
+            folder.column("ts", 5, pa.timestamp("us", "UTC")),
+            folder.column("l", 6, pa.list_(folder.column("element", 7, pa.int32()))),
+        ]
+    )
+    writer = folder.writer(schema)
+    writer.write(batch(schema, [1], [None], [None], [None], [None], [[1]]))
+    file = pq.ParquetFile(writer.close()[0].path)
+    physical = [file.schema.column(i).physical_type for i in range(6)]
+    assert physical == ["INT64", "INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "INT64", "INT32"]
+    assert file.schema.column(5).path == "l.list.element"
+    assert b"ARROW:schema" not in (file.metadata.metadata or {})
+    assert file.schema_arrow.equals(writer.schema, check_metadata=True)
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert file.metadata.row_group(0).column(0).has_column_index
+
+
+def test_nans_are_counted_by_field_id_but_not_in_lists(folder):
+    floats = pa.struct([folder.column("f", 3, pa.float32())])
+    schema = pa.schema(
+        [
+            folder.column("d", 1, pa.float64()),
+            folder.column("s", 2, floats),
+            folder.column("l", 4, pa.list_(folder.column("element", 5, pa.float64()))),
+        ]
+    )
+    nan = math.nan
+    writer = folder.writer(schema)
+    writer.write(batch(schema, [nan, 1.0, None], [{"f": nan}, {"f": nan}, None], [[nan]] * 3))
+    writer.write(batch(schema, [nan], [None], [None]))
+    assert writer.close()[0].nan_counts == {1: 2, 3: 2}
+
+
+def test_table_properties_reach_the_writer(folder):
+    properties = from_table(
+        {
+            "write.parquet.compression-codec": "GZIP",
+            "write.parquet.compression-level": "9",
+            "write.parquet.row-group-size-bytes": "1000",
+            "write.parquet.page-size-bytes": "100",
+            "write.parquet.page-row-limit": "10",
+            "write.parquet.dict-size-bytes": "5000",
+            "write.parquet.page-version": "v2",
+            "write.parquet.dict-encoding-enabled.column.k": "false",
+            "write.parquet.stats-enabled.column.v": "false",
+            "write.parquet.bloom-filter-enabled.column.v": "true",
+            "write.parquet.bloom-filter-ndv.column.v": "1000",
+        }
+    )
+    assert (properties.codec, properties.level) == ("gzip", 9)
+    assert properties.bloom_filters == {"v": {"fpp": 0.01, "ndv": 1000}}
+    schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
+    writer = folder.writer(schema, properties=properties)
+    writer.write(batch(schema, list(range(1000)), ["a", "b"] * 500))
+    footer = pq.read_metadata(writer.close()[0].path)
+    assert footer.num_row_groups > 5
+    key, value = (footer.row_group(0).column(i) for i in range(2))
+    assert key.compression == "GZIP"
+    assert "RLE_DICTIONARY" not in key.encodings
+    assert "RLE_DICTIONARY" in value.encodings
+    assert not value.is_stats_set
+    assert key.is_stats_set
+
+
+def test_defaults_and_codecs():
+    assert from_table({}) == ParquetProperties()
+    assert from_table({"write.parquet.compression-codec": "uncompressed"}).codec == "none"
+    assert from_table({"write.parquet.compression-codec": "snappy"}).level is None
+    with pytest.raises(Refused) as refused:
+        from_table({"write.parquet.compression-codec": "lzo"})
+    assert refused.value.reason == "codec"
