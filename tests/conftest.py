@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from firnline_local import artifacts, catalog, containers, kafka, redis
+from firnline_local import artifacts, catalog, containers, kafka, redis, topics
 from firnline_local.command import Command
 from firnline_local.ports import free_port
 from firnline_local.process import serving
@@ -61,7 +61,8 @@ def kafka_address(servers: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session", name="kafka")
 def kafka_fixture(kafka_address: str) -> str:
-    """Bootstrap address of a broker; topics are not created by themselves."""
+    """Bootstrap address of a broker that has all of our topics, with 8 buckets."""
+    topics.make_topics(kafka_address, topics.DEFAULT_BUCKETS)
     return kafka_address
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from firnline_schemas.codec import all_schemas
+from firnline_adapters.schema_topic import publish_schemas
 from firnline_schemas.topics import Topic, all_topics
 
 DEFAULT_BUCKETS = 8
@@ -38,7 +37,7 @@ def make_topics(bootstrap: str, bucket_count: int) -> None:
         if topic.name in there:
             _agree(topic, len(there[topic.name].partitions), bucket_count)
     _create(admin, [topic for topic in all_topics() if topic.name not in there], bucket_count)
-    _publish_schemas(bootstrap)
+    publish_schemas(bootstrap)
 
 
 def _agree(topic: Topic, found: int, bucket_count: int) -> None:
@@ -58,12 +57,3 @@ def _create(admin: AdminClient, missing: list[Topic], bucket_count: int) -> None
             # Another stack on the same broker was faster.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-
-
-def _publish_schemas(bootstrap: str) -> None:
-    """Every schema by fingerprint; the topic is compacted, so repeating costs nothing."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for mark, schema in all_schemas():
-        producer.produce("schemas", key=mark, value=json.dumps(schema), partition=0)
-    if producer.flush(TIMEOUT_S):
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))

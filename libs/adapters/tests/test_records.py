@@ -1,0 +1,74 @@
+"""Domain records survive the wire; what cannot be used says why."""
+
+from __future__ import annotations
+
+import io
+import json
+from importlib.resources import files
+from typing import Any
+
+import fastavro
+import pytest
+from firnline_adapters.records import RecordCodec, encode, record_types
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import RewriteSkipped
+from firnline_domain.identity import Scope, TableName
+from firnline_schemas import codec
+from pydantic import TypeAdapter
+
+EXAMPLES = sorted(
+    (codec.record_name(folder.name), entry.name, entry.read_text())
+    for folder in files("firnline_schemas").joinpath("examples").iterdir()
+    for entry in folder.iterdir()
+)
+SKIPPED = RewriteSkipped("t", TableName("u", ("a", "b"), "c"), "main", Scope(0, "[]"), "why", 1)
+
+
+def test_every_schema_has_its_dataclass() -> None:
+    assert set(record_types()) == set(codec.record_names())
+
+
+@pytest.mark.parametrize(("record", "case", "text"), EXAMPLES, ids=lambda value: str(value)[:30])
+def test_every_example_becomes_its_dataclass_and_back(record: str, case: str, text: str) -> None:
+    value: Any = TypeAdapter(record_types()[record]).validate_python(json.loads(text))
+    assert RecordCodec().decode(encode(value)) == value
+
+
+def broken(reason: str) -> bytes | None:
+    whole = encode(SKIPPED)
+    return {
+        "empty_record": None,
+        "not_single_object": b'{"json": true}',
+        "bad_body": whole[:14],
+        "unknown_schema": codec.MARKER + bytes(8),
+    }[reason]
+
+
+@pytest.mark.parametrize(
+    "reason", ["empty_record", "not_single_object", "bad_body", "unknown_schema"]
+)
+def test_poison_has_a_reason_code(reason: str) -> None:
+    with pytest.raises(PoisonousRecord) as caught:
+        RecordCodec().decode(broken(reason))
+    assert caught.value.reason == reason
+
+
+def test_a_newer_writer_is_understood_through_the_lookup() -> None:
+    newer = codec.newest("RewriteSkipped")
+    newer = {**newer, "fields": [*newer["fields"], {"name": "later", "type": "int"}]}
+    body = io.BytesIO()
+    value = {**json.loads(json.dumps(PLAIN)), "later": 7}
+    fastavro.schemaless_writer(body, fastavro.parse_schema(newer), value)
+    mark = codec.fingerprint(newer)
+    data = codec.MARKER + mark + body.getvalue()
+    assert RecordCodec({mark.hex(): newer}.get).decode(data) == SKIPPED
+
+
+PLAIN = {
+    "task_id": "t",
+    "table": {"uuid": "u", "namespace": ["a", "b"], "name": "c"},
+    "ref": "main",
+    "scope": {"spec_id": 0, "partition": "[]"},
+    "reason": "why",
+    "at_ms": 1,
+}

@@ -1,0 +1,142 @@
+"""One contract for publishing and reading, held by the twin in memory and by Kafka itself."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Producer
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_domain.events import RewriteSkipped
+from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.ports import Delivery, Inbox, Publisher
+
+BUCKETS = 8
+TOPIC = "maintenance-events"
+
+
+@dataclass
+class Bus:
+    """A publisher and a way to open inboxes of one fresh group."""
+
+    publisher: Publisher
+    open_inbox: Callable[[], Inbox]
+    write_raw: Callable[[str, bytes], None]
+    run: str  # marks this test's records on a shared broker
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
+def bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
+    run = uuid.uuid4().hex
+    if request.param == "memory":
+        broker = MemoryBroker(BUCKETS)
+
+        def write_memory(key: str, value: bytes) -> None:
+            broker.logs[TOPIC, bucket_of(key, BUCKETS)].append((key, value))
+
+        yield Bus(
+            MemoryPublisher(broker), lambda: MemoryInbox(broker, run, [TOPIC]), write_memory, run
+        )
+        return
+    bootstrap: str = request.getfixturevalue("kafka")
+    publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
+
+    def write_kafka(key: str, value: bytes) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap})
+        producer.produce(TOPIC, value, key.encode(), partition=bucket_of(key, BUCKETS))
+        producer.flush(10)
+
+    yield Bus(
+        publisher,
+        lambda: KafkaInbox(bootstrap, run, [TOPIC], publisher, Log("contract")),
+        write_kafka,
+        run,
+    )
+
+
+def event(bus: Bus, number: int, table: str = "t") -> RewriteSkipped:
+    name = TableName(f"{bus.run}-{table}", ("db",), table)
+    return RewriteSkipped(f"task-{number}", name, "main", None, "nothing_to_do", number)
+
+
+def put(bus: Bus, *events: RewriteSkipped) -> None:
+    for one in events:
+        bus.publisher.publish(TOPIC, one.table.uuid, one)
+    bus.publisher.flush()
+
+
+def take(bus: Bus, inbox: Inbox, wanted: int) -> list[Delivery]:
+    """This test's deliveries; the broker is shared, so others' are dealt with and left out."""
+    found: list[Delivery] = []
+    for _ in range(60):
+        for delivery in inbox.poll(0.5):
+            if delivery.key is not None and delivery.key.startswith(bus.run):
+                found.append(delivery)
+            else:
+                inbox.done(delivery)
+        if len(found) >= wanted:
+            break
+    return found
+
+
+def test_records_come_back_as_they_were_in_order_of_their_table(bus: Bus) -> None:
+    sent = [event(bus, number) for number in range(20)]
+    put(bus, *sent)
+    inbox = bus.open_inbox()
+    deliveries = take(bus, inbox, 20)
+    assert [delivery.record for delivery in deliveries] == sent
+    assert {delivery.partition for delivery in deliveries} == {
+        bucket_of(sent[0].table.uuid, BUCKETS)
+    }
+    inbox.close()
+
+
+def test_what_is_not_done_comes_again(bus: Bus) -> None:
+    put(bus, *[event(bus, number) for number in range(5)])
+    inbox = bus.open_inbox()
+    first = take(bus, inbox, 5)
+    for delivery in (first[0], first[1], first[3], first[4]):
+        inbox.done(delivery)
+    inbox.close()
+    again = bus.open_inbox()
+    assert [delivery.record.at_ms for delivery in take(bus, again, 3)] == [2, 3, 4]
+    again.close()
+
+
+def test_what_is_done_stays_done(bus: Bus) -> None:
+    put(bus, event(bus, 0))
+    inbox = bus.open_inbox()
+    for delivery in take(bus, inbox, 1):
+        inbox.done(delivery)
+    inbox.close()
+    put(bus, event(bus, 1))
+    again = bus.open_inbox()
+    assert [delivery.record.at_ms for delivery in take(bus, again, 1)] == [1]
+    again.close()
+
+
+def test_a_poisonous_record_does_not_block_its_partition(bus: Bus) -> None:
+    before, after = event(bus, 1), event(bus, 2)
+    put(bus, before)
+    bus.write_raw(before.table.uuid, b"not avro at all")
+    put(bus, after)
+    inbox = bus.open_inbox()
+    deliveries = take(bus, inbox, 2)
+    assert [delivery.record for delivery in deliveries] == [before, after]
+    for delivery in deliveries:
+        inbox.done(delivery)
+    inbox.close()
+    again = bus.open_inbox()
+    assert take_nothing(bus, again)
+    again.close()
+
+
+def take_nothing(bus: Bus, inbox: Inbox) -> bool:
+    """True if a marker sent now is the first of ours that arrives."""
+    marker = event(bus, 99)
+    put(bus, marker)
+    return [delivery.record for delivery in take(bus, inbox, 1)] == [marker]

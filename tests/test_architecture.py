@@ -1,0 +1,113 @@
+"""The arrows of dependency, read from the source itself."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MEMBERS = sorted(path.parent for path in ROOT.glob("*/pyproject.toml")) + sorted(
+    path.parent for path in ROOT.glob("*/*/pyproject.toml")
+)
+SERVICES = {path.name for path in (ROOT / "services").iterdir() if path.is_dir()}
+IMPURE = {"time", "os", "random", "socket", "subprocess", "threading", "pathlib", "uuid"}
+ONLY_IN = {  # a library that exactly one place may import
+    "faust": {"planner"},
+    "mode": {"planner"},
+    "confluent_kafka": {"adapters", "local", "cli"},
+    "redis": {"adapters", "console", "worker", "local"},
+}
+CONNECTORS = ("Producer(", "Consumer(", "Redis(", "from_url(", "load_catalog(", "SparkSession.")
+
+
+def member_name(member: Path) -> str:
+    return member.name
+
+
+def sources(member: Path) -> list[Path]:
+    return sorted((member / "src").rglob("*.py"))
+
+
+def imports(source: str) -> Iterator[str]:
+    """Top-level names of everything that a module imports, at any depth."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def violations(name: str, source: str) -> list[str]:
+    """What a module of the member `name` imports against the rules."""
+    used = set(imports(source))
+    own = f"firnline_{name}"
+    services = {f"firnline_{service}" for service in SERVICES} - {own}
+    found = sorted(f"imports the service {other}" for other in used & services)
+    if name in {"domain", "deletes"}:
+        others = {one for one in used if one.startswith("firnline_")} - {own}
+        found += sorted(f"imports {one}" for one in others)
+    if name == "domain":
+        found += sorted(f"imports {one}" for one in used & IMPURE)
+        foreign = {one for one in used if one not in sys.stdlib_module_names and one != own}
+        found += sorted(f"imports {one}, not of the standard library" for one in foreign)
+    if name == "deletes":
+        found += sorted(f"imports {one}" for one in used & {"pyspark", "pyiceberg", "py4j"})
+    return found + sorted(
+        f"imports {library}" for library in used & set(ONLY_IN) if name not in ONLY_IN[library]
+    )
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=member_name)
+def test_imports_follow_the_arrows(member: Path) -> None:
+    found = {
+        str(path.relative_to(ROOT)): violations(member.name, path.read_text())
+        for path in sources(member)
+    }
+    assert not {path: wrong for path, wrong in found.items() if wrong}
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("domain", "import time"),
+        ("domain", "import pyarrow"),
+        ("domain", "from firnline_adapters import kafka"),
+        ("deletes", "import pyspark"),
+        ("worker", "from firnline_planner import handlers"),
+        ("adapters", "import firnline_gateway"),
+        ("worker", "import faust"),
+        ("iceberg", "def f():\n    import confluent_kafka"),
+    ],
+)
+def test_a_planted_violation_is_caught(name: str, source: str) -> None:
+    assert violations(name, source)
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=member_name)
+def test_members_declare_the_members_they_import(member: Path) -> None:
+    declared = tomllib.loads((member / "pyproject.toml").read_text())["project"]["dependencies"]
+    known = {text.replace("-", "_") for text in declared} | {f"firnline_{member.name}"}
+    used = {one for path in sources(member) for one in imports(path.read_text())}
+    assert {one for one in used if one.startswith("firnline_")} <= known
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES - {"cli"}))
+def test_every_service_has_the_same_files(service: str) -> None:
+    folder = ROOT / "services" / service / "src" / f"firnline_{service}"
+    names = {"__main__.py", "settings.py", "bootstrap.py", "handlers.py"}
+    assert names <= {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=member_name)
+def test_nothing_connects_at_import(member: Path) -> None:
+    """Statements that run at import build no client."""
+    for path in sources(member):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
+                text = ast.unparse(node)
+                assert not any(sign in text for sign in CONNECTORS), f"{path}: {text}"
