@@ -1,6 +1,6 @@
 """Live files of a snapshot and the delete files that apply to each (spec, "Scan Planning").
 
-Pure on entries, except `live_files`, which reads them. Held against Java's own plan by
+Pure on entries, except `live_files` and `live_entries`, which read them. Held against Java's own plan by
 `tests/integration/test_planning_oracle.py`.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -133,22 +133,20 @@ def live_files(
 
     Raises SnapshotGone, MetadataFileGone, RetryLater.
     """
-    entries = [] if snapshot_id is None else _live_entries(table, snapshot_id, detail)
+    found = () if snapshot_id is None else tuple(live_entries(table, snapshot_id, detail))
     return LiveFiles(
         snapshot_id,
-        tuple(e for e in entries if isinstance(e, DataFileEntry)),
-        tuple(e for e in entries if isinstance(e, DeleteFileEntry)),
+        tuple(entry for entry in found if isinstance(entry, DataFileEntry)),
+        tuple(entry for entry in found if isinstance(entry, DeleteFileEntry)),
     )
 
 
-def _live_entries(table: LoadedTable, snapshot_id: int, detail: Detail) -> list[FileEntry]:
-    manifests = read_manifest_list(table.io, table.snapshot(snapshot_id).manifest_list)
-    return [
-        entry
-        for manifest in manifests
-        if not manifest.holds_no_live
-        for entry in read_manifest(
-            table.io, manifest, table.partition_text(manifest.spec_id), detail
-        )
-        if entry.live
-    ]
+def live_entries(table: LoadedTable, snapshot_id: int, detail: Detail) -> Iterator[FileEntry]:
+    """The same as a stream, for those who only count. Raises as `live_files`."""
+    for manifest in read_manifest_list(table.io, table.snapshot(snapshot_id).manifest_list):
+        if manifest.holds_no_live:
+            continue
+        partition = table.partition_text(manifest.spec_id)
+        for entry in read_manifest(table.io, manifest, partition, detail):
+            if entry.live:
+                yield entry
