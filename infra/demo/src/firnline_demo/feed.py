@@ -1,0 +1,82 @@
+"""What Firnline says while the demo runs: orders and outcomes, straight from the topics."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+
+TOPICS = ("rewrite-tasks", "expiry-tasks", "maintenance-events")
+
+
+class Feed:
+    """Reads the topics in the background and hands each record to `show` as one line."""
+
+    def __init__(self, bootstrap: str, buckets: int, show: Callable[[str], None]) -> None:
+        publisher = KafkaPublisher(bootstrap, buckets, "demo")
+        self._inbox = KafkaInbox(bootstrap, f"demo-{uuid.uuid4()}", TOPICS, publisher, Log("demo"))
+        self._show = show
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self.outcomes: Counter[str] = Counter()
+        self.open: set[str] = set()  # ids of tasks that were ordered and have no outcome yet
+
+    def __enter__(self) -> Feed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._inbox.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for delivery in self._inbox.poll(0.5):
+                self._take(delivery.record)
+                self._inbox.done(delivery)
+
+    def _take(self, record: Any) -> None:
+        self.outcomes[type(record).__name__] += 1
+        if isinstance(record, RewriteFiles | ExpireSnapshots):
+            self.open.add(record.task_id)
+        else:
+            self.open.discard(record.task_id)
+        if line := told(record):
+            self._show(line)
+
+
+def told(record: Any) -> str:
+    """A record as one line for people; '' where it says nothing new."""
+    where = record.table.dotted
+    match record:
+        case RewriteFiles():
+            return f"{where}: ordered a rewrite of {record.scope.partition} ({record.reason})"
+        case RewriteCommitted(redelivered=False):
+            waited = ""
+            if record.ordered_at_ms is not None:
+                seconds = (record.committed_at_ms - record.ordered_at_ms) / 1000
+                waited = f", {seconds:.1f} s after its order"
+            removed = record.equality_deletes_removed + record.position_deletes_removed
+            return (
+                f"{where}: committed {record.files_removed} -> {record.files_added} files, "
+                f"{removed} delete files and {record.rows_masked:,} dead rows gone{waited}"
+            )
+        case RewriteConflicted():
+            return f"{where}: conflict, {record.reason}; the partition is planned again"
+        case RewriteSkipped():
+            return f"{where}: nothing to do ({record.reason})"
+        case TaskFailed():
+            return f"{where}: task failed, {record.reason}: {record.message[:80]}"
+        case SnapshotsExpired():
+            return f"{where}: expired {record.expired} snapshots"
+        case _:
+            return ""

@@ -1,0 +1,99 @@
+"""What a table costs its readers: files, deletes, and one full read by Spark."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firnline_demo.model import Row
+
+READS = 3  # the median of so many
+
+
+@dataclass(frozen=True)
+class Health:
+    """A table at one moment. `read_bytes` counts a delete file once per data file that needs it,
+    as Spark reads it."""
+
+    data_files: int
+    delete_files: int
+    bytes: int
+    read_seconds: float
+    read_bytes: int
+    rows: int
+
+
+def health(spark: SparkSession, table: str) -> Health:
+    """Measure a table by its metadata and by reading all of it."""
+    kinds = spark.sql(
+        "SELECT sum(if(content = 0, 1, 0)), sum(if(content = 0, 0, 1)), "
+        f"sum(file_size_in_bytes) FROM {table}.files"
+    ).collect()[0]
+    seconds, rows = full_read(spark, table)
+    return Health(
+        data_files=kinds[0] or 0,
+        delete_files=kinds[1] or 0,
+        bytes=kinds[2] or 0,
+        read_seconds=seconds,
+        read_bytes=planned_bytes(spark, table),
+        rows=rows,
+    )
+
+
+def full_read(spark: SparkSession, table: str) -> tuple[float, int]:
+    """(median seconds, rows) of reads that touch every column of every row."""
+    times, rows = [], 0
+    columns = ", ".join(spark.table(table).columns)
+    for _ in range(READS):
+        start = time.monotonic()
+        found = spark.sql(f"SELECT count(*), sum(hash({columns})) FROM {table}").collect()[0]
+        times.append(time.monotonic() - start)
+        rows = found[0]
+    return statistics.median(times), rows
+
+
+def planned_bytes(spark: SparkSession, table: str) -> int:
+    """Bytes that the scan's tasks open."""
+    jvm: Any = spark._jvm
+    loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+        spark._jsparkSession,
+        table,
+    )
+    tasks = loaded.newScan().planFiles()
+    try:
+        walk, total = tasks.iterator(), 0
+        while walk.hasNext():
+            total += walk.next().sizeBytes()
+        return total
+    finally:
+        tasks.close()
+
+
+def rows_of(spark: SparkSession, table: str) -> Counter[Row]:
+    """Every row that Spark reads, with how often."""
+    return Counter(tuple(row) for row in spark.table(table).collect())
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What Firnline did to a table, from the table's own snapshots."""
+
+    rewrites: int
+    files_removed: int
+    deletes_removed: int
+
+
+def upkeep(spark: SparkSession, table: str) -> Upkeep:
+    """Count the snapshots that carry a Firnline task id."""
+    found = spark.sql(
+        "SELECT count(*), "
+        "sum(cast(coalesce(summary['deleted-data-files'], '0') AS BIGINT)), "
+        "sum(cast(coalesce(summary['removed-delete-files'], '0') AS BIGINT)) "
+        f"FROM {table}.snapshots WHERE summary['firnline.task-id'] IS NOT NULL"
+    ).collect()[0]
+    return Upkeep(found[0], found[1] or 0, found[2] or 0)

@@ -1,0 +1,73 @@
+"""What the tables should hold: plain Python beside the real writers."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+Row = tuple[object, ...]
+
+
+@dataclass
+class TableModel:
+    """The rows of one table, as its writer means them; a writer changes it after its commit."""
+
+    name: str
+    key: Callable[[Row], Row]
+    rows: dict[Row, Counter[Row]] = field(default_factory=dict)
+    commits: int = 0
+    retries: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Rows are added beside whatever has their key."""
+        for row in rows:
+            self.rows.setdefault(self.key(row), Counter())[row] += 1
+
+    def upsert(self, rows: Iterable[Row]) -> None:
+        """Rows replace whatever has their key; NULL is a key like any other."""
+        for row in rows:
+            self.rows[self.key(row)] = Counter([row])
+
+    def delete_where(self, doomed: Callable[[Row], bool]) -> int:
+        """Rows that the predicate picks go; how many."""
+        gone = 0
+        for key, held in list(self.rows.items()):
+            kept = Counter({row: n for row, n in held.items() if not doomed(row)})
+            gone += held.total() - kept.total()
+            if kept:
+                self.rows[key] = kept
+            else:
+                del self.rows[key]
+        return gone
+
+    def all_rows(self) -> Counter[Row]:
+        """Every row with how often it stands in the table."""
+        found: Counter[Row] = Counter()
+        for held in self.rows.values():
+            found.update(held)
+        return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the rows read differ from the rows meant."""
+
+    lost: int
+    resurrected: int
+    examples: tuple[str, ...]
+
+    @property
+    def none(self) -> bool:
+        """True where both are the same."""
+        return not self.lost and not self.resurrected
+
+
+def compare(meant: Counter[Row], read: Counter[Row]) -> Difference:
+    """Rows that are meant and not read are lost; rows read and not meant are resurrected."""
+    lost, extra = meant - read, read - meant
+    examples = [f"lost {row}" for row in list(lost)[:3]]
+    examples += [f"resurrected {row}" for row in list(extra)[:3]]
+    return Difference(lost.total(), extra.total(), tuple(examples))

@@ -1,0 +1,217 @@
+"""The demo from the first process to the verdict."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firnline_local.artifacts import iceberg_jar
+from firnline_local.stack import Stack, running
+from firnline_local.topics import buckets
+from pyiceberg.catalog.rest import RestCatalog
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from firnline_demo import report, writers
+from firnline_demo.feed import Feed
+from firnline_demo.measure import Health, health, rows_of, upkeep
+from firnline_demo.model import TableModel, compare
+from firnline_demo.report import TableReport
+from firnline_demo.session import CATALOG, writer_session
+from firnline_demo.writers import NAMESPACE, Writer
+
+ALONE_SHARE = 0.25  # of the time, the writers run while Firnline only watches
+QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
+SETTLE_S = 120.0  # at most, after the writers have stopped
+WRITERS = {
+    "clicks": "PyIceberg appends",
+    "accounts": "equality-delete upserts",
+    "orders": "Spark MoR deletes",
+}
+
+
+@dataclass
+class Demo:
+    """One run's parts."""
+
+    stack: Stack
+    console: Console
+    spark: SparkSession
+    catalog: RestCatalog
+    writers: list[Writer]
+    going: threading.Event
+    stopping: threading.Event
+    started: float
+
+    def say(self, line: str) -> None:
+        """A line with the seconds since the start."""
+        self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/dim]  {line}")
+
+
+def run(state_dir: Path, seconds: float, seed: int, as_json: bool = False) -> int:
+    """Run the whole demo; the exit code. Lines go to stderr where JSON is asked for."""
+    console = Console(stderr=as_json, highlight=False)
+    started = time.monotonic()
+    console.print("[bold]Firnline demo[/bold]: three writers, one gateway, real servers")
+    jar = iceberg_jar()
+    with running(state_dir) as stack:
+        console.print(f"stack is ready after {time.monotonic() - started:.1f} s")
+        console.print(f"  catalog for writers  {stack.gateway_uri}")
+        console.print(f"  console              {stack.console_uri}")
+        with prepared(stack, console, jar, state_dir, seed) as demo:
+            reports = play(demo, seconds)
+    end = report.verdict(reports)
+    report.show(console, reports)
+    console.print(f"[bold]{end.text}[/bold]")
+    if as_json:
+        sys.stdout.write(report.as_json(reports, end) + "\n")
+    return end.code
+
+
+@contextmanager
+def prepared(
+    stack: Stack, console: Console, jar: Path, state_dir: Path, seed: int
+) -> Iterator[Demo]:
+    """Tables and writers, not yet going; the session ends with the block."""
+    spark = writer_session(stack.gateway_uri, jar, state_dir / "writers")
+    going, stopping = threading.Event(), threading.Event()
+    try:
+        catalog = RestCatalog(CATALOG, uri=stack.gateway_uri)
+        fresh_namespace(catalog)
+        made = make_writers(catalog, spark, seed, going, stopping)
+        yield Demo(stack, console, spark, catalog, made, going, stopping, time.monotonic())
+    finally:
+        stopping.set()
+        going.set()
+        spark.stop()
+
+
+def fresh_namespace(catalog: RestCatalog) -> None:
+    """A second demo in the same state directory starts anew."""
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    for identifier in catalog.list_tables(NAMESPACE):
+        catalog.drop_table(identifier)
+
+
+def make_writers(
+    catalog: RestCatalog,
+    spark: SparkSession,
+    seed: int,
+    going: threading.Event,
+    stopping: threading.Event,
+) -> list[Writer]:
+    """The three of them; each makes its own table."""
+    dice = [random.Random(seed + number) for number in range(3)]
+    plan = [
+        (TableModel("clicks", lambda row: row), writers.clicks(catalog, dice[0]), 0.8),
+        (TableModel("accounts", lambda row: row[:2]), writers.accounts(spark, dice[1]), 1.0),
+        (TableModel("orders", lambda row: row[:1]), writers.orders(spark, dice[2]), 1.0),
+    ]
+    return [Writer(model, commit, pause, stopping, going) for model, commit, pause in plan]
+
+
+def play(demo: Demo, seconds: float) -> list[TableReport]:
+    """Writers alone, measure, Firnline on, writers on, settle, measure, compare."""
+    with Feed(demo.stack.kafka, buckets(), demo.say) as feed:
+        demo.say(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
+        demo.going.set()
+        for writer in demo.writers:
+            writer.start()
+        watch(demo, seconds * ALONE_SHARE)
+        before = paused(demo)
+        demo.say("Firnline is switched on (firnline.enabled = true); the writers go on")
+        enable(demo)
+        demo.going.set()
+        watch(demo, seconds * (1 - ALONE_SHARE))
+        stop(demo)
+        settle(demo, feed)
+    return [judged(demo, writer, before[writer.model.name]) for writer in demo.writers]
+
+
+def watch(demo: Demo, seconds: float) -> None:
+    """Let it run; a writer that died ends the demo with its error."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        check(demo)
+
+
+def check(demo: Demo) -> None:
+    """Raise what a writer died of."""
+    for writer in demo.writers:
+        if writer.error is not None:
+            raise RuntimeError(f"the writer of {writer.model.name} failed") from writer.error
+
+
+def full_name(model: TableModel) -> str:
+    """The table as Spark names it."""
+    return f"{CATALOG}.{NAMESPACE}.{model.name}"
+
+
+def paused(demo: Demo) -> dict[str, Health]:
+    """Hold the writers between two commits and measure their tables."""
+    demo.going.clear()
+    found = {}
+    for writer in demo.writers:
+        with writer.model.lock:  # a commit in flight ends first
+            found[writer.model.name] = health(demo.spark, full_name(writer.model))
+    commits = ", ".join(f"{writer.model.name} {writer.model.commits}" for writer in demo.writers)
+    demo.say(f"measured; commits so far: {commits}")
+    return found
+
+
+def enable(demo: Demo) -> None:
+    """Hand the tables to Firnline, as an owner would: by a table property."""
+    for writer in demo.writers:
+        table = demo.catalog.load_table(f"{NAMESPACE}.{writer.model.name}")
+        table.transaction().set_properties({"firnline.enabled": "true"}).commit_transaction()
+
+
+def stop(demo: Demo) -> None:
+    """No more commits by writers."""
+    demo.stopping.set()
+    for writer in demo.writers:
+        writer.thread.join()
+    check(demo)
+    commits = sum(writer.model.commits for writer in demo.writers)
+    demo.say(f"writers stopped after {commits} commits; waiting for Firnline to finish")
+
+
+def settle(demo: Demo, feed: Feed) -> None:
+    """Wait until no task is open and no table has moved for a while."""
+    deadline = time.monotonic() + SETTLE_S
+    seen, since = heads(demo), time.monotonic()
+    while time.monotonic() < deadline:
+        time.sleep(0.5)
+        if (now := heads(demo)) != seen or feed.open:
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since > QUIET_S:
+            break
+    demo.say("quiet")
+
+
+def heads(demo: Demo) -> list[int | None]:
+    """The head snapshot of every table."""
+    names = [f"{NAMESPACE}.{writer.model.name}" for writer in demo.writers]
+    return [demo.catalog.load_table(name).metadata.current_snapshot_id for name in names]
+
+
+def judged(demo: Demo, writer: Writer, before: Health) -> TableReport:
+    """Measure a table again and compare its rows with the model's."""
+    name = full_name(writer.model)
+    return TableReport(
+        name=f"{NAMESPACE}.{writer.model.name}",
+        writer=WRITERS[writer.model.name],
+        commits=writer.model.commits,
+        writer_retries=writer.model.retries,
+        before=before,
+        after=health(demo.spark, name),
+        upkeep=upkeep(demo.spark, name),
+        difference=compare(writer.model.all_rows(), rows_of(demo.spark, name)),
+    )

@@ -1,0 +1,27 @@
+"""`firnline demo`: the main job on the embedded stack, from writers to verified rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("demo")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=Path(".firnline/demo"),
+    show_default=True,
+    help="Directory for all state and logs.",
+)
+@click.option("--seconds", type=float, default=120.0, show_default=True, help="Writers' time.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the writers' dice.")
+@click.option("--json", "as_json", is_flag=True, help="Figures as JSON on stdout.")
+def command(state: Path, seconds: float, seed: int, as_json: bool) -> None:
+    """Three real writers, a table of before and after, and every row verified."""
+    # Spark and PyArrow take a second to import; only this command pays for them.
+    from firnline_demo.run import run
+
+    sys.exit(run(state, seconds, seed, as_json))
