@@ -56,12 +56,13 @@ class Folder:
         schema: pa.Schema,
         target_bytes: int = 1 << 20,
         properties: ParquetProperties | None = None,
+        files: int = 50,
     ) -> RollingWriter:
         return RollingWriter(
             table_schema(schema),
             properties or ParquetProperties(),
             target_bytes,
-            lambda: self.path("out"),
+            [self.path("out") for _ in range(files)],
             lambda path: pa.OSFile(path, "wb"),
         )
 

@@ -82,7 +82,7 @@ def test_a_key_of_another_type_is_refused_before_any_row_is_written(folder):
     other = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.int64())])
     with pytest.raises(Refused) as refused:
         applied(folder, [folder.file(1, other, [(1, 1)])], Deletes([dead]))
-    assert refused.value.reason == "type-differs"
+    assert refused.value.reason == "type_differs"
 
 
 def test_an_unreadable_file_is_refused_and_a_missing_one_is_an_error(folder):

@@ -34,6 +34,16 @@ def test_files_roll_near_the_target_and_account_for_every_row(folder):
         assert list(file.split_offsets) == sorted(file.split_offsets)
 
 
+def test_the_last_name_takes_all_that_is_left(folder):
+    schema = pa.schema([folder.column("k", 1, pa.int64())])
+    writer = folder.writer(schema, target_bytes=2_000, files=2)
+    for start in range(0, 5_000, 100):
+        writer.write(batch(schema, list(range(start, start + 100))))
+    assert len(folder.rows_of(writer)) == 5_000
+    assert len(writer.files) == 2
+    assert writer.files[0].bytes < writer.files[1].bytes
+
+
 def test_no_row_makes_no_file(folder):
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     writer = folder.writer(schema)

@@ -48,4 +48,4 @@ def test_a_file_without_the_reserved_ids_is_refused(folder):
     schema = pa.schema([folder.column("file_path", 1, pa.string())])
     with pytest.raises(Refused) as refused:
         positions.build([folder.file(1, schema, [])], [], folder.open, normal)
-    assert refused.value.reason == "no-field-ids"
+    assert refused.value.reason == "no_field_ids"

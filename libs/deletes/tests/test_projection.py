@@ -88,16 +88,16 @@ def refused(folder, file_schema, table, identity_ids=()):
 def test_what_cannot_be_projected_is_refused_with_its_reason(folder):
     column = folder.column
     table = pa.schema([column("a", 1, pa.int64())])
-    assert refused(folder, pa.schema([pa.field("a", pa.int64())]), table) == "no-field-ids"
+    assert refused(folder, pa.schema([pa.field("a", pa.int64())]), table) == "no_field_ids"
     twice = pa.schema([column("a", 1, pa.int64()), column("b", 1, pa.int64())])
-    assert refused(folder, twice, table) == "duplicate-field-ids"
-    assert refused(folder, pa.schema([column("a", 1, pa.string())]), table) == "type-differs"
+    assert refused(folder, twice, table) == "duplicate_field_ids"
+    assert refused(folder, pa.schema([column("a", 1, pa.string())]), table) == "type_differs"
     narrower = pa.schema([column("a", 1, pa.int32())])
-    assert refused(folder, table, narrower) == "type-differs"
+    assert refused(folder, table, narrower) == "type_differs"
     other = pa.schema([column("b", 2, pa.int64())])
     required = pa.schema([column("a", 1, pa.int64(), False)])
-    assert refused(folder, other, required) == "missing-required"
-    assert refused(folder, other, table, identity_ids=[1]) == "missing-partition-column"
+    assert refused(folder, other, required) == "missing_required"
+    assert refused(folder, other, table, identity_ids=[1]) == "missing_partition_column"
 
 
 def test_other_nested_shapes_are_refused(folder):
@@ -117,9 +117,9 @@ def test_other_nested_shapes_are_refused(folder):
         struct(column("x", 5, pa.int64()), y),
         pa.schema([column("s", 1, pa.int64())]),
     ):
-        assert refused(folder, shape, table) == "nested-differs"
+        assert refused(folder, shape, table) == "nested_differs"
     strict = struct(column("x", 2, pa.int64(), False), y)
-    assert refused(folder, table, strict) == "nested-differs"
+    assert refused(folder, table, strict) == "nested_differs"
     assert through(folder, folder.file(1, strict, [({"x": 1, "y": "a"},)]), table)
 
 

@@ -123,7 +123,7 @@ def build(files: Iterable[SequencedFile], keys: Sequence[KeyField], open_file: O
     """Read only the key columns of the delete files; keep each distinct key's highest sequence.
 
     Memory is bound by the distinct keys, not by the rows of the delete files.
-    Refused: float-key, key-type, key-in-collection, type-differs, delete-key-missing.
+    Refused: float_key, key_type, key_in_collection, type_differs, delete_key_missing.
     """
     keys = canonical(keys)
     return _sorted(_fold(_tables(files, keys, open_file), keys), keys)
@@ -136,7 +136,7 @@ def _tables(
         with open_parquet(open_file, file.path) as parquet:
             reader = KeyReader(parquet, keys, file.path)
             if reader.missing():
-                raise Refused("delete-key-missing", f"{file.path}: {reader.missing()}")
+                raise Refused("delete_key_missing", f"{file.path}: {reader.missing()}")
             for arrays in reader.batches(_READ_ROWS, range(parquet.num_row_groups)):
                 yield _table(arrays, keys, file.sequence_number)
 

@@ -23,14 +23,14 @@ def with_id(field: pa.Field, number: int) -> pa.Field:
 
 
 def indices_by_id(fields: Iterable[pa.Field], place: str) -> dict[int, int]:
-    """id -> position among siblings. Refused: no-field-ids, duplicate-field-ids."""
+    """id -> position among siblings. Refused: no_field_ids, duplicate_field_ids."""
     found: dict[int, int] = {}
     for index, field in enumerate(fields):
         number = field_id(field)
         if number is None:
-            raise Refused("no-field-ids", f"{place}: column {field.name}")
+            raise Refused("no_field_ids", f"{place}: column {field.name}")
         if number in found:
-            raise Refused("duplicate-field-ids", f"{place}: id {number}")
+            raise Refused("duplicate_field_ids", f"{place}: id {number}")
         found[number] = index
     return found
 
@@ -55,7 +55,7 @@ def is_list(kind: pa.DataType) -> bool:
 def leaf_path(schema: pa.Schema, number: int) -> tuple[int, ...] | None:
     """Positions from the top to the field with this id, walking structs only; None if absent.
 
-    Refused key-in-collection if the id lies under a list or map (spec: equality fields may be
+    Refused key_in_collection if the id lies under a list or map (spec: equality fields may be
     nested in structs, never in lists or maps).
     """
     return _walk(list(schema), number)
@@ -68,7 +68,7 @@ def _walk(fields: list[pa.Field], number: int) -> tuple[int, ...] | None:
         below = _walk(children(field.type), number)
         if below is not None:
             if not pa.types.is_struct(field.type):
-                raise Refused("key-in-collection", f"field id {number} under {field.name}")
+                raise Refused("key_in_collection", f"field id {number} under {field.name}")
             return (index, *below)
     return None
 

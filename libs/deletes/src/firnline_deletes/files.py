@@ -26,7 +26,7 @@ class SequencedFile:
 
 
 def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
-    """Open for reading by id: no extension types, INT96 as microseconds. Refused unreadable-file.
+    """Open for reading by id: no extension types, INT96 as microseconds. Refused unreadable_file.
 
     An I/O error stays what it is: that is worth a retry, a refusal is not.
     """
@@ -39,7 +39,7 @@ def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
             arrow_extensions_enabled=False,
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise Refused("unreadable-file", f"{path}: {error}") from error
+        raise Refused("unreadable_file", f"{path}: {error}") from error
 
 
 def rows_within(file: pq.ParquetFile, group: int, budget_bytes: int) -> int:

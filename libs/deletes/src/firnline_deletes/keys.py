@@ -31,13 +31,13 @@ class KeyField:
 def canonical(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
     """Key columns in id order, so that one set never depends on a file's order (Iceberg #13873).
 
-    Refused: float-key, key-type.
+    Refused: float_key, key_type.
     """
     for field in fields:
         if pa.types.is_floating(field.type):
-            raise Refused("float-key", f"field id {field.id}: {field.type}")
+            raise Refused("float_key", f"field id {field.id}: {field.type}")
         if not _legal(field.type):
-            raise Refused("key-type", f"field id {field.id}: {field.type}")
+            raise Refused("key_type", f"field id {field.id}: {field.type}")
     return tuple(sorted(fields, key=lambda field: field.id))
 
 
@@ -108,7 +108,7 @@ class KeyReader:
             return
         kind = normal(_type_at(schema, path))
         if kind != key.type and not promotes(kind, key.type):
-            raise Refused("type-differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
+            raise Refused("type_differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
 
 
 def promotes(old: pa.DataType, new: pa.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,13 +33,14 @@ class WrittenFile:
 class RollingWriter:
     """Rows in, files out. A file is closed once a row group takes it to the target size.
 
-    `next_path` names each new file; it is asked only when there is a row to write.
+    `paths` names the files in order; the last one takes all that is left, so that every name can
+    be on a write-ahead list before the first byte. A file is made only for a row to write.
     """
 
     schema: pa.Schema
     properties: ParquetProperties
     target_bytes: int
-    next_path: Callable[[], str]
+    paths: Sequence[str]
     create: Create
     files: list[WrittenFile] = field(default_factory=list)
     _pending: list[pa.RecordBatch] = field(default_factory=list)
@@ -64,6 +65,12 @@ class RollingWriter:
         self._roll()
         return self.files
 
+    def abort(self) -> None:
+        """Let go of an unfinished file; what it holds is not a Parquet file."""
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
+
     def _group_rows(self) -> int:
         """Rows that fill a row group: by decoded bytes, which are never fewer than encoded ones in
         any column that Parquet is good for, and never more than MAX_GROUP_ROWS."""
@@ -75,9 +82,11 @@ class RollingWriter:
         table = pa.Table.from_batches(self._pending, self.schema)
         self._keep(table.slice(rows))
         if self._open is None:
-            self._open = _OpenFile(self.next_path(), self.schema, self.properties, self.create)
+            path = self.paths[len(self.files)]
+            self._open = _OpenFile(path, self.schema, self.properties, self.create)
         self._open.add(table.slice(0, rows))
-        if self._open.bytes() >= self.target_bytes:
+        is_last = len(self.files) + 1 == len(self.paths)
+        if self._open.bytes() >= self.target_bytes and not is_last:
             self._roll()
 
     def _keep(self, rest: pa.Table) -> None:
@@ -119,6 +128,9 @@ class _OpenFile:
 
     def bytes(self) -> int:
         return int(self._sink.tell())
+
+    def abort(self) -> None:
+        self._sink.close()
 
     def close(self) -> WrittenFile:
         self._writer.close()

@@ -51,8 +51,8 @@ def plan(
     ids of the identity transforms of the file's partition spec: their values live in metadata if
     the file lacks the column, so that is refused.
 
-    Refused: no-field-ids, duplicate-field-ids, type-differs, nested-differs, missing-required,
-    missing-partition-column.
+    Refused: no_field_ids, duplicate_field_ids, type_differs, nested_differs, missing_required,
+    missing_partition_column.
     """
     schema = file.schema_arrow
     at = indices_by_id(schema, place)
@@ -60,7 +60,7 @@ def plan(
     for field in table:
         number = field_id(field)
         if number is None:
-            raise Refused("no-field-ids", f"table column {field.name}")
+            raise Refused("no_field_ids", f"table column {field.name}")
         if number in at:
             _check(schema.field(at[number]), field, place)
             ids.append(number)
@@ -73,19 +73,19 @@ def plan(
 
 def _absent(field: pa.Field, number: int, identity_ids: Collection[int], place: str) -> None:
     if number in identity_ids:
-        raise Refused("missing-partition-column", f"{place}: id {number} {field.name}")
+        raise Refused("missing_partition_column", f"{place}: id {number} {field.name}")
     if not field.nullable:
-        raise Refused("missing-required", f"{place}: id {number} {field.name}")
+        raise Refused("missing_required", f"{place}: id {number} {field.name}")
 
 
 def _check(mine: pa.Field, table: pa.Field, place: str) -> None:
     if children(table.type) or children(mine.type):
         if not _same_shape(mine.type, table.type):
-            raise Refused("nested-differs", f"{place}: {table.name}: {mine.type}")
+            raise Refused("nested_differs", f"{place}: {table.name}: {mine.type}")
         return
     old, new = normal(mine.type), normal(table.type)
     if old != new and not promotes(old, new):
-        raise Refused("type-differs", f"{place}: {table.name} is {old}, not {new}")
+        raise Refused("type_differs", f"{place}: {table.name} is {old}, not {new}")
 
 
 def _same_shape(mine: pa.DataType, table: pa.DataType) -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 Reason = Literal[
-    "no-field-ids",  # a file without PARQUET:field_id needs name mapping (spec "Column Projection")
-    "duplicate-field-ids",  # two columns of one file claim one id: no projection is right
-    "type-differs",  # the file's type is neither the table's nor one that promotes to it
-    "nested-differs",  # ids, names, types or order inside a struct, list or map differ
-    "missing-required",  # a required column without a value in the file and no default to give it
-    "missing-partition-column",  # identity source absent from the file: its value is metadata only
-    "float-key",  # invalid as identifier field; NaN and -0.0 compare differently in Java and Arrow
-    "key-type",  # the type cannot be an equality key here (nested, variant, unknown ...)
-    "key-in-collection",  # an equality id inside a list or map; the spec allows structs only
-    "delete-key-missing",  # an equality-delete file without one of its own key columns
-    "unreadable-file",  # Arrow cannot open or decode the file (encrypted, exotic encoding ...)
+    "no_field_ids",  # a file without PARQUET:field_id needs name mapping (spec "Column Projection")
+    "duplicate_field_ids",  # two columns of one file claim one id: no projection is right
+    "type_differs",  # the file's type is neither the table's nor one that promotes to it
+    "nested_differs",  # ids, names, types or order inside a struct, list or map differ
+    "missing_required",  # a required column without a value in the file and no default to give it
+    "missing_partition_column",  # identity source absent from the file: its value is metadata only
+    "float_key",  # invalid as identifier field; NaN and -0.0 compare differently in Java and Arrow
+    "key_type",  # the type cannot be an equality key here (nested, variant, unknown ...)
+    "key_in_collection",  # an equality id inside a list or map; the spec allows structs only
+    "delete_key_missing",  # an equality-delete file without one of its own key columns
+    "unreadable_file",  # Arrow cannot open or decode the file (encrypted, exotic encoding ...)
     "codec",  # write.parquet.compression-codec that Arrow does not write
 ]
 
