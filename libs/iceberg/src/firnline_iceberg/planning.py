@@ -1,7 +1,7 @@
 """Live files of a snapshot and the delete files that apply to each (spec, "Scan Planning").
 
-Pure on entries, except `live_files` and `live_entries`, which read them. Held against Java's own plan by
-`tests/integration/test_planning_oracle.py`.
+Pure on entries, except `live_files` and `live_entries`, which read them. Held against the plan
+of Java itself by `tests/integration/test_planning_oracle.py`.
 """
 
 from __future__ import annotations

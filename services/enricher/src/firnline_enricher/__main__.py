@@ -1,0 +1,52 @@
+"""`firnline-enricher`: table-commits and resync-requests in, file-changes out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log, start_logging
+from firnline_adapters.settings import from_environment, shown
+from firnline_domain.errors import Misconfigured, RetryLater
+
+from firnline_enricher.bootstrap import build
+from firnline_enricher.settings import Settings
+
+POLL_S = 0.1  # what a lone commit waits for company
+
+
+def main() -> None:
+    """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
+    log = start_logging("enricher")
+    try:
+        settings = from_environment(Settings, os.environ)
+    except Misconfigured as error:
+        sys.exit(str(error))
+    log.info("starting", **shown(settings))
+    metrics.serve(settings.metrics_port)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    run(settings, log, stop)
+
+
+def run(settings: Settings, log: Log, stop: threading.Event) -> None:
+    """Pump until `stop`; what was read and not sent is read again by the next run."""
+    pump, inbox = build(settings, log)
+    log.info("ready")
+    try:
+        while not stop.is_set():
+            pump.step(POLL_S)
+    except RetryLater as error:
+        log.error("starting_anew", why=error)
+        sys.exit(1)
+    finally:
+        inbox.close()
+    log.info("stopped")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The `FilesChanged` records that the enricher sends, one function for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
+from firnline_domain.identity import MAIN, TableName
+
+CHUNK_PARTITIONS = 500  # about 150 kB of Avro
+TASK_ID = "firnline.task-id"  # in the summary of a snapshot that Firnline committed
+DROP_TABLE = "drop-table"  # `operation` where the whole table is gone, not only `ref`
+REMOVE_REF = "remove-ref"
+MOVE_REF = "move-ref"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a change is about, and what is known of the table at that moment."""
+
+    table: TableName
+    ref: str
+    observed_at_ms: int
+    format_version: int = 0  # 0 = the table could not be read
+    settings: Mapping[str, str] = field(default_factory=dict)
+    expired_snapshot_ids: tuple[int, ...] = ()
+
+
+def delta(
+    subject: Subject, snapshot: SnapshotAdded, partitions: Sequence[PartitionChange]
+) -> list[FilesChanged]:
+    """What one snapshot changed, onto its parent's counters; in chunks."""
+    return _chunks(_of_snapshot(subject, ChangeKind.DELTA, snapshot), partitions)
+
+
+def absolute(
+    subject: Subject,
+    snapshot: SnapshotAdded,
+    partitions: Sequence[PartitionChange],
+    snapshot_count: int,
+    oldest_snapshot_ms: int | None,
+) -> list[FilesChanged]:
+    """All that a snapshot holds; in chunks. Each answer is an epoch of its own."""
+    whole = replace(
+        _of_snapshot(subject, ChangeKind.ABSOLUTE, snapshot),
+        event_id=_event_id(subject, ChangeKind.ABSOLUTE, snapshot.snapshot_id, at=True),
+        snapshot_count=snapshot_count,
+        oldest_snapshot_ms=oldest_snapshot_ms,
+    )
+    return _chunks(whole, partitions)
+
+
+def empty(subject: Subject) -> FilesChanged:
+    """Absolute counters of a branch without any snapshot."""
+    nothing = _bare(subject, ChangeKind.ABSOLUTE, None, "")
+    return replace(nothing, snapshot_count=0)
+
+
+def moved(subject: Subject, snapshot_id: int, previous: int | None = None) -> FilesChanged:
+    """The branch is at `snapshot_id` now, by what path is not told.
+
+    `previous` is where it was, if that was said. Moved to where it was: only facts are new.
+    """
+    change = _bare(subject, ChangeKind.REF_MOVED, snapshot_id, MOVE_REF)
+    return replace(change, parent_snapshot_id=previous)
+
+
+def removed(subject: Subject) -> FilesChanged:
+    """The branch is gone."""
+    return _bare(subject, ChangeKind.REMOVED, None, REMOVE_REF)
+
+
+def dropped(subject: Subject) -> FilesChanged:
+    """The whole table is gone, with all its refs."""
+    return _bare(replace(subject, ref=MAIN), ChangeKind.REMOVED, None, DROP_TABLE)
+
+
+def _event_id(subject: Subject, kind: ChangeKind, snapshot_id: int | None, at: bool) -> str:
+    """A snapshot changes a ref's files once; everything else can happen again."""
+    parts = [subject.table.uuid, subject.ref, kind.value, str(snapshot_id)]
+    return "/".join([*parts, str(subject.observed_at_ms)] if at else parts)
+
+
+def _bare(
+    subject: Subject, kind: ChangeKind, snapshot_id: int | None, operation: str
+) -> FilesChanged:
+    return FilesChanged(
+        event_id=_event_id(subject, kind, snapshot_id, at=True),
+        table=subject.table,
+        ref=subject.ref,
+        kind=kind,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=None,
+        sequence_number=0,
+        timestamp_ms=subject.observed_at_ms,
+        operation=operation,
+        partitions=(),
+        format_version=subject.format_version,
+        settings=dict(subject.settings),
+        expired_snapshot_ids=subject.expired_snapshot_ids,
+        observed_at_ms=subject.observed_at_ms,
+    )
+
+
+def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) -> FilesChanged:
+    return replace(
+        _bare(subject, kind, snapshot.snapshot_id, snapshot.operation),
+        event_id=_event_id(subject, kind, snapshot.snapshot_id, at=False),
+        parent_snapshot_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        timestamp_ms=snapshot.timestamp_ms,
+        task_id=snapshot.summary.get(TASK_ID),
+    )
+
+
+def _chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:
+    """The whole change, at most CHUNK_PARTITIONS partitions a record, at least one record."""
+    starts = range(0, max(len(partitions), 1), CHUNK_PARTITIONS)
+    return [
+        replace(
+            whole,
+            event_id=f"{whole.event_id}/{number}",
+            partitions=tuple(partitions[start : start + CHUNK_PARTITIONS]),
+            chunk=number,
+            chunks=len(starts),
+        )
+        for number, start in enumerate(starts)
+    ]

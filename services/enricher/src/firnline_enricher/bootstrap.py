@@ -1,0 +1,26 @@
+"""The one place that builds clients."""
+
+from __future__ import annotations
+
+import time
+
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.ports import Inbox
+from firnline_iceberg.tables import Tables
+
+from firnline_enricher.handlers import Handlers
+from firnline_enricher.pump import Pump
+from firnline_enricher.settings import Settings
+
+GROUP = "enricher"
+TOPICS = ("table-commits", "resync-requests")
+
+
+def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
+    """A pump over Kafka and the catalog; nothing is read before its first step."""
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
+    inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
+    tables = Tables(settings.catalog_uri, settings.catalog_name)
+    handlers = Handlers(tables, lambda: int(time.time() * 1000))
+    return Pump(inbox, publisher, handlers, log), inbox

@@ -1,0 +1,142 @@
+"""TableCommitted -> FilesChanged: O(commit), never O(table)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from firnline_adapters import metrics
+from firnline_domain.events import FilesChanged, SnapshotAdded, TableChange, TableCommitted
+from firnline_domain.identity import MAIN
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.files import FileEntry, Status
+from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
+from firnline_iceberg.tables import TableGone
+
+from firnline_enricher.announcements import Subject, delta, dropped, moved, removed
+from firnline_enricher.branches import BranchMove, branch_moves
+from firnline_enricher.facts import FactsCache, TableFacts
+from firnline_enricher.tallying import partition_changes
+
+
+class StaleFacts(Exception):
+    """A manifest has a partition spec that the kept facts do not know."""
+
+
+class Commits:
+    """Reads what each commit changed."""
+
+    def __init__(self, facts: FactsCache, now_ms: Callable[[], int]) -> None:
+        self._facts = facts
+        self._now_ms = now_ms
+        self._announced: dict[tuple[str, str], int | None] = {}  # (uuid, ref) -> head
+
+    def forget(self) -> None:
+        """Commits were missed, so all that is kept may be wrong."""
+        self._facts.clear()
+        self._announced.clear()
+
+    def changes(self, event: TableCommitted) -> list[FilesChanged]:
+        """What the planner is to be told of a commit.
+
+        Raises RetryLater where catalog or storage is unreachable. A table that is gone, or a
+        manifest that is (expired meanwhile), is told as such and never blocks.
+        """
+        try:
+            self._refresh(event)
+            return self._moves(event) or self._news(event)
+        except StaleFacts:
+            self._facts.forget(event.table)
+            return self._moves(event)
+        except TableGone:
+            self._facts.forget(event.table)
+            return [dropped(self._subject(event, MAIN))]
+
+    def unread(self, event: TableCommitted) -> list[FilesChanged]:
+        """The same without reading any file: only where the branches are now."""
+        return [self._moved(event, move) for move in branch_moves(event)]
+
+    def _refresh(self, event: TableCommitted) -> None:
+        if event.change is TableChange.DROPPED:
+            raise TableGone(event.table, "was dropped")
+        if event.metadata_changed or event.change is not TableChange.COMMITTED:
+            self._facts.load(event.table)
+
+    def _subject(self, event: TableCommitted, ref: str) -> Subject:
+        facts = self._facts.peek(event.table)
+        return Subject(
+            event.table,
+            ref,
+            self._now_ms(),
+            facts.format_version if facts else 0,
+            facts.settings if facts else {},
+            event.expired_snapshot_ids,
+        )
+
+    def _moves(self, event: TableCommitted) -> list[FilesChanged]:
+        return [change for move in branch_moves(event) for change in self._move(event, move)]
+
+    def _move(self, event: TableCommitted, move: BranchMove) -> list[FilesChanged]:
+        facts = self._facts.get(event.table)
+        subject = self._subject(event, move.ref)
+        try:
+            deltas = [snapshot_delta(subject, snapshot, facts) for snapshot in move.added]
+        except MetadataFileGone:
+            deltas = []
+        self._announced[event.table.uuid, move.ref] = move.snapshot_id
+        return [change for chunks in deltas for change in chunks] or [self._moved(event, move)]
+
+    def _moved(self, event: TableCommitted, move: BranchMove) -> FilesChanged:
+        subject = self._subject(event, move.ref)
+        if move.snapshot_id is None:
+            return removed(subject)
+        return moved(subject, move.snapshot_id, move.previous_snapshot_id)
+
+    def _news(self, event: TableCommitted) -> list[FilesChanged]:
+        """No branch moved, yet settings, name or retained snapshots may have changed.
+
+        Told as a move of `main` to where it is: by what was announced, because the table may
+        be ahead of the events.
+        """
+        plain = event.change is TableChange.COMMITTED and not event.metadata_changed
+        if plain and not event.expired_snapshot_ids:
+            return []
+        place = (event.table.uuid, MAIN)
+        if place not in self._announced:
+            self._announced[place] = self._facts.load(event.table).head_id(MAIN)
+        head = self._announced[place]
+        return [] if head is None else [moved(self._subject(event, MAIN), head, head)]
+
+
+def snapshot_delta(
+    subject: Subject, snapshot: SnapshotAdded, facts: TableFacts
+) -> list[FilesChanged]:
+    """What a snapshot changed, from the manifests that it added and no others.
+
+    Raises MetadataFileGone, RetryLater, StaleFacts.
+    """
+    if not snapshot.manifest_list:  # v1 could list manifests in the table's metadata
+        raise MetadataFileGone("the manifest list of an old v1 snapshot")
+    entries = changed_entries(snapshot, facts)
+    changes = delta(subject, snapshot, partition_changes(entries, facts.target_bytes))
+    metrics.count("snapshots_enriched")
+    return changes
+
+
+def changed_entries(snapshot: SnapshotAdded, facts: TableFacts) -> Iterator[FileEntry]:
+    """ADDED and DELETED entries of a snapshot.
+
+    A DELETED entry's own snapshot id is not looked at: PyIceberg up to 0.11 left the one that
+    had added the file.
+    """
+    for manifest in read_manifest_list(facts.io, snapshot.manifest_list):
+        if manifest.added_snapshot_id == snapshot.snapshot_id and not manifest.changes_nothing:
+            yield from _changes_in(manifest, facts)
+
+
+def _changes_in(manifest: ManifestFile, facts: TableFacts) -> Iterator[FileEntry]:
+    metrics.count("manifests_read")
+    if (partition := facts.partition_texts.get(manifest.spec_id)) is None:
+        raise StaleFacts(f"spec {manifest.spec_id}")
+    for entry in read_manifest(facts.io, manifest, partition, Detail.COUNTS):
+        if entry.status is not Status.EXISTING:
+            yield entry

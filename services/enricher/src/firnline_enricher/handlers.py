@@ -1,0 +1,54 @@
+"""Message -> messages: every commit and every question becomes `FilesChanged` records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from firnline_domain.commands import ResyncTable
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import FilesChanged, TableCommitted
+from firnline_domain.ports import Delivery
+
+from firnline_enricher.commits import Commits
+from firnline_enricher.facts import FactsCache, Tables
+from firnline_enricher.resyncs import Resyncs
+
+
+class Handlers:
+    """What to send for a delivery. Holds nothing that a restart would miss."""
+
+    def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
+        self._facts = FactsCache(tables)
+        self._commits = Commits(self._facts, now_ms)
+        self._resyncs = Resyncs(self._facts, now_ms)
+        self._read: dict[tuple[str, int], int] = {}  # (topic, partition) -> last offset
+
+    def handle(self, delivery: Delivery) -> list[FilesChanged]:
+        """Records for `file-changes`, in order. Raises RetryLater: nothing was sent, try again."""
+        self._follow(delivery)
+        record = delivery.record
+        try:
+            return self._changes(record)
+        except RetryLater:
+            self._facts.forget(record.table)  # what it loads with may have run out
+            raise
+
+    def unread(self, record: Any) -> list[FilesChanged]:
+        """What can be said of a record that cannot be handled: enough to ask for a resync."""
+        return self._commits.unread(record) if isinstance(record, TableCommitted) else []
+
+    def _changes(self, record: Any) -> list[FilesChanged]:
+        if isinstance(record, TableCommitted):
+            return self._commits.changes(record)
+        if isinstance(record, ResyncTable):
+            return self._resyncs.changes(record)
+        return []
+
+    def _follow(self, delivery: Delivery) -> None:
+        """A gap means that another enricher had the partition and saw commits that we did not."""
+        place = (delivery.topic, delivery.partition)
+        last = self._read.get(place, -1)
+        if delivery.offset - last not in (0, 1) and isinstance(delivery.record, TableCommitted):
+            self._commits.forget()
+        self._read[place] = delivery.offset

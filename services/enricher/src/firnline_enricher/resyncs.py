@@ -1,0 +1,112 @@
+"""ResyncTable -> FilesChanged: the snapshots that a planner missed, or all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+
+from firnline_domain.commands import ResyncTable
+from firnline_domain.events import FilesChanged, SnapshotAdded
+from firnline_domain.identity import MAIN
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
+from firnline_iceberg.tables import LoadedTable, TableGone
+from pyiceberg.table.snapshots import Snapshot
+
+from firnline_enricher.announcements import Subject, absolute, dropped, empty, moved, removed
+from firnline_enricher.commits import snapshot_delta
+from firnline_enricher.facts import FactsCache, TableFacts
+from firnline_enricher.tallying import partition_changes
+
+MOST_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
+
+
+class Resyncs:
+    """Answers the planner's questions from the table as it is now."""
+
+    def __init__(self, facts: FactsCache, now_ms: Callable[[], int]) -> None:
+        self._facts = facts
+        self._now_ms = now_ms
+
+    def changes(self, request: ResyncTable) -> list[FilesChanged]:
+        """The missing deltas in order, else absolute counters; always at least one record.
+
+        Raises RetryLater, and MetadataFileGone where even the head cannot be read.
+        """
+        try:
+            table = self._facts.load(request.table)
+        except TableGone:
+            return [dropped(Subject(request.table, request.ref, self._now_ms()))]
+        facts = self._facts.get(request.table)
+        settings, version = facts.settings, facts.format_version
+        subject = Subject(request.table, request.ref, self._now_ms(), version, settings)
+        head = target(table, request)
+        if head is None:
+            return [empty(subject) if request.ref == MAIN else removed(subject)]
+        return self._deltas(subject, request, table, head) or whole(subject, table, facts, head)
+
+    def _deltas(
+        self, subject: Subject, request: ResyncTable, table: LoadedTable, head: int
+    ) -> list[FilesChanged]:
+        known = request.known_snapshot_id
+        if known == head:
+            return [moved(subject, head, head)]
+        missing = missing_snapshots(table, head, known)
+        try:
+            facts = self._facts.get(request.table)
+            deltas = [snapshot_delta(subject, added(snapshot), facts) for snapshot in missing]
+        except MetadataFileGone:
+            return []
+        return [change for chunks in deltas for change in chunks]
+
+
+def target(table: LoadedTable, request: ResyncTable) -> int | None:
+    """The snapshot to answer for; None where the ref has none.
+
+    The wanted one, so that later deltas fold onto the answer; the head where the wanted one is
+    not (or no more) on the ref's chain, or where the planner is already past it.
+    """
+    head, wanted = table.head_id(request.ref), request.wanted_snapshot_id
+    passed = {snapshot.snapshot_id for snapshot in table.ancestors(request.known_snapshot_id)}
+    if wanted is None or wanted in passed:
+        return head
+    return wanted if any(one.snapshot_id == wanted for one in table.ancestors(head)) else head
+
+
+def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[Snapshot]:
+    """Snapshots after `known` up to `head`, oldest first; empty where no chain connects them.
+
+    Ordered by the chain: sequence numbers are all 0 in v1 and fall with a rollback (H11).
+    """
+    chain = list(takewhile(lambda one: one.snapshot_id != known, table.ancestors(head)))
+    connected = known is not None and chain and chain[-1].parent_snapshot_id == known
+    return chain[::-1] if connected and len(chain) <= MOST_DELTAS else []
+
+
+def whole(
+    subject: Subject, table: LoadedTable, facts: TableFacts, snapshot_id: int
+) -> list[FilesChanged]:
+    """Absolute counters: every live file of a snapshot. Raises MetadataFileGone, RetryLater."""
+    entries = live_entries(table, snapshot_id, Detail.COUNTS)
+    return absolute(
+        subject,
+        added(table.snapshot(snapshot_id)),
+        partition_changes(entries, facts.target_bytes),
+        snapshot_count=len(table.snapshots),
+        oldest_snapshot_ms=min((one.timestamp_ms for one in table.snapshots), default=None),
+    )
+
+
+def added(snapshot: Snapshot) -> SnapshotAdded:
+    """A retained snapshot as its writer once sent it."""
+    summary = snapshot.summary
+    return SnapshotAdded(
+        snapshot_id=snapshot.snapshot_id,
+        parent_snapshot_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        timestamp_ms=snapshot.timestamp_ms,
+        operation=summary.operation.value if summary else "",
+        manifest_list=snapshot.manifest_list,
+        summary=dict(summary.additional_properties) if summary else {},
+    )
