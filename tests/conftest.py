@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from firnline_local import artifacts, catalog, containers, kafka, redis, topics
+from firnline_local import artifacts, catalog, containers, kafka, redis
 from firnline_local.command import Command
 from firnline_local.ports import free_port
 from firnline_local.process import serving
+from firnline_local.topics import DEFAULT_BUCKETS, make_topics
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -62,7 +63,7 @@ def kafka_address(servers: Path) -> Iterator[str]:
 @pytest.fixture(scope="session", name="kafka")
 def kafka_fixture(kafka_address: str) -> str:
     """Bootstrap address of a broker that has all of our topics, with 8 buckets."""
-    topics.make_topics(kafka_address, topics.DEFAULT_BUCKETS)
+    make_topics(kafka_address, DEFAULT_BUCKETS)
     return kafka_address
 
 

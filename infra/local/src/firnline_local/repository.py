@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from firnline_local.java import java
@@ -28,7 +28,9 @@ def repository_root() -> str:
 
 @lru_cache(maxsize=1)
 def _ivy_default() -> str:
-    jars = sorted(Path(pyspark.__file__).with_name("jars").glob("ivy-*.jar"))
+    spark = find_spec("pyspark")  # importing it would cost every start 0.7 s
+    folders = spark.submodule_search_locations if spark else None
+    jars = [jar for folder in folders or () for jar in Path(folder, "jars").glob("ivy-*.jar")]
     if not jars:
         raise RepositoryUnknown("this PySpark carries no Ivy; set FIRNLINE_MAVEN_ROOT")
     port = launch_gateway(classpath=str(jars[0]), die_on_exit=True, java_path=java())

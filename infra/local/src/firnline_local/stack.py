@@ -123,11 +123,8 @@ def running(state_dir: Path, only: tuple[str, ...] | None = None) -> Iterator[St
     block. Raises AlreadyRunning, UnknownPart, NotReady.
     """
     state = StateDir.at(state_dir)
-    try:
-        with serving(supervisor(state, only), state.log("supervisor"), UP_S, DOWN_S):
-            yield Stack(state)
-    finally:
-        leftovers.kill(state.root)
+    with serving(supervisor(state, only), state.log("supervisor"), UP_S, DOWN_S):
+        yield Stack(state)
 
 
 def detach(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:

@@ -1,0 +1,127 @@
+"""One part under supervision, with small real processes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from firnline_local import leftovers
+from firnline_local.command import Command
+from firnline_local.state import Event, StateDir
+from firnline_local.supervised import TRIES, Supervised, backoff_s
+
+SLEEPER = "import time; time.sleep(600)"
+# Starts a grandchild in another session, as PySpark's daemon and JVM launchers may.
+NEST = (
+    "import subprocess, sys, time;"
+    f"subprocess.Popen([sys.executable, '-c', {SLEEPER!r}], start_new_session=True);"
+    "time.sleep(600)"
+)
+
+
+def supervised(tmp_path: Path, code: str, events: list[Event], comes_up: bool = True) -> Supervised:
+    state = StateDir.at(tmp_path)
+    command = Command(
+        name="part",
+        argv=(sys.executable, "-c", code),
+        cwd=tmp_path / "part",
+        ready=lambda: comes_up,
+        env=leftovers.mark(state.root, "part"),
+    )
+    return Supervised(command, state, "", events.append)
+
+
+def tick_until(part: Supervised, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        part.tick()
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+def test_backoff_doubles_up_to_ten_seconds() -> None:
+    assert [backoff_s(streak) for streak in range(1, 8)] == [0.5, 1, 2, 4, 8, 10, 10]
+
+
+def test_a_killed_part_is_restarted_and_said_so(tmp_path: Path, events: list[Event]) -> None:
+    part = supervised(tmp_path, SLEEPER, events)
+    try:
+        tick_until(part, lambda: part.life == "ready")
+        first = part.record().pid
+        assert first is not None
+        psutil.Process(first).kill()
+        tick_until(part, lambda: part.life == "crashed")
+        tick_until(part, lambda: part.life == "ready")
+        assert part.record().pid != first
+        assert part.record().restarts == 1
+        assert [event.what for event in events] == [
+            "started", "ready", "crashed", "started", "ready"
+        ]  # fmt: skip
+        assert events[2].detail == "signal=9 restart-in=0.5s"
+    finally:
+        part.terminate()
+        part.finish()
+
+
+def test_a_killed_part_takes_its_grandchildren_along(tmp_path: Path, events: list[Event]) -> None:
+    part = supervised(tmp_path, NEST, events)
+    state = StateDir.at(tmp_path)
+    try:
+        tick_until(part, lambda: len(leftovers.find(state.root, "part")) == 2)
+        old = leftovers.find(state.root, "part")
+        pid = part.record().pid
+        assert pid is not None
+        psutil.Process(pid).kill()
+        tick_until(part, lambda: part.life == "crashed")
+        assert not any(process.is_running() for process in old)
+    finally:
+        part.terminate()
+        part.finish()
+
+
+def test_stopping_leaves_no_process_behind(tmp_path: Path, events: list[Event]) -> None:
+    part = supervised(tmp_path, NEST, events)
+    root = StateDir.at(tmp_path).root
+    tick_until(part, lambda: len(leftovers.find(root)) == 2)
+    part.terminate()
+    part.finish()
+    assert leftovers.find(root) == []
+
+
+def test_a_part_that_never_comes_up_is_given_up(
+    tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firnline_local.supervised.FIRST_BACKOFF_S", 0.01)
+    part = supervised(tmp_path, "print('no such setting'); raise SystemExit(3)", events, False)
+    tick_until(part, part.hopeless)
+    assert [event.what for event in events] == ["started", "crashed"] * TRIES
+    assert "exit=3" in events[-1].detail
+    assert "no such setting" in part.log_tail()
+
+
+def test_a_held_part_stays_down_until_it_is_let_go(tmp_path: Path, events: list[Event]) -> None:
+    part = supervised(tmp_path, SLEEPER, events)
+    held = StateDir.at(tmp_path).held("part")
+    held.parent.mkdir(parents=True)
+    try:
+        tick_until(part, lambda: part.life == "ready")
+        held.touch()
+        part.tick()
+        assert part.life == "held"
+        assert leftovers.find(StateDir.at(tmp_path).root) == []
+        part.tick()
+        assert part.life == "held"
+        held.unlink()
+        tick_until(part, lambda: part.life == "ready")
+    finally:
+        part.terminate()
+        part.finish()
