@@ -1,0 +1,117 @@
+"""The gateway's clients and threads: built here, started in order, stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from aiohttp import web
+from firnline_adapters.logs import Log
+from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_domain.ports import Publisher
+
+from firnline_gateway.capture import Capture
+from firnline_gateway.handlers import Gateway
+from firnline_gateway.journal import Journal
+from firnline_gateway.pump import Pump
+from firnline_gateway.reconciler import Reconciler
+from firnline_gateway.settings import Settings
+from firnline_gateway.sqlite_outbox import SqliteOutbox
+from firnline_gateway.upstream import HEADER_BYTES, Upstream
+
+DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work on them
+LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+async def serve(settings: Settings, publisher: Publisher, log: Log) -> None:
+    """Serve until SIGTERM or SIGINT: finish the calls in flight, then flush the outbox."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with running(settings, publisher, log):
+        log.info("ready", uri=f"http://{settings.host}:{settings.port}")
+        await stop.wait()
+        log.info("stopping")
+
+
+@asynccontextmanager
+async def running(settings: Settings, publisher: Publisher, log: Log) -> AsyncIterator[Gateway]:
+    """A gateway that listens while the block runs."""
+    state = Path(settings.state_dir)
+    with alone(state, log):
+        journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
+        pump = Pump(journal, publisher, log, now_ms)
+        pump.start()
+        upstream = Upstream(
+            settings.upstream_uri, settings.catalog_token, settings.upstream_timeout_s
+        )
+        capture = Capture(journal, upstream, settings.catalog_name, log, now_ms)
+        gateway = Gateway(upstream, capture, now_ms)
+        with contextlib.suppress(RetryLater):  # clients will ask, and we listen
+            gateway.separator = await upstream.separator()
+        reconciler = asyncio.create_task(Reconciler(journal, upstream, capture, log, now_ms).run())
+        try:
+            async with listening(gateway, settings):
+                yield gateway
+        finally:
+            await capture.finish(DRAIN_S)
+            reconciler.cancel()
+            await asyncio.wait({reconciler})
+            await upstream.close()
+            sent = await asyncio.to_thread(pump.stop, LAST_FLUSH_S)
+            log.info("stopped", outbox="empty" if sent else "kept for the next start")
+            journal.stop(LAST_FLUSH_S)
+
+
+@asynccontextmanager
+async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]:
+    """The HTTP server; at its end it waits for the calls in flight."""
+    server = web.Server(
+        gateway,
+        auto_decompress=False,
+        access_log=None,
+        max_line_size=HEADER_BYTES,
+        max_field_size=HEADER_BYTES,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=DRAIN_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.host, settings.port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@contextmanager
+def alone(directory: Path, log: Log) -> Iterator[None]:
+    """Own the state directory. Raises Misconfigured if another gateway does.
+
+    A directory that cannot be written is only logged: writers need the gateway more than the
+    gateway needs its disk.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / "gateway.lock").open("a")
+    except OSError as error:
+        log.error("state_dir_unusable", directory=directory, why=error)
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Misconfigured(
+                f"FIRNLINE_STATE_DIR={directory} is in use by another gateway; give each its own"
+            ) from None
+        yield

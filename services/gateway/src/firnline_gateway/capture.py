@@ -1,0 +1,213 @@
+"""One table-changing call, from its request to its event. Nothing here can fail the call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.records import encode
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import TableChange, TableCommitted
+
+from firnline_gateway.calls import Call, CallKind, Route
+from firnline_gateway.commits import (
+    PlannedChange,
+    UnreadableCall,
+    changes_of,
+    event_of,
+    uuid_in,
+)
+from firnline_gateway.journal import Journal
+from firnline_gateway.upstream import Upstream
+
+PATIENCE_S = 0.05  # DESIGN section 1: no commit waits longer than 50 ms for us
+NAMES = 10_000  # tables whose uuid is remembered for the moment of their drop
+
+
+class Outcome(StrEnum):
+    """What a commit's status says (REST spec, iceberg-rules 5.4)."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+def outcome_of(status: int) -> Outcome:
+    """5xx leaves a commit's state unknown; every 3xx and 4xx says that it did not happen."""
+    if 200 <= status < 300:
+        return Outcome.ACCEPTED
+    return Outcome.UNKNOWN if status >= 500 else Outcome.REFUSED
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A call that is upstream: its intent is being written, its request read, meanwhile."""
+
+    call: Call
+    opened: Future[None]
+    changes: asyncio.Task[tuple[PlannedChange, ...]]
+    dropped: asyncio.Task[str | None] | None = None  # the uuid of a table that is to go
+
+
+class Capture:
+    """Remembers calls in the journal and turns accepted ones into events."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        upstream: Upstream,
+        catalog: str,
+        log: Log,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._journal = journal
+        self._upstream = upstream
+        self._catalog = catalog
+        self._log = log
+        self._now_ms = now_ms
+        self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def begin(self, call: Call, route: Route) -> Pending:
+        """Start to write the intent and to read the request; returns before either is done.
+
+        A drop names no uuid, and afterwards nobody can ask: it is read first, within 50 ms.
+        """
+        dropped = None
+        if route.kind in (CallKind.DROP, CallKind.UNREGISTER):
+            change = changes_of(call)[0]
+            dropped = self._spawn(self._uuid_at(change.path))
+            await asyncio.wait({dropped}, timeout=PATIENCE_S)
+            found = dropped.result() if dropped.done() else None
+            known = self._uuids.get(change.path)
+            call = replace(call, known_uuid=found or known)
+        opened = self._journal.open(call)
+        return Pending(call, opened, self._spawn(asyncio.to_thread(changes_of, call)), dropped)
+
+    async def durable(self, pending: Pending) -> None:
+        """Wait for the intent, 50 ms at most: the answer is there and the client wants it."""
+        started = time.monotonic()
+        opened = asyncio.wrap_future(pending.opened)
+        await asyncio.wait({opened}, timeout=PATIENCE_S)
+        metrics.observe("gateway_added_seconds", time.monotonic() - started)
+
+    def refused(self, pending: Pending) -> None:
+        """The catalog said no, or was never asked."""
+        self._journal.settle(pending.call, ())
+
+    def unknown(self, pending: Pending) -> None:
+        """The tables themselves must be asked."""
+        metrics.count("gateway_unknown")
+        self._log.warning("outcome_unknown", call=pending.call.call_id, path=pending.call.path)
+        self._journal.doubt(pending.call)
+
+    async def accepted(self, pending: Pending) -> bool:
+        """Record the events; False if the answer's body is needed to name a table (`named`)."""
+        try:
+            changes = await pending.changes
+        except UnreadableCall as error:
+            self._unreadable(pending.call, error)
+            return True
+        if any(change.uuid is None for change in changes):
+            return False
+        self.publish(pending.call, changes, self._now_ms(), "gateway")
+        return True
+
+    def named(self, pending: Pending, answer: bytes) -> None:
+        """Record the events of a call that only its answer, or the catalog, can name."""
+        self._spawn(self._find_and_record(pending, answer))
+
+    async def _find_and_record(self, pending: Pending, answer: bytes) -> None:
+        changes = await pending.changes
+        try:
+            found = [
+                change if change.uuid else await self._with_uuid(change, pending, answer)
+                for change in changes
+            ]
+        except RetryLater as error:
+            self._log.warning("uuid_unknown", call=pending.call.call_id, why=error)
+            self._journal.doubt(pending.call)
+            return
+        self.publish(pending.call, found, self._now_ms(), "gateway")
+
+    async def _with_uuid(
+        self, change: PlannedChange, pending: Pending, answer: bytes
+    ) -> PlannedChange:
+        uuid = await pending.dropped if pending.dropped else None
+        uuid = uuid or await asyncio.to_thread(uuid_in, answer)
+        if uuid is None and change.change is not TableChange.DROPPED:
+            table = await self._upstream.table(change.path)
+            uuid = table["table-uuid"] if table else None
+        return replace(change, uuid=uuid)
+
+    def publish(
+        self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str
+    ) -> None:
+        """Settle a call with the events of what it did.
+
+        A table dropped before anybody could ask for its uuid has no event: it has no key.
+        """
+        events = []
+        for change in changes:
+            if change.uuid is None:
+                self._log.error("event_without_uuid", path=change.path, change=change.change)
+                continue
+            self._remember(change, change.uuid)
+            events.append(event_of(change, call, change.uuid, self._catalog, at_ms, source))
+        try:
+            payloads = [encode(event) for event in events]
+        except (ValueError, TypeError) as error:
+            self._unreadable(call, error)
+            return
+        self._journal.settle(call, payloads)
+        for event in events:
+            self._announce(event)
+
+    def _announce(self, event: TableCommitted) -> None:
+        metrics.count("gateway_commits")
+        self._log.info(
+            "committed",
+            table=event.table.dotted,
+            change=event.change,
+            snapshots=",".join(str(new.snapshot_id) for new in event.snapshots) or "-",
+            source=event.source,
+        )
+
+    def _unreadable(self, call: Call, error: Exception) -> None:
+        self._log.error("call_unreadable", path=call.path, bytes=len(call.body), why=error)
+        self._journal.settle(call, ())
+
+    def _remember(self, change: PlannedChange, uuid: str) -> None:
+        for path in (change.path, change.old_path or ""):
+            self._uuids.pop(path, None)
+        if change.change is not TableChange.DROPPED:
+            self._uuids[change.path] = uuid
+        if len(self._uuids) > NAMES:
+            self._uuids.popitem(last=False)
+
+    async def _uuid_at(self, path: str) -> str | None:
+        try:
+            table = await self._upstream.table(path)
+        except RetryLater as error:
+            self._log.warning("uuid_unknown", path=path, why=error)
+            return None
+        return table["table-uuid"] if table else None
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for what is still being read or named."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)

@@ -1,0 +1,256 @@
+"""From a table-changing call to the facts it carries, read from the request alone.
+
+The request is enough for nearly everything: a transaction's answer has no body, and a commit's
+answer repeats the whole table's metadata. Snapshot ids are made by the clients, so an event can
+be built before the answer is there (REST spec: CommitTableRequest, CommitTransactionRequest).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote_plus
+
+from firnline_domain.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
+from firnline_domain.identity import TableName
+
+from firnline_gateway.calls import Call, CallKind, Route, levels_of, route_of, table_path
+
+# Every other update changes what a reader must know of the table; so do those not yet invented.
+_NOT_METADATA = frozenset(
+    {
+        "assign-uuid",
+        "add-snapshot",
+        "set-snapshot-ref",
+        "remove-snapshot-ref",
+        "remove-snapshots",
+        "set-statistics",
+        "remove-statistics",
+        "set-partition-statistics",
+        "remove-partition-statistics",
+    }
+)
+Body = dict[str, Any]
+
+
+class UnreadableCall(ValueError):
+    """The call's body is not what the REST spec says; the catalog must judge it."""
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """What a call asks of one table. `uuid` is None where only the catalog knows it.
+
+    `path` is where the table is read afterwards; `old_path` where a renamed one was.
+    """
+
+    change: TableChange
+    path: str
+    namespace: tuple[str, ...]
+    name: str
+    uuid: str | None = None
+    snapshots: tuple[SnapshotAdded, ...] = ()
+    refs: tuple[RefMoved, ...] = ()
+    expired_snapshot_ids: tuple[int, ...] = ()
+    metadata_changed: bool = False
+    old_path: str | None = None
+
+
+def changes_of(call: Call) -> tuple[PlannedChange, ...]:
+    """What the call asks for, table by table, in the request's order.
+
+    Empty for a staged create, which creates nothing. Raises UnreadableCall.
+    """
+    route = route_of(call.method, call.path)
+    if route is None:
+        return ()
+    try:
+        return _READERS[route.kind](call, route)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadableCall(f"{call.method} {call.path}: {error!r}") from error
+
+
+def uuid_in(answer: bytes) -> str | None:
+    """`metadata.table-uuid` of a LoadTableResult or CommitTableResponse, if there is one."""
+    try:
+        found = json.loads(answer)["metadata"]["table-uuid"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def event_of(
+    change: PlannedChange, call: Call, uuid: str, catalog: str, at_ms: int, source: str
+) -> TableCommitted:
+    """The event of one accepted change. `source` is `gateway` or `reconciled`."""
+    return TableCommitted(
+        event_id=_event_id(change, call, uuid),
+        table=TableName(uuid, change.namespace, change.name),
+        catalog=catalog,
+        change=change.change,
+        snapshots=change.snapshots,
+        refs=change.refs,
+        expired_snapshot_ids=change.expired_snapshot_ids,
+        metadata_changed=change.metadata_changed,
+        committed_at_ms=at_ms,
+        source=source,
+        user_agent=call.user_agent,
+    )
+
+
+def _event_id(change: PlannedChange, call: Call, uuid: str) -> str:
+    """The same for every sighting of one change.
+
+    A new snapshot or a new table happens once, so its ids suffice. A ref can move to the same
+    snapshot twice, a table can be registered twice: those also carry the call's own identity,
+    which the client's idempotency key keeps over its retries.
+    """
+    parts = [uuid, change.change.value, *(str(new.snapshot_id) for new in change.snapshots)]
+    parts += [f"{moved.ref}={moved.snapshot_id}" for moved in change.refs]
+    if not change.snapshots and change.change is not TableChange.CREATED:
+        parts.append(call.idempotency_key or call.call_id)
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
+
+
+def _commit(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    return (_table_change(json.loads(call.body), call, route),)
+
+
+def _transaction(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    body = json.loads(call.body)
+    return tuple(_table_change(change, call, route) for change in body["table-changes"])
+
+
+def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
+    """One CommitTableRequest; in a transaction its `identifier` is the table's only name."""
+    updates = body.get("updates", [])
+    requirements = body.get("requirements", [])
+    levels, name = _named(body, call, route)
+    path = call.path.partition("?")[0]
+    if route.kind is CallKind.TRANSACTION:
+        path = table_path(route.root, levels, name, call.separator)
+    created = any(need["type"] == "assert-create" for need in requirements)
+    return PlannedChange(
+        change=TableChange.CREATED if created else TableChange.COMMITTED,
+        path=path,
+        namespace=levels,
+        name=name,
+        uuid=_asserted_uuid(requirements, updates),
+        snapshots=tuple(_snapshot(u["snapshot"]) for u in updates if u["action"] == "add-snapshot"),
+        refs=_refs(requirements, updates),
+        expired_snapshot_ids=tuple(
+            expired
+            for update in updates
+            if update["action"] == "remove-snapshots"
+            for expired in update["snapshot-ids"]
+        ),
+        metadata_changed=any(update["action"] not in _NOT_METADATA for update in updates),
+    )
+
+
+def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
+    if identifier := body.get("identifier"):
+        return tuple(identifier["namespace"]), identifier["name"]
+    return _levels(call, route), _table(route)
+
+
+def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
+    for need in requirements:
+        if need["type"] == "assert-table-uuid":
+            return str(need["uuid"])
+    return next((str(u["uuid"]) for u in updates if u["action"] == "assign-uuid"), None)
+
+
+def _snapshot(sent: Body) -> SnapshotAdded:
+    """Format v1 knows neither sequence numbers nor, in its oldest form, manifest lists."""
+    summary = {str(key): str(value) for key, value in (sent.get("summary") or {}).items()}
+    return SnapshotAdded(
+        snapshot_id=sent["snapshot-id"],
+        parent_snapshot_id=sent.get("parent-snapshot-id"),
+        sequence_number=sent.get("sequence-number", 0),
+        timestamp_ms=sent["timestamp-ms"],
+        operation=summary.pop("operation", ""),
+        manifest_list=sent.get("manifest-list", ""),
+        summary=summary,
+    )
+
+
+def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]:
+    expected = {
+        need["ref"]: need.get("snapshot-id")
+        for need in requirements
+        if need["type"] == "assert-ref-snapshot-id"
+    }
+    moved = []
+    for update in updates:
+        if update["action"] not in ("set-snapshot-ref", "remove-snapshot-ref"):
+            continue
+        name = str(update["ref-name"])
+        if update["action"] == "set-snapshot-ref":
+            kind, target = update.get("type", "branch"), update["snapshot-id"]
+            moved.append(RefMoved(name, kind, target, expected.get(name)))
+        else:  # the request does not say of which kind it was
+            moved.append(RefMoved(name, "branch", None, expected.get(name)))
+    return tuple(moved)
+
+
+def _create(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    body = json.loads(call.body)
+    if body.get("stage-create"):
+        return ()  # its later commit, with `assert-create`, creates the table
+    return (_appeared(TableChange.CREATED, body["name"], call, route),)
+
+
+def _register(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    name = json.loads(call.body)["name"]
+    return (_appeared(TableChange.REGISTERED, name, call, route),)
+
+
+def _appeared(change: TableChange, name: str, call: Call, route: Route) -> PlannedChange:
+    levels = _levels(call, route)
+    path = f"{route.root}/namespaces/{route.namespace}/tables/{quote(name, safe='')}"
+    return PlannedChange(change, path, levels, name, metadata_changed=True)
+
+
+def _drop(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    path = f"{route.root}/namespaces/{route.namespace}/tables/{route.table}"
+    levels = _levels(call, route)
+    return (PlannedChange(TableChange.DROPPED, path, levels, _table(route), uuid=call.known_uuid),)
+
+
+def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    body = json.loads(call.body)
+    (old_levels, old_name), (levels, name) = (
+        (tuple(body[end]["namespace"]), body[end]["name"]) for end in ("source", "destination")
+    )
+    return (
+        PlannedChange(
+            TableChange.RENAMED,
+            table_path(route.root, levels, name, call.separator),
+            levels,
+            name,
+            old_path=table_path(route.root, old_levels, old_name, call.separator),
+        ),
+    )
+
+
+def _levels(call: Call, route: Route) -> tuple[str, ...]:
+    return levels_of(route.namespace or "", call.separator)
+
+
+def _table(route: Route) -> str:
+    return unquote_plus(route.table or "")
+
+
+_READERS: dict[CallKind, Callable[[Call, Route], tuple[PlannedChange, ...]]] = {
+    CallKind.COMMIT: _commit,
+    CallKind.TRANSACTION: _transaction,
+    CallKind.CREATE: _create,
+    CallKind.REGISTER: _register,
+    CallKind.DROP: _drop,
+    CallKind.UNREGISTER: _drop,
+    CallKind.RENAME: _rename,
+}

@@ -1,0 +1,143 @@
+"""An HTTP call in, the catalog's answer out; a call that changed a table leaves an event."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from aiohttp import ClientResponse, hdrs
+from aiohttp.web import BaseRequest, StreamResponse
+from firnline_adapters import metrics
+
+from firnline_gateway.calls import SPEC_SEPARATOR, Call, Route, config_base, route_of
+from firnline_gateway.capture import Capture, Outcome, Pending, outcome_of
+from firnline_gateway.config_response import rehomed, separator_in
+from firnline_gateway.encoding import decoded, encoded
+from firnline_gateway.proxy import (
+    FAILURES,
+    NOTHING_SENT,
+    body_of,
+    refusal,
+    refusal_for,
+    relay,
+    reply,
+    stream_of,
+    to_upstream,
+)
+from firnline_gateway.upstream import Upstream
+
+
+class Gateway:
+    """The handler of every call. `separator` is the catalog's, as its last config said it."""
+
+    def __init__(self, upstream: Upstream, capture: Capture, now_ms: Callable[[], int]) -> None:
+        self._upstream = upstream
+        self._capture = capture
+        self._now_ms = now_ms
+        self.separator = SPEC_SEPARATOR
+
+    async def __call__(self, request: BaseRequest) -> StreamResponse:
+        """Answer one call."""
+        answer = await self._answer(request)
+        metrics.count("gateway_calls", status=str(answer.status))
+        return answer
+
+    async def _answer(self, request: BaseRequest) -> StreamResponse:
+        path = request.raw_path
+        if not path.startswith("/"):
+            return refusal(400, "the request's target is not a path")
+        if (base := config_base(request.method, path)) is not None:
+            return await self._config(request, base)
+        if (route := route_of(request.method, path)) is not None:
+            return await self._change(request, route)
+        return await self._pass(request)
+
+    async def _pass(self, request: BaseRequest) -> StreamResponse:
+        body = stream_of(request) if request.can_read_body else None
+        headers = to_upstream(request.headers)
+        try:
+            upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
+        except FAILURES as failure:
+            return refusal_for(failure)
+        async with upstream:
+            return await relay(request, upstream)
+
+    async def _config(self, request: BaseRequest, base: str) -> StreamResponse:
+        """The one answer that is changed: the catalog's own URIs become ours."""
+        headers = to_upstream(request.headers)
+        wants_gzip = "gzip" in headers.get(hdrs.ACCEPT_ENCODING, "").lower()
+        headers[hdrs.ACCEPT_ENCODING] = "gzip" if wants_gzip else "identity"
+        try:
+            upstream = await self._upstream.call(request.method, request.raw_path, headers, None)
+            async with upstream:
+                body = await upstream.read()
+        except FAILURES as failure:
+            return refusal_for(failure)
+        body = self._led_here(upstream, body, f"{_origin(request)}{base}")
+        return await reply(request, upstream, body)
+
+    def _led_here(self, upstream: ClientResponse, body: bytes, client: str) -> bytes:
+        encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
+        plain = decoded(body, encoding)
+        if upstream.status != 200 or plain is None:
+            return body
+        self.separator = separator_in(plain)
+        ours = rehomed(plain, self._upstream.base, client)
+        return body if ours == plain else encoded(ours, encoding)
+
+    async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
+        """A call that may change a table. Its body is read whole before any of it is sent: a
+        client that hangs up half-way then leaves the catalog untouched."""
+        body = await body_of(request)
+        pending = await self._capture.begin(self._call(request, body), route)
+        headers = to_upstream(request.headers)
+        try:
+            upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
+        except NOTHING_SENT as failure:
+            self._capture.refused(pending)
+            return refusal_for(failure)
+        except FAILURES as failure:
+            self._capture.unknown(pending)
+            await self._capture.durable(pending)
+            return refusal_for(failure)
+        async with upstream:
+            return await self._answered(request, upstream, pending)
+
+    async def _answered(
+        self, request: BaseRequest, upstream: ClientResponse, pending: Pending
+    ) -> StreamResponse:
+        outcome = outcome_of(upstream.status)
+        if outcome is Outcome.REFUSED:
+            self._capture.refused(pending)
+            return await relay(request, upstream)
+        if outcome is Outcome.UNKNOWN:
+            self._capture.unknown(pending)
+        await self._capture.durable(pending)
+        if outcome is Outcome.UNKNOWN or await self._capture.accepted(pending):
+            return await relay(request, upstream)
+        kept = bytearray()
+        try:
+            return await relay(request, upstream, kept)
+        finally:
+            encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
+            self._capture.named(pending, decoded(bytes(kept), encoding) or b"")
+
+    def _call(self, request: BaseRequest, body: bytes | None) -> Call:
+        encoding = request.headers.get(hdrs.CONTENT_ENCODING, "")
+        return Call(
+            call_id=uuid.uuid4().hex,
+            method=request.method,
+            path=request.raw_path,
+            body=decoded(body or b"", encoding) or b"",
+            received_ms=self._now_ms(),
+            separator=self.separator,
+            user_agent=request.headers.get(hdrs.USER_AGENT),
+            idempotency_key=request.headers.get("Idempotency-Key"),
+        )
+
+
+def _origin(request: BaseRequest) -> str:
+    """Where the client believes it is: behind a TLS terminator its own words count."""
+    scheme = request.headers.get("X-Forwarded-Proto", request.scheme).partition(",")[0].strip()
+    host = request.headers.get("X-Forwarded-Host", request.host).partition(",")[0].strip()
+    return f"{scheme}://{host}"

@@ -1,0 +1,157 @@
+"""Bytes through, in both directions, as they came.
+
+What is not passed on is what HTTP defines as belonging to one connection (RFC 9110, 7.6.1), and
+`Host`, which must name the catalog. Nothing is added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Mapping
+
+from aiohttp import ClientConnectorError, ClientError, ClientResponse, ConnectionTimeoutError, hdrs
+from aiohttp.http import HttpVersion11
+from aiohttp.web import BaseRequest, Response, StreamResponse
+from multidict import CIMultiDict
+
+_HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_OURS_ALONE = frozenset({"host", "expect"})  # we answer `Expect: 100-continue` ourselves
+NOTHING_SENT = (ClientConnectorError, ConnectionTimeoutError)
+FAILURES = (ClientError, OSError, TimeoutError)
+
+
+def end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """The headers that travel on, in their order, repeated ones too."""
+    named = {name.strip().lower() for name in headers.get(hdrs.CONNECTION, "").split(",")}
+    return CIMultiDict(
+        (name, _writable(value))
+        for name, value in headers.items()
+        if name.lower() not in _HOP_BY_HOP | named
+    )
+
+
+def to_upstream(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """The headers of a request on its way to the catalog."""
+    return CIMultiDict(
+        (name, value)
+        for name, value in end_to_end(headers).items()
+        if name.lower() not in _OURS_ALONE
+    )
+
+
+def _writable(value: str) -> str:
+    """aiohttp writes headers as strict UTF-8; a stray byte must not cost a commit its answer."""
+    return value.encode(errors="replace").decode()
+
+
+class Answer(StreamResponse):
+    """A response with the catalog's headers and no others."""
+
+    async def _prepare_headers(self) -> None:
+        sent = {name.lower() for name in self.headers}
+        await super()._prepare_headers()
+        for added in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER):
+            if added.lower() not in sent:
+                self.headers.popall(added, None)
+
+
+def answer_to(upstream: ClientResponse) -> Answer:
+    """An answer of ours that looks like the catalog's."""
+    headers = end_to_end(upstream.headers)
+    return Answer(status=upstream.status, reason=upstream.reason, headers=headers)
+
+
+async def body_of(request: BaseRequest) -> bytes | None:
+    """The whole body, as sent; None where the request has none."""
+    if not request.can_read_body:
+        return None
+    await _go_on(request)
+    return await request.content.read()
+
+
+async def stream_of(request: BaseRequest) -> AsyncIterator[bytes]:
+    """The body in pieces as they arrive."""
+    await _go_on(request)
+    async for piece in request.content.iter_any():
+        yield piece
+
+
+async def _go_on(request: BaseRequest) -> None:
+    expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
+    if expects and request.version == HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
+
+
+async def relay(
+    request: BaseRequest, upstream: ClientResponse, kept: bytearray | None = None
+) -> StreamResponse:
+    """Pass the catalog's answer on as it arrives.
+
+    With `kept` the body is read to its end even if the client has gone, and left there. If the
+    catalog breaks off, so is the client's connection: half a body must not look whole.
+    """
+    answer = answer_to(upstream)
+    try:
+        listening = await _listens(answer.prepare(request))
+        async for piece in upstream.content.iter_any():
+            if kept is not None:
+                kept += piece
+            elif not listening:
+                break
+            listening = listening and await _listens(answer.write(piece))
+    except FAILURES:
+        if request.transport is not None:
+            request.transport.abort()
+    return answer
+
+
+async def reply(request: BaseRequest, upstream: ClientResponse, body: bytes) -> StreamResponse:
+    """The catalog's answer with a body of ours."""
+    answer = answer_to(upstream)
+    answer.content_length = len(body)
+    if await _listens(answer.prepare(request)):
+        await _listens(answer.write(body))
+    return answer
+
+
+async def _listens(step: Awaitable[object]) -> bool:
+    """False if the client has hung up."""
+    try:
+        await step
+    except ConnectionError:
+        return False
+    return True
+
+
+def refusal(status: int, why: str) -> Response:
+    """An answer of our own, in the form of the REST spec's ErrorModel.
+
+    503 only where nothing was sent to the catalog: with Retry-After, every client may then send
+    the call again. 502 and 504 mean that nobody knows, and clients look before they retry.
+    """
+    error = {"message": f"Firnline gateway: {why}", "type": "GatewayException", "code": status}
+    headers = {hdrs.RETRY_AFTER: "1"} if status == 503 else {}
+    body = json.dumps({"error": error}).encode()
+    return Response(status=status, body=body, content_type="application/json", headers=headers)
+
+
+def refusal_for(failure: BaseException) -> Response:
+    """What the client is told when the catalog could not be asked, or did not answer."""
+    if isinstance(failure, NOTHING_SENT):
+        return refusal(503, "the catalog cannot be reached; nothing was sent to it")
+    if isinstance(failure, TimeoutError):
+        return refusal(504, "the catalog did not answer in time; the outcome is unknown")
+    return refusal(502, "the catalog's connection broke; the outcome is unknown")

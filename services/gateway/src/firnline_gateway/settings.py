@@ -1,0 +1,40 @@
+"""What the gateway must be told, and by which variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_adapters.settings import setting
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Read once at start; the token is never shown."""
+
+    upstream_uri: str = setting(
+        "FIRNLINE_UPSTREAM_URI", "Base URI of the catalog, as its clients used it so far."
+    )
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+    port: int = setting("FIRNLINE_GATEWAY_PORT", "Port that writers are pointed to.")
+    state_dir: str = setting(
+        "FIRNLINE_STATE_DIR", "Directory of the outbox file; each gateway needs its own."
+    )
+    host: str = setting("FIRNLINE_GATEWAY_HOST", "Address to listen on.", default="127.0.0.1")
+    catalog_name: str = setting(
+        "FIRNLINE_CATALOG_NAME", "The catalog's name in events.", default="lake"
+    )
+    catalog_token: str | None = setting(
+        "FIRNLINE_CATALOG_TOKEN",
+        "Bearer token with which the gateway itself reads tables; none where none is needed.",
+        default=None,
+        secret=True,
+    )
+    upstream_timeout_s: float = setting(
+        "FIRNLINE_UPSTREAM_TIMEOUT_S",
+        "Seconds of the catalog's silence after which a call is answered with 504.",
+        default=300.0,
+    )
+    buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of `table-commits`.", default=8)
+    metrics_port: int = setting(
+        "FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0 is off.", default=0
+    )

@@ -1,0 +1,114 @@
+"""The catalog behind us: calls passed on as they came, and a few reads of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp.client import _RequestContextManager
+from firnline_domain.errors import RetryLater
+from multidict import CIMultiDict
+from yarl import URL
+
+from firnline_gateway.config_response import separator_in
+
+CONNECT_S = 10.0
+OWN_READ_S = 30.0
+# Idle connections are dropped before common servers drop them (Node and uvicorn: 5 s): a commit
+# sent into a closing connection would end in an unknown state for nothing.
+IDLE_S = 4.0
+HEADER_BYTES = 64 * 1024  # tokens of large identity providers exceed aiohttp's 8 kB
+DNS_S = 10
+# aiohttp must not add what the client did not send.
+_NOTHING_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
+class Upstream:
+    """One catalog. Reads may be tried twice on a connection that just closed, as any client
+    would; whatever may change something is sent once."""
+
+    def __init__(self, base: str, token: str | None, timeout_s: float) -> None:
+        self.base = base.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # No limit: a queue here would slow the writers.
+        self._connector = TCPConnector(limit=0, keepalive_timeout=IDLE_S, ttl_dns_cache=DNS_S)
+        patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
+        self._reads = self._session(patience)
+        self._writes = self._session(patience)
+        self._writes._retry_connection = False  # else a lost DELETE is sent again (aiohttp 3.14)
+
+    def _session(self, timeout: ClientTimeout) -> ClientSession:
+        return ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            timeout=timeout,
+            auto_decompress=False,
+            cookie_jar=DummyCookieJar(),  # one client's cookies are not another's
+            max_line_size=HEADER_BYTES,
+            max_field_size=HEADER_BYTES,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._reads.close()
+        await self._writes.close()
+        await self._connector.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> _RequestContextManager:
+        """Pass one call on; `path` is raw. Headers are sent as given, plus Host.
+
+        Raises aiohttp.ClientConnectorError and ConnectionTimeoutError where nothing was sent,
+        other ClientError, OSError or TimeoutError where nobody knows.
+        """
+        session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
+        return session.request(
+            method,
+            URL(self.base + path, encoded=True),
+            headers=headers,
+            data=body,
+            chunked=True if body is not None and "Content-Length" not in headers else None,
+            allow_redirects=False,
+            skip_auto_headers=_NOTHING_ADDED,
+        )
+
+    async def table(self, path: str) -> dict[str, Any] | None:
+        """Metadata JSON of the table at this raw path, None if there is none.
+
+        Read with our own credential. Raises RetryLater where the catalog does not say.
+        """
+        status, body = await self._read(path)
+        if status == 404:
+            return None
+        if status != 200:
+            raise RetryLater(f"GET {path}: {status}")
+        found = (await asyncio.to_thread(json.loads, body))["metadata"]
+        return dict(found)
+
+    async def separator(self, warehouse: str | None = None) -> str:
+        """The catalog's namespace separator. Raises RetryLater where it does not say."""
+        query = "?" + urlencode({"warehouse": warehouse}) if warehouse else ""
+        status, body = await self._read(f"/v1/config{query}")
+        if status != 200:
+            raise RetryLater(f"GET /v1/config: {status}")
+        return separator_in(body)
+
+    async def _read(self, path: str) -> tuple[int, bytes]:
+        headers = CIMultiDict({**self._headers, "Accept": "application/json"})
+        try:
+            async with (
+                asyncio.timeout(OWN_READ_S),
+                self.call("GET", path, headers, None) as answer,
+            ):
+                return answer.status, await answer.read()
+        except (ClientError, OSError, TimeoutError) as error:
+            raise RetryLater(f"GET {path}: {error!r}") from error
