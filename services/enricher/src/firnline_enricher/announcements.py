@@ -13,14 +13,16 @@ TASK_ID = "firnline.task-id"  # in the summary of a snapshot that Firnline commi
 DROP_TABLE = "drop-table"  # `operation` where the whole table is gone, not only `ref`
 REMOVE_REF = "remove-ref"
 MOVE_REF = "move-ref"
+NO_FILES = "no-files"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a change is about, and what is known of the table at that moment."""
+    """What a change is about, what caused it, and what is known of the table at that moment."""
 
     table: TableName
     ref: str
+    cause: str  # id of the commit or question; makes an event's id the same if it is sent again
     observed_at_ms: int
     format_version: int = 0  # 0 = the table could not be read
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -30,8 +32,13 @@ class Subject:
 def delta(
     subject: Subject, snapshot: SnapshotAdded, partitions: Sequence[PartitionChange]
 ) -> list[FilesChanged]:
-    """What one snapshot changed, onto its parent's counters; in chunks."""
-    return _chunks(_of_snapshot(subject, ChangeKind.DELTA, snapshot), partitions)
+    """What one snapshot changed, onto its parent's counters; in chunks.
+
+    Its id leaves the cause out: a snapshot changes a ref's files once, whoever asks.
+    """
+    whole = _of_snapshot(subject, ChangeKind.DELTA, snapshot)
+    event_id = f"{subject.table.uuid}/{subject.ref}/{snapshot.snapshot_id}"
+    return _chunks(replace(whole, event_id=event_id), partitions)
 
 
 def absolute(
@@ -41,10 +48,9 @@ def absolute(
     snapshot_count: int,
     oldest_snapshot_ms: int | None,
 ) -> list[FilesChanged]:
-    """All that a snapshot holds; in chunks. Each answer is an epoch of its own."""
+    """All that a snapshot holds; in chunks."""
     whole = replace(
         _of_snapshot(subject, ChangeKind.ABSOLUTE, snapshot),
-        event_id=_event_id(subject, ChangeKind.ABSOLUTE, snapshot.snapshot_id, at=True),
         snapshot_count=snapshot_count,
         oldest_snapshot_ms=oldest_snapshot_ms,
     )
@@ -53,14 +59,18 @@ def absolute(
 
 def empty(subject: Subject) -> FilesChanged:
     """Absolute counters of a branch without any snapshot."""
-    nothing = _bare(subject, ChangeKind.ABSOLUTE, None, "")
-    return replace(nothing, snapshot_count=0)
+    return replace(_bare(subject, ChangeKind.ABSOLUTE, None, ""), snapshot_count=0)
+
+
+def noted(subject: Subject) -> FilesChanged:
+    """No file changed, only facts of the table: a delta without a snapshot."""
+    return _bare(subject, ChangeKind.DELTA, None, NO_FILES)
 
 
 def moved(subject: Subject, snapshot_id: int, previous: int | None = None) -> FilesChanged:
     """The branch is at `snapshot_id` now, by what path is not told.
 
-    `previous` is where it was, if that was said. Moved to where it was: only facts are new.
+    `previous` is where it was, if that was said.
     """
     change = _bare(subject, ChangeKind.REF_MOVED, snapshot_id, MOVE_REF)
     return replace(change, parent_snapshot_id=previous)
@@ -76,17 +86,11 @@ def dropped(subject: Subject) -> FilesChanged:
     return _bare(replace(subject, ref=MAIN), ChangeKind.REMOVED, None, DROP_TABLE)
 
 
-def _event_id(subject: Subject, kind: ChangeKind, snapshot_id: int | None, at: bool) -> str:
-    """A snapshot changes a ref's files once; everything else can happen again."""
-    parts = [subject.table.uuid, subject.ref, kind.value, str(snapshot_id)]
-    return "/".join([*parts, str(subject.observed_at_ms)] if at else parts)
-
-
 def _bare(
     subject: Subject, kind: ChangeKind, snapshot_id: int | None, operation: str
 ) -> FilesChanged:
     return FilesChanged(
-        event_id=_event_id(subject, kind, snapshot_id, at=True),
+        event_id="/".join((subject.table.uuid, subject.ref, kind.value, subject.cause)),
         table=subject.table,
         ref=subject.ref,
         kind=kind,
@@ -106,7 +110,6 @@ def _bare(
 def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) -> FilesChanged:
     return replace(
         _bare(subject, kind, snapshot.snapshot_id, snapshot.operation),
-        event_id=_event_id(subject, kind, snapshot.snapshot_id, at=False),
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from firnline_adapters import metrics
 from firnline_domain.events import FilesChanged, SnapshotAdded, TableChange, TableCommitted
@@ -12,7 +13,7 @@ from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.tables import TableGone
 
-from firnline_enricher.announcements import Subject, delta, dropped, moved, removed
+from firnline_enricher.announcements import Subject, delta, dropped, moved, noted, removed
 from firnline_enricher.branches import BranchMove, branch_moves
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_enricher.tallying import partition_changes
@@ -28,12 +29,6 @@ class Commits:
     def __init__(self, facts: FactsCache, now_ms: Callable[[], int]) -> None:
         self._facts = facts
         self._now_ms = now_ms
-        self._announced: dict[tuple[str, str], int | None] = {}  # (uuid, ref) -> head
-
-    def forget(self) -> None:
-        """Commits were missed, so all that is kept may be wrong."""
-        self._facts.clear()
-        self._announced.clear()
 
     def changes(self, event: TableCommitted) -> list[FilesChanged]:
         """What the planner is to be told of a commit.
@@ -42,11 +37,7 @@ class Commits:
         manifest that is (expired meanwhile), is told as such and never blocks.
         """
         try:
-            self._refresh(event)
-            return self._moves(event) or self._news(event)
-        except StaleFacts:
-            self._facts.forget(event.table)
-            return self._moves(event)
+            return self._told(event)
         except TableGone:
             self._facts.forget(event.table)
             return [dropped(self._subject(event, MAIN))]
@@ -55,34 +46,49 @@ class Commits:
         """The same without reading any file: only where the branches are now."""
         return [self._moved(event, move) for move in branch_moves(event)]
 
-    def _refresh(self, event: TableCommitted) -> None:
+    def _told(self, event: TableCommitted) -> list[FilesChanged]:
         if event.change is TableChange.DROPPED:
             raise TableGone(event.table, "was dropped")
-        if event.metadata_changed or event.change is not TableChange.COMMITTED:
+        if event.change is TableChange.REGISTERED:
+            return self._registered(event)
+        news = event.metadata_changed or event.change is not TableChange.COMMITTED
+        if news:
             self._facts.load(event.table)
+        changes = self._moves(event)
+        if (news or event.expired_snapshot_ids) and all(one.ref != MAIN for one in changes):
+            changes.append(noted(self._subject(event, MAIN)))
+        return changes
+
+    def _registered(self, event: TableCommitted) -> list[FilesChanged]:
+        """A table that lived elsewhere: the planner will ask for all there is."""
+        head = self._facts.load(event.table).head_id(MAIN)
+        return [] if head is None else [moved(self._subject(event, MAIN), head)]
 
     def _subject(self, event: TableCommitted, ref: str) -> Subject:
         facts = self._facts.peek(event.table)
-        return Subject(
-            event.table,
-            ref,
-            self._now_ms(),
-            facts.format_version if facts else 0,
-            facts.settings if facts else {},
-            event.expired_snapshot_ids,
-        )
+        subject = Subject(event.table, ref, event.event_id, self._now_ms())
+        subject = replace(subject, expired_snapshot_ids=event.expired_snapshot_ids)
+        return subject if facts is None else knowing(subject, facts)
 
     def _moves(self, event: TableCommitted) -> list[FilesChanged]:
-        return [change for move in branch_moves(event) for change in self._move(event, move)]
+        try:
+            return [change for move in branch_moves(event) for change in self._move(event, move)]
+        except StaleFacts:
+            self._facts.load(event.table)
+            return [change for move in branch_moves(event) for change in self._move(event, move)]
 
     def _move(self, event: TableCommitted, move: BranchMove) -> list[FilesChanged]:
+        """The deltas of the move's snapshots; the last one tells what has expired."""
         facts = self._facts.get(event.table)
-        subject = self._subject(event, move.ref)
+        last = self._subject(event, move.ref)
+        before = replace(last, expired_snapshot_ids=())
         try:
-            deltas = [snapshot_delta(subject, snapshot, facts) for snapshot in move.added]
+            deltas = [
+                snapshot_delta(before if one is not move.added[-1] else last, one, facts)
+                for one in move.added
+            ]
         except MetadataFileGone:
             deltas = []
-        self._announced[event.table.uuid, move.ref] = move.snapshot_id
         return [change for chunks in deltas for change in chunks] or [self._moved(event, move)]
 
     def _moved(self, event: TableCommitted, move: BranchMove) -> FilesChanged:
@@ -91,20 +97,10 @@ class Commits:
             return removed(subject)
         return moved(subject, move.snapshot_id, move.previous_snapshot_id)
 
-    def _news(self, event: TableCommitted) -> list[FilesChanged]:
-        """No branch moved, yet settings, name or retained snapshots may have changed.
 
-        Told as a move of `main` to where it is: by what was announced, because the table may
-        be ahead of the events.
-        """
-        plain = event.change is TableChange.COMMITTED and not event.metadata_changed
-        if plain and not event.expired_snapshot_ids:
-            return []
-        place = (event.table.uuid, MAIN)
-        if place not in self._announced:
-            self._announced[place] = self._facts.load(event.table).head_id(MAIN)
-        head = self._announced[place]
-        return [] if head is None else [moved(self._subject(event, MAIN), head, head)]
+def knowing(subject: Subject, facts: TableFacts) -> Subject:
+    """The subject with what is known of its table."""
+    return replace(subject, format_version=facts.format_version, settings=facts.settings)
 
 
 def snapshot_delta(

@@ -50,5 +50,5 @@ class Handlers:
         place = (delivery.topic, delivery.partition)
         last = self._read.get(place, -1)
         if delivery.offset - last not in (0, 1) and isinstance(delivery.record, TableCommitted):
-            self._commits.forget()
+            self._facts.clear()
         self._read[place] = delivery.offset

@@ -14,8 +14,8 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_enricher.announcements import Subject, absolute, dropped, empty, moved, removed
-from firnline_enricher.commits import snapshot_delta
+from firnline_enricher.announcements import Subject, absolute, dropped, empty, removed
+from firnline_enricher.commits import knowing, snapshot_delta
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_enricher.tallying import partition_changes
 
@@ -34,31 +34,23 @@ class Resyncs:
 
         Raises RetryLater, and MetadataFileGone where even the head cannot be read.
         """
+        # Observed before the table is read: the planner drops what it held from before that.
+        subject = Subject(request.table, request.ref, _cause(request), self._now_ms())
         try:
             table = self._facts.load(request.table)
         except TableGone:
-            return [dropped(Subject(request.table, request.ref, self._now_ms()))]
+            return [dropped(subject)]
         facts = self._facts.get(request.table)
-        settings, version = facts.settings, facts.format_version
-        subject = Subject(request.table, request.ref, self._now_ms(), version, settings)
+        subject = knowing(subject, facts)
         head = target(table, request)
         if head is None:
             return [empty(subject) if request.ref == MAIN else removed(subject)]
-        return self._deltas(subject, request, table, head) or whole(subject, table, facts, head)
+        deltas = missing_deltas(subject, table, facts, head, request.known_snapshot_id)
+        return deltas or whole(subject, table, facts, head)
 
-    def _deltas(
-        self, subject: Subject, request: ResyncTable, table: LoadedTable, head: int
-    ) -> list[FilesChanged]:
-        known = request.known_snapshot_id
-        if known == head:
-            return [moved(subject, head, head)]
-        missing = missing_snapshots(table, head, known)
-        try:
-            facts = self._facts.get(request.table)
-            deltas = [snapshot_delta(subject, added(snapshot), facts) for snapshot in missing]
-        except MetadataFileGone:
-            return []
-        return [change for chunks in deltas for change in chunks]
+
+def _cause(request: ResyncTable) -> str:
+    return f"resync-{request.requested_at_ms}"
 
 
 def target(table: LoadedTable, request: ResyncTable) -> int | None:
@@ -74,10 +66,25 @@ def target(table: LoadedTable, request: ResyncTable) -> int | None:
     return wanted if any(one.snapshot_id == wanted for one in table.ancestors(head)) else head
 
 
+def missing_deltas(
+    subject: Subject, table: LoadedTable, facts: TableFacts, head: int, known: int | None
+) -> list[FilesChanged]:
+    """Deltas from `known` to `head` in order; empty where they cannot heal the planner."""
+    try:
+        deltas = [
+            snapshot_delta(subject, added(snapshot), facts)
+            for snapshot in missing_snapshots(table, head, known)
+        ]
+    except MetadataFileGone:
+        return []
+    return [change for chunks in deltas for change in chunks]
+
+
 def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[Snapshot]:
     """Snapshots after `known` up to `head`, oldest first; empty where no chain connects them.
 
-    Ordered by the chain: sequence numbers are all 0 in v1 and fall with a rollback (H11).
+    Also where `known` is the head: then what the planner holds fits nowhere. Ordered by the
+    chain: sequence numbers are all 0 in v1 and fall with a rollback (H11).
     """
     chain = list(takewhile(lambda one: one.snapshot_id != known, table.ancestors(head)))
     connected = known is not None and chain and chain[-1].parent_snapshot_id == known
