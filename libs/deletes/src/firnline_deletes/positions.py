@@ -6,6 +6,7 @@ Planning"). Paths are compared normalised: `file:/x`, `file:///x` and `/x` are o
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,13 @@ _RANGES = b"firnline.ranges"
 
 Positions = npt.NDArray[np.int64]
 Normal = Callable[[str], str]
+
+
+def identity(scope: str, data: Iterable[SequencedFile], deletes: Iterable[SequencedFile]) -> str:
+    """What a position set *is*: the exact lists that it was built from and for (H9)."""
+    lists = [sorted([f.path, f.sequence_number] for f in files) for files in (data, deletes)]
+    what = json.dumps([scope, *lists], separators=(",", ":"))
+    return hashlib.sha256(what.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+"""What is rewritten natively; the rest is handed to Iceberg's own action, with a reason code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from firnline_deletes.keys import KeyField
+from firnline_domain.results import DeleteKind
+from firnline_iceberg.files import DeleteFileEntry, FileEntry
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform, UnknownTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from firnline_worker.planning import Plan
+
+_PRIMITIVES = (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+_KEY_BYTES = 16  # index value and sequence number, per key
+_WIDTHS: dict[type, int] = {StringType: 54, BinaryType: 54, UUIDType: 16, DecimalType: 16}
+
+
+def reasons(table: LoadedTable, plan: Plan, set_budget_bytes: int) -> Iterator[str]:
+    """Reason codes for which this plan is not served natively; none = it is."""
+    if table.format_version != 2:
+        yield f"format_version_{table.format_version}"
+    if "encryption.key-id" in table.properties:
+        yield "encrypted"
+    if table.properties.get("write.format.default", "parquet").lower() != "parquet":
+        yield "write_format"
+    yield from _of_types(table.schema.fields)
+    for spec_id in sorted({file.spec_id for file in plan.inputs}):
+        yield from _of_spec(table, table.spec(spec_id))
+    for file in (*plan.inputs, *plan.deletes):
+        yield from _of_file(file)
+    if set_bytes(table, plan.deletes) > set_budget_bytes:
+        yield "delete_set_too_big"
+
+
+def _of_file(file: FileEntry) -> Iterator[str]:
+    if file.encrypted:
+        yield "encrypted"
+    if file.format != "PARQUET":
+        yield f"{file.format.lower()}_file"
+
+
+def _of_types(fields: tuple[NestedField, ...]) -> Iterator[str]:
+    for field in fields:
+        if field.initial_default is not None:
+            yield "column_default"
+        yield from _of_type(field.field_type)
+
+
+def _of_type(kind: IcebergType) -> Iterator[str]:
+    if isinstance(kind, StructType):
+        yield from _of_types(kind.fields)
+    elif isinstance(kind, ListType):
+        yield from _of_type(kind.element_type)
+    elif isinstance(kind, MapType):
+        yield from _of_type(kind.key_type)
+        yield from _of_type(kind.value_type)
+    elif not isinstance(kind, _PRIMITIVES):
+        yield f"type_{kind}"
+
+
+def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[str]:
+    for field in spec.fields:
+        if isinstance(field.transform, UnknownTransform):
+            yield "unknown_transform"
+        source = find_type(table, field.source_id)
+        if isinstance(field.transform, IdentityTransform) and isinstance(
+            source, FloatType | DoubleType
+        ):
+            yield "float_partition"  # NaN has no JSON form, -0.0 no text of its own
+
+
+def identity_ids(spec: PartitionSpec) -> frozenset[int]:
+    """Source ids of identity transforms: files may leave these columns out."""
+    return frozenset(
+        field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform)
+    )
+
+
+def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
+    """Type of a field now, or in the newest schema that still had it (Iceberg #15268)."""
+    newest_first = sorted(table.metadata.schemas, key=lambda s: s.schema_id, reverse=True)
+    for schema in (table.schema, *newest_first):
+        if field_id in _ids(schema):
+            return schema.find_type(field_id)
+    return None
+
+
+def _ids(schema: Schema) -> frozenset[int]:
+    return frozenset(schema.field_ids)
+
+
+def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
+    """Key columns in Arrow's types. A field that no schema knows has the null type, which the
+    kernel refuses."""
+    return tuple(KeyField(number, _arrow(find_type(table, number))) for number in equality_ids)
+
+
+def _arrow(kind: IcebergType | None) -> pa.DataType:
+    return pa.null() if kind is None else schema_to_pyarrow(kind)
+
+
+def set_bytes(table: LoadedTable, deletes: tuple[DeleteFileEntry, ...]) -> int:
+    """Upper estimate of a task's delete sets, from manifests only: every record a distinct key."""
+    total = 0
+    for delete in deletes:
+        if delete.kind is DeleteKind.EQUALITY:
+            kinds = [find_type(table, number) for number in delete.equality_ids]
+            width = _KEY_BYTES + sum(_WIDTHS.get(type(kind), 8) for kind in kinds)
+            total += delete.records * width
+        else:
+            total += delete.records * 8
+    return total

@@ -1,0 +1,100 @@
+"""Expires snapshots through Iceberg's own action, which finds unreachable files by reachability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_domain.commands import ExpireSnapshots
+from firnline_domain.errors import TaskRefused
+from firnline_domain.results import SnapshotsExpired
+from firnline_iceberg.tables import LoadedTable, Tables
+from pyiceberg.table.refs import SnapshotRefType
+
+from firnline_worker.java import JavaTables
+
+Protected = Callable[[str], Iterable[int]]
+"""table uuid -> snapshots from which running tasks started. May raise: then nothing expires."""
+
+
+def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int]) -> int:
+    """Iceberg keeps every snapshot that is not older than the cut-off: so it is drawn no later
+    than the oldest protected snapshot. Raises TaskRefused where a branch has an age limit of its
+    own, which would overrule the cut-off."""
+    times = [table.snapshot(one).timestamp_ms for one in protected if table.retains(one)]
+    if not times or min(times) > older_than_ms:
+        return older_than_ms
+    for name, ref in table.metadata.refs.items():
+        if ref.snapshot_ref_type is SnapshotRefType.BRANCH and ref.max_snapshot_age_ms is not None:
+            raise TaskRefused("branch_age_limit", f"{name}: a task is running", retryable=True)
+    return min(times)
+
+
+def refusal(table: LoadedTable) -> str | None:
+    """Why this table's snapshots are never expired by us; None = they may be."""
+    if table.properties.get("gc.enabled", "true").lower() == "false":
+        return "gc_disabled"  # files are shared with another table (snapshot(), migrate())
+    return None
+
+
+@dataclass(frozen=True)
+class Expirer:
+    """Turns `ExpireSnapshots` into `SnapshotsExpired`."""
+
+    tables: Tables
+    java: JavaTables
+    protected: Protected
+    worker: str
+    now_ms: Callable[[], int]
+
+    def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
+        """Raises TaskRefused, RetryLater.
+
+        The Spark action deletes what no retained snapshot of any ref reaches; the incremental
+        clean-up of the plain API deleted live files where several refs existed (#13568).
+        """
+        table = self.tables.load(order.table)
+        if reason := refusal(table):
+            return self._result(order, table, table, 0, reason)
+        keep = {*order.protected_snapshot_ids, *self.protected(order.table.uuid)}
+        cut_off = cut_off_ms(table, order.older_than_ms, keep)
+        if all(one.timestamp_ms >= cut_off for one in table.snapshots):
+            return self._result(order, table, table, 0, None)
+        deleted = self._run(order, cut_off)
+        return self._result(order, table, self.tables.load(order.table), deleted, None)
+
+    def _run(self, order: ExpireSnapshots, cut_off: int) -> int:
+        session: Any = self.java.spark._jsparkSession
+        actions = self.java.iceberg.spark.actions.SparkActions.get(session)
+        action = actions.expireSnapshots(self.java.load(order.table).java)
+        done = action.expireOlderThan(cut_off).retainLast(max(1, order.retain_last)).execute()
+        counts = (
+            done.deletedDataFilesCount(),
+            done.deletedEqualityDeleteFilesCount(),
+            done.deletedPositionDeleteFilesCount(),
+            done.deletedManifestsCount(),
+            done.deletedManifestListsCount(),
+        )
+        return int(sum(counts))
+
+    def _result(
+        self,
+        order: ExpireSnapshots,
+        before: LoadedTable,
+        after: LoadedTable,
+        deleted: int,
+        reason: str | None,
+    ) -> SnapshotsExpired:
+        times = [snapshot.timestamp_ms for snapshot in after.snapshots]
+        return SnapshotsExpired(
+            task_id=order.task_id,
+            table=order.table,
+            expired=sum(not after.retains(one.snapshot_id) for one in before.snapshots),
+            remaining=len(times),
+            oldest_snapshot_ms=min(times, default=None),
+            deleted_files=deleted,
+            refused_reason=reason,
+            worker=self.worker,
+            finished_at_ms=self.now_ms(),
+        )

@@ -1,0 +1,96 @@
+"""Iceberg's Java API in the Spark driver's JVM: locations, metrics, the form of a data file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from firnline_deletes.output import WrittenFile
+from firnline_domain.identity import Scope, TableName
+from pyspark.sql import SparkSession
+
+
+class JavaTables:
+    """Loads tables as Java objects, through the same catalog as everything else."""
+
+    def __init__(self, spark: SparkSession, catalog: str) -> None:
+        self.spark = spark
+        self._catalog = catalog
+
+    @property
+    def iceberg(self) -> Any:
+        """The package `org.apache.iceberg`."""
+        jvm: Any = self.spark._jvm
+        return jvm.org.apache.iceberg
+
+    def load(self, table: TableName) -> JavaTable:
+        """Raises py4j.protocol.Py4JJavaError."""
+        parts = (self._catalog, *table.namespace, table.name)
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+        session: Any = self.spark._jsparkSession
+        found = self.iceberg.spark.Spark3Util.loadIcebergTable(session, quoted)
+        return JavaTable(self.iceberg, found)
+
+
+class JavaTable:
+    """One Java table, for what only Java says truly."""
+
+    def __init__(self, iceberg: Any, java: Any) -> None:
+        self._iceberg = iceberg
+        self.java = java
+
+    def locations(self, scope: Scope, names: Sequence[str]) -> list[str]:
+        """Where the table's own LocationProvider puts files of these names."""
+        provider, spec = self.java.locationProvider(), self._spec(scope)
+        partition = self._partition(scope)
+        return [provider.newDataLocation(spec, partition, name) for name in names]
+
+    def content_file(self, scope: Scope, file: WrittenFile) -> str:
+        """`ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as the table
+        asks for them; NaN counts and split offsets from the writer."""
+        io, parquet = self.java.io(), self._iceberg.parquet
+        config = self._iceberg.MetricsConfig.forTable(self.java)
+        metrics = parquet.ParquetUtil.fileMetrics(io.newInputFile(file.path), config)
+        built = (
+            self._iceberg.DataFiles.builder(self._spec(scope))
+            .withPath(file.path)
+            .withFormat("parquet")
+            .withPartition(self._partition(scope))
+            .withFileSizeInBytes(file.bytes)
+            .withMetrics(metrics)
+            .withSortOrderId(0)
+            .build()
+        )
+        text = self._iceberg.ContentFileParser.toJson(built, self._spec(scope))
+        return _completed(text, file)
+
+    def _spec(self, scope: Scope) -> Any:
+        return self.java.specs().get(scope.spec_id)
+
+    def _partition(self, scope: Scope) -> Any:
+        kind = self._spec(scope).partitionType()
+        ids = [field.fieldId() for field in kind.fields()]
+        values = zip_longest(ids, json.loads(scope.partition))
+        text = json.dumps({str(number): value for number, value in values})
+        return self._iceberg.SingleValueParser.fromJson(kind, text)
+
+
+def _completed(content_file: str, file: WrittenFile) -> str:
+    """py4j turns small longs into Integer, which a Java Map<Integer, Long> takes and later fails
+    on; so what is counted here goes in as JSON."""
+    body = json.loads(content_file)
+    if body["record-count"] != file.rows:
+        raise ValueError(f"{file.path}: {body['record-count']} rows, not {file.rows}")
+    body["split-offsets"] = list(file.split_offsets)
+    body["nan-value-counts"] = _nan_counts(body.get("value-counts", {}), file.nan_counts)
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _nan_counts(
+    value_counts: Mapping[str, list[int]], counted: Mapping[int, int]
+) -> dict[str, list[int]]:
+    """Only for columns that have metrics at all (`write.metadata.metrics.*`)."""
+    ids = sorted(set(value_counts.get("keys", [])) & set(counted))
+    return {"keys": ids, "values": [counted[number] for number in ids]}

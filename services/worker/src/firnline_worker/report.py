@@ -1,0 +1,114 @@
+"""What a rewrite says when it is over: the pieces of `RewriteFinished`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.identity import Scope
+from firnline_domain.results import (
+    AppliedDelete,
+    InputFile,
+    Mode,
+    OutputFile,
+    RewriteFinished,
+    RewriteGroup,
+)
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.table.snapshots import Snapshot
+
+from firnline_worker.clock import Clock
+from firnline_worker.java import JavaTable
+from firnline_worker.planning import Plan
+from firnline_worker.stage import GroupDone
+
+
+@dataclass(frozen=True)
+class Base:
+    """What every result of a task has in common."""
+
+    order: RewriteFiles
+    table: LoadedTable
+    head: Snapshot
+    worker: str
+    clock: Clock
+
+
+def finished(
+    base: Base,
+    groups: tuple[RewriteGroup, ...],
+    deletes: Sequence[DeleteFileEntry],
+    output_list: str | None,
+    at_ms: int,
+) -> RewriteFinished:
+    """A native result; no groups = there was nothing to do."""
+    applied = tuple(_applied(delete) for delete in deletes)
+    return _result(base, Mode.NATIVE, at_ms, groups, applied, output_list)
+
+
+def handed_over(base: Base, reason: str, snapshot_id: int | None, at_ms: int) -> RewriteFinished:
+    """Iceberg's own action did it; `snapshot_id` None = it found nothing to do."""
+    return _result(
+        base, Mode.HANDED_OVER, at_ms, handover_reason=reason, committed_snapshot_id=snapshot_id
+    )
+
+
+def _result(
+    base: Base,
+    mode: Mode,
+    at_ms: int,
+    groups: tuple[RewriteGroup, ...] = (),
+    applied: tuple[AppliedDelete, ...] = (),
+    output_list: str | None = None,
+    handover_reason: str | None = None,
+    committed_snapshot_id: int | None = None,
+) -> RewriteFinished:
+    order = base.order
+    return RewriteFinished(
+        task_id=order.task_id,
+        table=order.table,
+        ref=order.ref,
+        scope=order.scope,
+        attempt=order.attempt,
+        worker=base.worker,
+        mode=mode,
+        start_snapshot_id=base.head.snapshot_id,
+        start_sequence_number=base.head.sequence_number or 0,
+        schema_id=base.table.metadata.current_schema_id,
+        groups=groups,
+        applied_deletes=applied,
+        output_list=output_list,
+        ordered_at_ms=order.ordered_at_ms,
+        started_at_ms=base.clock.started_ms,
+        first_byte_at_ms=base.clock.first_byte_ms,
+        finished_at_ms=at_ms,
+        handover_reason=handover_reason,
+        committed_snapshot_id=committed_snapshot_id,
+        measures=dict(base.clock.seconds),
+    )
+
+
+def group(java: JavaTable, scope: Scope, plan: Plan, done: GroupDone) -> RewriteGroup:
+    """One group with its outputs described by Iceberg itself."""
+    return RewriteGroup(
+        inputs=tuple(_input(file) for file in plan.groups[done.index]),
+        outputs=tuple(
+            OutputFile(file.path, file.rows, file.bytes, java.content_file(scope, file))
+            for file in done.files
+        ),
+        rows_in=done.tally.rows_in,
+        rows_masked=done.tally.rows_masked,
+        rows_out=done.tally.rows_out,
+    )
+
+
+def _input(file: DataFileEntry) -> InputFile:
+    return InputFile(file.path, file.sequence_number, file.records, file.bytes)
+
+
+def _applied(delete: DeleteFileEntry) -> AppliedDelete:
+    return AppliedDelete(
+        delete.path, delete.kind, delete.sequence_number, delete.scope, delete.equality_ids
+    )

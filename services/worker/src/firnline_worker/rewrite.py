@@ -1,0 +1,165 @@
+"""The delete-apply rewrite: plan, build the sets once, run the groups, describe the outputs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from firnline_deletes.projection import table_schema
+from firnline_deletes.properties import from_table
+from firnline_deletes.refusals import Refused
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.errors import TaskRefused
+from firnline_domain.results import RewriteFinished, RewriteGroup
+from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.tables import LoadedTable, Tables
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from firnline_worker import outputs, report
+from firnline_worker.clock import Clock
+from firnline_worker.eligibility import identity_ids, reasons
+from firnline_worker.handover import Handover
+from firnline_worker.java import JavaTable, JavaTables
+from firnline_worker.planning import Plan, plan
+from firnline_worker.sets import published, sequenced
+from firnline_worker.shelf import Shelf
+from firnline_worker.stage import (
+    GroupDone,
+    GroupOrder,
+    GroupRefused,
+    GroupResult,
+    StageOrder,
+)
+
+Note = Callable[[int], None]
+"""Told the start snapshot as soon as it is known, so that no expiry takes it."""
+
+
+class Stage(Protocol):
+    """Where groups run."""
+
+    def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
+        """Results of all groups. Blocks."""
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Turns a `RewriteFiles` into a `RewriteFinished`."""
+
+    tables: Tables
+    java: JavaTables
+    shelf: Shelf
+    stage: Stage
+    handover: Handover
+    worker: str
+    set_budget_bytes: int
+    now_ms: Callable[[], int]
+
+    def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
+        """Raises TaskRefused, RetryLater; whatever else is a failure of this attempt.
+
+        The start snapshot is the head of the order's ref; its sequence number stamps the outputs.
+        """
+        clock = Clock(self.now_ms())
+        table = self.tables.load(order.table)
+        head = table.head(order.ref)
+        note(head.snapshot_id)
+        chosen = plan(live_files(table, head.snapshot_id), order.scope, target_bytes(table))
+        clock.lap("plan")
+        base = report.Base(order, table, head, self.worker, clock)
+        if not chosen.groups:
+            return report.finished(base, (), (), None, self.now_ms())
+        reason = next(reasons(table, chosen, self.set_budget_bytes), None)
+        if reason is None:
+            try:
+                return self._native(base, chosen)
+            except Refused as refused:
+                reason = refused.reason
+        clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
+        snapshot_id = self.handover.rewrite(order, table, reason)
+        return report.handed_over(base, reason, snapshot_id, self.now_ms())
+
+    def _native(self, base: report.Base, chosen: Plan) -> RewriteFinished:
+        """Every output is on the write-ahead list before it can exist; if the attempt fails they
+        are removed, for no result has named them."""
+        order, table = base.order, base.table
+        java = self.java.load(order.table)
+        names = outputs.naming(order, uuid.uuid4().hex[:8])
+        groups = _group_orders(chosen, java, names, base)
+        list_path = names.list_path(table.metadata_location)
+        paths = [path for group in groups for path in group.output_paths]
+        outputs.write_list(table.io, list_path, order, self.worker, self.now_ms(), paths)
+        try:
+            done = self._run(base, chosen, groups)
+            described = tuple(report.group(java, order.scope, chosen, one) for one in done)
+            _prove(described)
+        except BaseException:
+            outputs.remove(table.io, [*paths, list_path])
+            raise
+        unused = set(paths) - {file.path for one in done for file in one.files}
+        base.clock.lap("describe")
+        base.clock.seconds["names_unused"] = float(len(unused))
+        return report.finished(base, described, chosen.deletes, list_path, self.now_ms())
+
+    def _run(
+        self, base: report.Base, chosen: Plan, groups: Sequence[GroupOrder]
+    ) -> list[GroupDone]:
+        base.clock.lap("prepare")
+        base.clock.first_byte_ms = self.now_ms()
+        with published(self.shelf, base.table, chosen) as sets:
+            base.clock.lap("sets")
+            stage = _stage_order(base, sets.set_paths, sets.positions_path)
+            results = self.stage.run(base.order.task_id, stage, groups)
+            base.clock.lap("stage")
+        for one in results:
+            if isinstance(one, GroupRefused):
+                raise Refused(one.reason, one.detail)
+        done = [one for one in results if isinstance(one, GroupDone)]
+        return sorted(done, key=lambda one: one.index)
+
+
+def target_bytes(table: LoadedTable) -> int:
+    """The table's target file size."""
+    return int(table.properties.get("write.target-file-size-bytes", DEFAULT_TARGET_BYTES))
+
+
+def _group_orders(
+    chosen: Plan, java: JavaTable, names: outputs.Naming, base: report.Base
+) -> list[GroupOrder]:
+    orders = []
+    for index, group in enumerate(chosen.groups):
+        wanted = names.names(index, outputs.count(group, target_bytes(base.table)))
+        paths = tuple(java.locations(base.order.scope, wanted))
+        orders.append(GroupOrder(index, sequenced(group), paths))
+    return orders
+
+
+def _stage_order(
+    base: report.Base, set_paths: tuple[str, ...], positions_path: str | None
+) -> StageOrder:
+    table = base.table
+    schema = table_schema(schema_to_pyarrow(table.schema))
+    return StageOrder(
+        io_properties={key: str(value) for key, value in table.io.properties.items()},
+        location=table.metadata.location,
+        schema=schema.serialize().to_pybytes(),
+        properties=from_table(table.properties),
+        target_bytes=target_bytes(table),
+        identity_ids=identity_ids(table.spec(base.order.scope.spec_id)),
+        set_paths=set_paths,
+        positions_path=positions_path,
+    )
+
+
+def _prove(groups: Sequence[RewriteGroup]) -> None:
+    """Raises TaskRefused: rows in are what the manifests say, and in - masked = out."""
+    for group in groups:
+        recorded = sum(file.records for file in group.inputs)
+        written = sum(file.records for file in group.outputs)
+        balanced = group.rows_in - group.rows_masked == group.rows_out == written
+        if group.rows_in != recorded or not balanced:
+            numbers = f"in {group.rows_in} of {recorded}, masked {group.rows_masked}"
+            raise TaskRefused("rows_do_not_add_up", f"{numbers}, out {group.rows_out}: {written}")

@@ -1,0 +1,99 @@
+"""From a plan's delete files to the published sets that its groups map."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firnline_deletes import delete_set, positions
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.keys import KeyField
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.results import DeleteKind
+from firnline_iceberg.files import DeleteFileEntry, FileEntry
+from firnline_iceberg.tables import LoadedTable
+
+from firnline_worker.eligibility import key_fields
+from firnline_worker.planning import Plan
+from firnline_worker.shelf import Shelf
+from firnline_worker.stage import opener
+
+
+@dataclass(frozen=True)
+class Published:
+    """Files on the shelf; each is there as long as the `published` block runs."""
+
+    set_paths: tuple[str, ...]
+    positions_path: str | None
+
+
+@contextmanager
+def published(shelf: Shelf, table: LoadedTable, plan: Plan) -> Iterator[Published]:
+    """Build what nobody has built, or wait for who is at it. Raises Refused."""
+    with ExitStack() as held:
+        paths = [
+            held.enter_context(_equality(shelf, table, scope, ids, deletes))
+            for (scope, ids), deletes in equality_sets(plan.deletes).items()
+        ]
+        marks = [d for d in plan.deletes if d.kind is DeleteKind.POSITION]
+        where = held.enter_context(_positions(shelf, table, marks, plan)) if marks else None
+        yield Published(tuple(str(path) for path in paths), str(where) if where else None)
+
+
+def equality_sets(
+    deletes: Sequence[DeleteFileEntry],
+) -> dict[tuple[Scope, tuple[int, ...]], list[DeleteFileEntry]]:
+    """One set per (partition or global scope, equality ids): a later delete of a key subsumes an
+    earlier one only within these (iceberg-rules 4.1)."""
+    found: dict[tuple[Scope, tuple[int, ...]], list[DeleteFileEntry]] = defaultdict(list)
+    for delete in deletes:
+        if delete.kind is DeleteKind.EQUALITY:
+            found[delete.scope, delete.equality_ids].append(delete)
+    return dict(found)
+
+
+@contextmanager
+def _equality(
+    shelf: Shelf,
+    table: LoadedTable,
+    scope: Scope,
+    ids: tuple[int, ...],
+    deletes: Sequence[DeleteFileEntry],
+) -> Iterator[Path]:
+    keys = key_fields(table, ids)
+    files = sequenced(deletes)
+    name = delete_set.identity(_name(table, scope), keys, files)
+    with shelf.holding(name, lambda path: _write_set(table, keys, files, path)) as path:
+        yield path
+
+
+def _write_set(
+    table: LoadedTable, keys: Sequence[KeyField], files: Sequence[SequencedFile], path: Path
+) -> None:
+    delete_set.build(files, keys, opener(table.io)).write(path)
+
+
+@contextmanager
+def _positions(
+    shelf: Shelf, table: LoadedTable, marks: Sequence[DeleteFileEntry], plan: Plan
+) -> Iterator[Path]:
+    data, files = sequenced(plan.inputs), sequenced(marks)
+    name = positions.identity(table.identity.uuid, data, files)
+
+    def write(path: Path) -> None:
+        positions.build(files, data, opener(table.io), normal_path).write(path)
+
+    with shelf.holding(name, write) as path:
+        yield path
+
+
+def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
+    """As the kernel wants them."""
+    return tuple(SequencedFile(file.path, file.sequence_number) for file in files)
+
+
+def _name(table: LoadedTable, scope: Scope) -> str:
+    return f"{table.identity.uuid}/{scope.spec_id}/{scope.partition}"

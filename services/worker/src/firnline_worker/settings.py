@@ -1,0 +1,39 @@
+"""The worker's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_adapters.settings import setting
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Read once from the environment."""
+
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+    redis: str = setting("FIRNLINE_REDIS", "Redis URL of the leases.")
+    catalog_uri: str = setting("FIRNLINE_CATALOG_URI", "Iceberg REST URI: the gateway's.")
+    iceberg_jar: str = setting("FIRNLINE_ICEBERG_JAR", "Path of the Iceberg Spark runtime jar.")
+    state_dir: str = setting(
+        "FIRNLINE_STATE_DIR",
+        "Directory of the delete sets; where executors are other hosts, one that they share.",
+    )
+    catalog_name: str = setting("FIRNLINE_CATALOG_NAME", "Name of the catalog in Spark.", "lake")
+    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port; 0 = off.", 0)
+    buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
+    group: str = setting("FIRNLINE_WORKER_GROUP", "Consumer group of all workers.", "worker")
+    spark_master: str = setting("FIRNLINE_SPARK_MASTER", "Spark master URL.", "local[*]")
+    driver_memory: str = setting("FIRNLINE_DRIVER_MEMORY", "Heap of the Spark driver JVM.", "1g")
+    tasks_at_once: int = setting(
+        "FIRNLINE_TASKS_AT_ONCE", "Tasks in work at once; a long one leaves room for others.", 4
+    )
+    set_budget_bytes: int = setting(
+        "FIRNLINE_SET_BUDGET_BYTES",
+        "Largest delete set of one task by estimate; above it the table is handed over.",
+        2 * 1024**3,
+    )
+    lease_s: float = setting("FIRNLINE_LEASE_S", "Seconds until a dead worker's leases end.", 30.0)
+    grace_s: float = setting(
+        "FIRNLINE_GRACE_S", "Seconds that running tasks get to end after SIGTERM.", 8.0
+    )

@@ -1,0 +1,67 @@
+"""The shelf of delete sets: each is built once, shared while tasks use it, then removed."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PREFIX = "sets-"
+
+
+@dataclass
+class _Entry:
+    path: Path
+    users: int = 0
+    built: bool = False
+    building: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Shelf:
+    """Files by identity in one directory of this process. Safe for many threads."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Removes what earlier lives of this worker left in `state_dir`."""
+        state_dir.mkdir(parents=True, exist_ok=True)
+        for old in state_dir.glob(f"{PREFIX}*"):
+            shutil.rmtree(old, ignore_errors=True)
+        self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=state_dir))
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+
+    @contextmanager
+    def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
+        """The file of this identity; `write` makes it if nobody has (single flight: others wait).
+
+        It is removed when its last user lets go; who has it mapped keeps the pages.
+        """
+        entry = self._join(identity)
+        try:
+            with entry.building:
+                if not entry.built:
+                    write(entry.path)
+                    entry.built = True
+            yield entry.path
+        finally:
+            self._leave(identity, entry)
+
+    def close(self) -> None:
+        """Remove the directory."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _join(self, identity: str) -> _Entry:
+        with self._lock:
+            entry = self._entries.setdefault(identity, _Entry(self.root / f"{identity}.arrow"))
+            entry.users += 1
+            return entry
+
+    def _leave(self, identity: str, entry: _Entry) -> None:
+        with self._lock:
+            entry.users -= 1
+            if not entry.users:
+                del self._entries[identity]
+                entry.path.unlink(missing_ok=True)

@@ -1,0 +1,78 @@
+"""The Spark session of a worker, and the stage that runs on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firnline_worker.settings import Settings
+from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
+
+
+def session(settings: Settings) -> SparkSession:
+    """Start, or join, a session whose catalog is the one that the writers use."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if settings.spark_master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder: Any = SparkSession.builder
+    builder = builder.master(settings.spark_master).appName("firnline-worker")
+    for name, value in configuration(settings).items():
+        builder = builder.config(name, value)
+    made: SparkSession = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def configuration(settings: Settings) -> dict[str, str]:
+    """Spark's settings. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
+    counts mapped sets (H18)."""
+    catalog = f"spark.sql.catalog.{settings.catalog_name}"
+    common = {
+        "spark.driver.extraClassPath": settings.iceberg_jar,
+        "spark.executor.extraClassPath": settings.iceberg_jar,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.scheduler.mode": "FAIR",  # a short task does not queue behind a long one's groups
+        "spark.task.maxFailures": "1",  # a task's second try is a new attempt, with new names
+        "spark.speculation": "false",
+        "spark.sql.shuffle.partitions": "8",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "rest",
+        f"{catalog}.uri": settings.catalog_uri,
+        f"{catalog}.cache-enabled": "false",  # every task sees the table as it is now
+    }
+    if settings.spark_master.startswith("local"):
+        common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
+    return common
+
+
+class SparkStage:
+    """Runs the groups of a task as Spark tasks, one each."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+
+    def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
+        """All groups' results, in any order. `name` is the task id, for `cancel`."""
+        self._context.setJobGroup(name, f"firnline rewrite {name}", interruptOnCancel=True)
+        rdd = self._context.parallelize(groups, len(groups))
+        found: list[GroupResult] = rdd.mapPartitions(partial(run_groups, order)).collect()
+        return found
+
+    def cancel_all(self) -> None:
+        """Give up what runs; its callers see an error."""
+        self._context.cancelAllJobs()
+
+    def warm(self) -> None:
+        """Start the Python workers and let them import what a group needs."""
+        slots = self._context.defaultParallelism
+        self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
+
+
+def _imported(_: Any) -> Iterator[str]:
+    yield run_groups.__module__

@@ -1,0 +1,108 @@
+"""The Spark stage of a rewrite: what travels to the executors, and what runs there.
+
+Only these small descriptors pass through Spark; rows go from Parquet to Parquet inside Arrow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from firnline_deletes import delete_set, positions
+from firnline_deletes.apply import Deletes, Tally, rewrite
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.output import RollingWriter, WrittenFile
+from firnline_deletes.properties import ParquetProperties
+from firnline_deletes.refusals import Reason, Refused
+from firnline_domain.identity import normal_path
+from pyiceberg.io import FileIO, load_file_io
+
+
+@dataclass(frozen=True)
+class StageOrder:
+    """The same for all groups of a task. `schema` is an Arrow schema, serialised."""
+
+    io_properties: Mapping[str, str]
+    location: str
+    schema: bytes
+    properties: ParquetProperties
+    target_bytes: int
+    identity_ids: frozenset[int]
+    set_paths: tuple[str, ...]
+    positions_path: str | None
+
+
+@dataclass(frozen=True)
+class GroupOrder:
+    """One group: inputs, and the names its outputs may take."""
+
+    index: int
+    files: tuple[SequencedFile, ...]
+    output_paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GroupDone:
+    """A group's outputs are on storage."""
+
+    index: int
+    tally: Tally
+    files: tuple[WrittenFile, ...]
+    started_ms: int
+
+
+@dataclass(frozen=True)
+class GroupRefused:
+    """The kernel does not serve an input of this group."""
+
+    index: int
+    reason: Reason
+    detail: str
+
+
+GroupResult = GroupDone | GroupRefused
+
+
+def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
+    """Runs inside a Spark task. One core is ours: Arrow's pools are held to it."""
+    pa.set_cpu_count(1)
+    io = load_file_io(dict(order.io_properties), order.location)
+    deletes = _deletes(order)
+    for group in groups:
+        yield _run_group(order, group, io, deletes)
+
+
+def _deletes(order: StageOrder) -> Deletes:
+    sets = [delete_set.open_mapped(Path(path)) for path in order.set_paths]
+    where = order.positions_path
+    dead = positions.open_mapped(Path(where), normal_path) if where else None
+    return Deletes(sets, dead)
+
+
+def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
+    started_ms = int(time.time() * 1000)
+    schema = pa.ipc.read_schema(pa.py_buffer(order.schema))
+    writer = RollingWriter(
+        schema, order.properties, order.target_bytes, group.output_paths, creator(io)
+    )
+    try:
+        tally = rewrite(group.files, deletes, schema, opener(io), writer, order.identity_ids)
+        return GroupDone(group.index, tally, tuple(writer.close()), started_ms)
+    except Refused as refused:
+        return GroupRefused(group.index, refused.reason, refused.detail)
+    finally:
+        writer.abort()
+
+
+def opener(io: FileIO) -> Any:
+    """path -> pyarrow file of any PyIceberg FileIO."""
+    return lambda path: io.new_input(path).open()
+
+
+def creator(io: FileIO) -> Any:
+    """path -> new file; never over an existing one."""
+    return lambda path: io.new_output(path).create(overwrite=False)
