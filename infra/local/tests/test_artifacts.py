@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from firnline_local.artifacts import JAR_SETS, BadArtifact, Pin, pins, resolve
+from firnline_local.artifacts import JAR_SETS, BadArtifact, Pin, RepositoryAway, pins, resolve
 
 BODY = b"jar"
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -52,6 +52,11 @@ def test_another_hash_is_refused_and_nothing_is_kept(repository: Path, tmp_path:
     with pytest.raises(BadArtifact, match=f"{'0' * 64}.*{SHA}"):
         resolve([wrong], tmp_path / "cache", lambda: root_of(repository))
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+def test_a_repository_that_is_away_is_said_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryAway, match=r"a-1\.jar: .*FIRNLINE_MAVEN_ROOT"):
+        resolve([PIN], tmp_path / "cache", lambda: root_of(tmp_path / "nothing"))
 
 
 @pytest.mark.parametrize("jar_set", JAR_SETS)

@@ -20,9 +20,14 @@ from firnline_local.repository import repository_root
 JAR_SETS = ("kafka", "catalog", "iceberg")
 PARALLEL = 8  # 46 small jars came in 1.9 s with 8 threads
 TIMEOUT_S = 120.0
+TRIES = 3  # a registry behind a proxy drops a connection now and then
 
 Progress = Callable[[str, int, int], None]
 """Called with (file name, files done, files to fetch) after each download."""
+
+
+class RepositoryAway(RuntimeError):
+    """The repository did not answer; set FIRNLINE_MAVEN_ROOT to one that is reachable."""
 
 
 class BadArtifact(RuntimeError):
@@ -56,7 +61,7 @@ def cache_root() -> Path:
 def jars(jar_set: str, progress: Progress | None = None) -> tuple[Path, ...]:
     """Verified paths of every jar of a set, in lock order; fetches what is missing or damaged.
 
-    Raises BadArtifact when a download has another hash, URLError when the repository is away.
+    Raises BadArtifact when a download has another hash, RepositoryAway when none came.
     """
     return resolve(pins(jar_set), cache_root(), repository_root, progress)
 
@@ -101,9 +106,19 @@ def _matches(path: Path, sha256: str) -> bool:
         return hashlib.file_digest(file, "sha256").hexdigest() == sha256
 
 
+def _download(url: str, tries_left: int = TRIES) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            body: bytes = answer.read()
+            return body
+    except OSError as error:  # URLError, a reset connection, a timeout
+        if tries_left > 1:
+            return _download(url, tries_left - 1)
+        raise RepositoryAway(f"{url}: {error}; FIRNLINE_MAVEN_ROOT names another") from None
+
+
 def _fetch(pin: Pin, base: str, cache: Path) -> Pin:
-    with urllib.request.urlopen(base + pin.path, timeout=TIMEOUT_S) as answer:
-        body: bytes = answer.read()
+    body = _download(base + pin.path)
     found = hashlib.sha256(body).hexdigest()
     if found != pin.sha256:
         raise BadArtifact(f"{pin.path}: the lock says {pin.sha256}, the repository sent {found}")

@@ -1,4 +1,7 @@
-"""Topics as their files in firnline_schemas describe them, made on a broker."""
+"""Topics as their files in firnline_schemas describe them, made on a broker.
+
+`python -m firnline_local.topics` makes them on FIRNLINE_KAFKA.
+"""
 
 from __future__ import annotations
 
@@ -57,3 +60,7 @@ def _create(admin: AdminClient, missing: list[Topic], bucket_count: int) -> None
             # Another stack on the same broker was faster.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+
+
+if __name__ == "__main__":
+    make_topics(os.environ["FIRNLINE_KAFKA"], buckets())

@@ -12,6 +12,7 @@ from firnline_local import artifacts, stack
 from firnline_local.java import JavaMissing
 from firnline_local.parts import UnknownPart, chosen
 from firnline_local.process import NotReady
+from firnline_local.repository import RepositoryUnknown
 from firnline_local.state import AlreadyRunning, Event, StateDir
 from firnline_local.supervisor import StartFailed, Supervisor
 from firnline_local.topics import WrongPartitions
@@ -20,6 +21,15 @@ from rich.console import Console
 from firnline_cli._stack import STATE_OPTION, show
 
 MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]", "skipped": "[yellow]-[/]"}
+FAILURES = (
+    artifacts.BadArtifact,
+    artifacts.RepositoryAway,
+    JavaMissing,
+    NotReady,
+    RepositoryUnknown,
+    StartFailed,
+    WrongPartitions,
+)
 LOUD = {"ready", "crashed", "skipped", "held", "stopping", "stopped", "left-overs-killed"}
 
 
@@ -49,7 +59,7 @@ def command(state: Path, detach: bool, only: str | None) -> None:
         sys.exit(_already(place, wanted, console))
     except UnknownPart as error:
         raise click.UsageError(str(error)) from None
-    except (JavaMissing, NotReady, StartFailed, WrongPartitions, artifacts.BadArtifact) as error:
+    except FAILURES as error:
         raise click.ClickException(str(error)) from None
 
 

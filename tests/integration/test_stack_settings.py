@@ -1,0 +1,109 @@
+"""What starts the services gives each of them every setting it needs: the embedded stack and
+docker-compose.yml. (The containers themselves need an engine; compose is only read here.)"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from firnline_adapters.settings import from_environment
+from firnline_local.artifacts import pins
+from firnline_local.parts import (
+    ALL,
+    SERVICES,
+    Addresses,
+    command_of,
+    is_written,
+    pick_ports,
+)
+from firnline_local.state import StateDir
+
+ROOT = Path(__file__).parents[2]
+IMAGE_CACHE = "/opt/firnline/jars"  # FIRNLINE_CACHE of infra/docker/Dockerfile
+ONE_SHOT = {"topics", "warehouse"}
+
+
+def settings_of(service: str) -> type[Any]:
+    settings: type[Any] = importlib.import_module(f"firnline_{service}.settings").Settings
+    return settings
+
+
+@cache
+def compose() -> dict[str, Any]:
+    """The services of docker-compose.yml with ${NAME:-default} filled by the defaults."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    content = yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
+    services: dict[str, Any] = content["services"]
+    return services
+
+
+def version_in(jar_set: str, artifact: str) -> str:
+    (version,) = {
+        pin.path.split("/")[-2] for pin in pins(jar_set) if pin.path.split("/")[-3] == artifact
+    }
+    return version
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_can_be_started(service: str) -> None:
+    assert is_written(service)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_embedded_stack_gives_a_service_its_settings(service: str, tmp_path: Path) -> None:
+    where = Addresses(pick_ports({}))
+    given = command_of(service, StateDir.at(tmp_path), where).env
+    settings = from_environment(settings_of(service), given)
+    assert settings.kafka == where.kafka
+    assert settings.metrics_port == where.ports[f"{service}-metrics"]
+    if hasattr(settings, "catalog_uri"):
+        assert settings.catalog_uri == where.gateway
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_compose_gives_a_service_its_settings(service: str) -> None:
+    settings = from_environment(settings_of(service), compose()[service]["environment"])
+    assert settings.kafka == "kafka:9092"
+    assert compose()[service]["command"] == [f"firnline_{service}"]
+
+
+def test_compose_gives_no_variable_that_nobody_reads() -> None:
+    known = {
+        field.metadata["variable"]
+        for service in SERVICES
+        for field in dataclasses.fields(settings_of(service))
+    }
+    given: set[str] = set()
+    for service in SERVICES:
+        environment: Mapping[str, str] = compose()[service]["environment"]
+        given |= environment.keys()
+    assert given <= known
+
+
+def test_compose_has_every_part_and_nothing_else() -> None:
+    assert set(compose()) == {*ALL, *ONE_SHOT}
+
+
+def test_compose_publishes_on_loopback_only() -> None:
+    published = [port for service in compose().values() for port in service.get("ports", [])]
+    assert published
+    assert [port for port in published if not port.startswith("127.0.0.1:")] == []
+
+
+def test_compose_runs_the_versions_that_the_locks_pin() -> None:
+    assert compose()["kafka"]["image"] == f"apache/kafka:{version_in('kafka', 'kafka_2.13')}"
+    iceberg = version_in("catalog", "iceberg-core")
+    assert compose()["catalog"]["image"] == f"apache/iceberg-rest-fixture:{iceberg}"
+
+
+def test_compose_names_the_jar_that_the_image_holds() -> None:
+    assert f"FIRNLINE_CACHE={IMAGE_CACHE}" in (ROOT / "infra/docker/Dockerfile").read_text()
+    (pin,) = pins("iceberg")
+    assert compose()["worker"]["environment"]["FIRNLINE_ICEBERG_JAR"] == f"{IMAGE_CACHE}/{pin.path}"
