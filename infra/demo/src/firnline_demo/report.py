@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -49,29 +50,41 @@ def verdict(reports: list[TableReport]) -> Verdict:
 
 
 def show(console: Console, reports: list[TableReport]) -> None:
-    """Before and after, a row per table and figure that matters."""
-    table = Table(title="Before Firnline, and after", title_justify="left")
-    table.add_column("table")
-    table.add_column("writer", overflow="fold")
-    for heading in ("commits", "files", "delete files", "stored", "bytes to read", "full read"):
-        table.add_column(heading, justify="right")
-    for heading in ("rewrites", "rows"):
-        table.add_column(heading, justify="right")
+    """Before and after: two rows per table, a column per figure that matters."""
+    table = Table(
+        title="Before Firnline, and after",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+    )
+    table.add_column("table", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for heading in ("files", "deletes", "stored", "to read", "full read", "rows"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
-        old, new = report.before, report.after
-        table.add_row(
-            report.name,
-            report.writer,
-            str(report.commits),
-            f"{old.data_files} → {new.data_files}",
-            f"{old.delete_files} → {new.delete_files}",
-            f"{size(old.bytes)} → {size(new.bytes)}",
-            f"{size(old.read_bytes)} → {size(new.read_bytes)}",
-            f"{old.read_seconds:.2f} → {new.read_seconds:.2f} s",
-            str(report.upkeep.rewrites),
-            f"{old.rows:,} → {new.rows:,}",
-        )
+        table.add_row(report.name, "before", *figures(report.before))
+        table.add_row(f"[dim]{report.writer}[/dim]", "after", *figures(report.after))
+        table.add_section()
     console.print(table)
+    for report in reports:
+        console.print(
+            f"{report.name}: {report.commits} commits by its writer"
+            f" ({report.writer_retries} tried again), {report.upkeep.rewrites} rewrites by Firnline"
+            f" that took away {report.upkeep.files_removed} data files"
+            f" and {report.upkeep.deletes_removed} delete files"
+        )
+
+
+def figures(health: Health) -> tuple[str, ...]:
+    """A table's health in the columns' order."""
+    return (
+        f"{health.data_files}",
+        f"{health.delete_files}",
+        size(health.bytes),
+        size(health.read_bytes),
+        f"{health.read_seconds:.2f} s",
+        f"{health.rows:,}",
+    )
 
 
 def as_json(reports: list[TableReport], end: Verdict) -> str:

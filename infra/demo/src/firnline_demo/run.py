@@ -30,9 +30,9 @@ ALONE_SHARE = 0.25  # of the time, the writers run while Firnline only watches
 QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
 SETTLE_S = 120.0  # at most, after the writers have stopped
 WRITERS = {
-    "clicks": "PyIceberg appends",
-    "accounts": "equality-delete upserts",
-    "orders": "Spark MoR deletes",
+    "clicks": "small appends",
+    "accounts": "equality deletes",
+    "orders": "position deletes",
 }
 
 
@@ -108,10 +108,13 @@ def make_writers(
 ) -> list[Writer]:
     """The three of them; each makes its own table."""
     dice = [random.Random(seed + number) for number in range(3)]
+    clicks = TableModel("clicks", lambda row: row)
+    accounts = TableModel("accounts", lambda row: row[:2])
+    orders = TableModel("orders", lambda row: row[:1])
     plan = [
-        (TableModel("clicks", lambda row: row), writers.clicks(catalog, dice[0]), 0.8),
-        (TableModel("accounts", lambda row: row[:2]), writers.accounts(spark, dice[1]), 1.0),
-        (TableModel("orders", lambda row: row[:1]), writers.orders(spark, dice[2]), 1.0),
+        (clicks, writers.clicks(catalog, dice[0]), 0.8),
+        (accounts, writers.accounts(spark, dice[1], accounts), 0.8),
+        (orders, writers.orders(spark, dice[2], orders), 0.8),
     ]
     return [Writer(model, commit, pause, stopping, going) for model, commit, pause in plan]
 

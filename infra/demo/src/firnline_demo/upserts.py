@@ -29,8 +29,13 @@ def upsert(spark: SparkSession, table_name: str, key: Sequence[str], rows: Seque
         names[place] = column
         ids[place] = schema.findField(column).fieldId()
     key_schema = schema.select(names)
-    factory = iceberg.data.GenericAppenderFactory(
-        table, schema, table.spec(), None, ids, key_schema
+    factory = (
+        getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table)
+        .dataFileFormat(parquet)
+        .deleteFileFormat(parquet)
+        .equalityFieldIds(ids)
+        .equalityDeleteRowSchema(key_schema)
+        .build()
     )
     files = (
         iceberg.io.OutputFileFactory.builderFor(table, 0, time.time_ns() // 1000)
@@ -38,9 +43,9 @@ def upsert(spark: SparkSession, table_name: str, key: Sequence[str], rows: Seque
         .build()
     )
     frame = spark.createDataFrame(rows, spark.table(table_name).schema)
-    deletes = factory.newEqDeleteWriter(files.newOutputFile(), parquet, None)
+    deletes = factory.newEqualityDeleteWriter(files.newOutputFile(), table.spec(), None)
     write_all(jvm, deletes, key_schema, frame.select(*key)._jdf)
-    data = factory.newDataWriter(files.newOutputFile(), parquet, None)
+    data = factory.newDataWriter(files.newOutputFile(), table.spec(), None)
     write_all(jvm, data, schema, frame._jdf)
     delta = table.newRowDelta().addDeletes(deletes.toDeleteFile()).addRows(data.toDataFile())
     delta.commit()

@@ -20,8 +20,9 @@ from firnline_demo.upserts import upsert
 NAMESPACE = "demo"
 APPEND_ROWS = 400
 UPSERT_ROWS = 150
-UPSERT_KEYS = 2_000  # few enough that most upserts replace a row
+UPSERT_KEYS = 8_000  # per tenant; the base holds every one of them once
 INSERT_ROWS = 600
+BASE_ROWS = 40_000  # what `accounts` and `orders` hold before their writers start
 TRIES = 12  # Spark's DELETE is replanned after a swap under its feet (README, "For writers")
 
 CLICKS = pa.schema(
@@ -82,13 +83,20 @@ def clicks(catalog: RestCatalog, dice: random.Random) -> Callable[[TableModel], 
     return commit
 
 
-def accounts(spark: SparkSession, dice: random.Random) -> Callable[[TableModel], None]:
+def accounts(
+    spark: SparkSession, dice: random.Random, model: TableModel
+) -> Callable[[TableModel], None]:
     """An upsert stream: every commit brings equality deletes; one id in fifty is NULL."""
+    name = f"{CATALOG}.{NAMESPACE}.accounts"
     spark.sql(
-        f"CREATE TABLE {CATALOG}.{NAMESPACE}.accounts "
-        "(tenant STRING, id BIGINT, balance DOUBLE, version BIGINT) USING iceberg "
-        f"TBLPROPERTIES ({properties()})"
+        f"CREATE TABLE {name} (tenant STRING, id BIGINT, balance DOUBLE, version BIGINT) "
+        f"USING iceberg TBLPROPERTIES ({properties()})"
     )
+    base: list[Row] = [
+        (f"tenant-{n % 5}", n // 5, dice.randrange(10**6) / 100, -1) for n in range(BASE_ROWS)
+    ]
+    insert(spark, name, base)
+    model.upsert(base)
 
     def commit(model: TableModel) -> None:
         rows: dict[Row, Row] = {}
@@ -96,13 +104,15 @@ def accounts(spark: SparkSession, dice: random.Random) -> Callable[[TableModel],
             tenant = f"tenant-{dice.randrange(5)}"
             number = None if dice.randrange(50) == 0 else dice.randrange(UPSERT_KEYS)
             rows[tenant, number] = (tenant, number, dice.randrange(10**6) / 100, model.commits)
-        upsert(spark, f"{CATALOG}.{NAMESPACE}.accounts", ("tenant", "id"), list(rows.values()))
+        upsert(spark, name, ("tenant", "id"), list(rows.values()))
         model.upsert(rows.values())
 
     return commit
 
 
-def orders(spark: SparkSession, dice: random.Random) -> Callable[[TableModel], None]:
+def orders(
+    spark: SparkSession, dice: random.Random, model: TableModel
+) -> Callable[[TableModel], None]:
     """Spark inserts, and merge-on-read DELETEs that leave position-delete files."""
     name = f"{CATALOG}.{NAMESPACE}.orders"
     spark.sql(
@@ -111,24 +121,33 @@ def orders(spark: SparkSession, dice: random.Random) -> Callable[[TableModel], N
         "'write.delete.mode'='merge-on-read')"
     )
 
-    def insert(model: TableModel) -> None:
-        start = model.commits * INSERT_ROWS
+    def add(start: int, count: int) -> None:
         rows: list[Row] = [
             (start + n, ("north", "south", "east")[n % 3], dice.randrange(10**5) / 100)
-            for n in range(INSERT_ROWS)
+            for n in range(count)
         ]
-        spark.createDataFrame(rows, spark.table(name).schema).coalesce(1).writeTo(name).append()
+        insert(spark, name, rows)
         model.append(rows)
 
-    def delete(model: TableModel) -> None:
-        rest = dice.randrange(7)
-        attempt(model, lambda: spark.sql(f"DELETE FROM {name} WHERE id % 7 = {rest}"))
-        model.delete_where(lambda row: int(str(row[0])) % 7 == rest)
+    def delete() -> None:
+        rest = dice.randrange(97)
+        attempt(model, lambda: spark.sql(f"DELETE FROM {name} WHERE id % 97 = {rest}"))
+        model.delete_where(lambda row: int(str(row[0])) % 97 == rest)
 
     def commit(model: TableModel) -> None:
-        (delete if model.commits % 3 == 2 else insert)(model)
+        if model.commits % 3 == 2:
+            delete()
+        else:
+            add(BASE_ROWS + model.commits * INSERT_ROWS, INSERT_ROWS)
 
+    add(0, BASE_ROWS)
     return commit
+
+
+def insert(spark: SparkSession, table: str, rows: list[Row]) -> None:
+    """One append by Spark, one file per partition."""
+    frame = spark.createDataFrame(rows, spark.table(table).schema)
+    frame.coalesce(1).writeTo(table).append()
 
 
 def attempt(model: TableModel, action: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,7 @@ from firnline_adapters.watermark import Watermark
 DEAD_LETTERS = "dead-letters"
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows; 10,000 input paths are about 2 MB
 SESSION_MS = 10_000  # a killed member's partitions wait this long
+LIBRDKAFKA = logging.getLogger("librdkafka")  # its lines, in the form of all others
 MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
 
 
@@ -46,7 +48,8 @@ class KafkaPublisher:
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "compression.type": "zstd",
                 "delivery.timeout.ms": 120_000,
-            }
+            },
+            logger=LIBRDKAFKA,
         )
 
     def publish(self, topic: str, key: str, record: Any) -> None:
@@ -103,7 +106,8 @@ class KafkaInbox:
                 "max.poll.interval.ms": MAX_POLL_MS,
                 "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
                 "topic.metadata.refresh.interval.ms": 10_000,
-            }
+            },
+            logger=LIBRDKAFKA,
         )
         self._consumer.subscribe(
             list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
