@@ -1,0 +1,170 @@
+"""What the planner knows of a table: counters per (table uuid, ref), and per partition.
+
+Plain values; `folding` moves them along the parent chain, `gaps` heals what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.tallies import FileTally
+
+EMPTY = FileTally()
+RECENT_SNAPSHOTS = 64  # redeliveries are seconds old; an older duplicate costs one resync
+RECENT_EVENTS = 16  # events without a snapshot of their own are rare
+
+
+@dataclass(frozen=True)
+class Link:
+    """A snapshot that is in the counters, and its parent."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+
+
+@dataclass(frozen=True)
+class PartitionCounters:
+    """What one partition holds, as of the (epoch, ordinal) that it last folded.
+
+    The sequence ranges are bounds: removals cannot narrow them, only an empty partition does.
+    """
+
+    scope: Scope
+    epoch: int = 0
+    ordinal: int = 0
+    holds: FileTally = EMPTY
+    data_sequence_min: int | None = None
+    data_sequence_max: int | None = None
+    delete_sequence_max: int | None = None
+    changed_ms: int = 0  # when its last change was seen
+
+    @property
+    def is_empty(self) -> bool:
+        return self.holds == EMPTY
+
+    @property
+    def is_negative(self) -> bool:
+        """True if more was removed than was there: a change is missing or was wrong."""
+        tallies = (getattr(self.holds, each.name) for each in fields(FileTally))
+        return any(min(tally.files, tally.records, tally.bytes) < 0 for tally in tallies)
+
+    def after(
+        self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int
+    ) -> PartitionCounters:
+        """The counters after one more change of this partition."""
+        some_stay = self.holds.data.files > part.removed.data.files
+        old = self if some_stay else PartitionCounters(self.scope)
+        return PartitionCounters(
+            scope=self.scope,
+            epoch=epoch,
+            ordinal=ordinal,
+            holds=self.holds + part.added - part.removed,
+            data_sequence_min=_lowest(old.data_sequence_min, part.data_sequence_min),
+            data_sequence_max=_highest(old.data_sequence_max, part.data_sequence_max),
+            delete_sequence_max=_highest(self.delete_sequence_max, part.delete_sequence_max),
+            changed_ms=changed_ms,
+        )
+
+
+def _lowest(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _highest(one: int | None, other: int | None) -> int | None:
+    return max((value for value in (one, other) if value is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over the partitions of a table's ref."""
+
+    holds: FileTally = EMPTY
+    partitions: int = 0  # that hold files
+    partitioned: int = 0  # of these, whose spec has partition values
+    unpartitioned_equality_deletes: int = 0  # files; global where other specs hold files
+
+    def moved(self, before: PartitionCounters, after: PartitionCounters) -> Totals:
+        """The sums after one partition went from `before` to `after`."""
+        there = int(not after.is_empty) - int(not before.is_empty)
+        global_files = after.holds.equality_deletes.files - before.holds.equality_deletes.files
+        plain = after.scope.is_unpartitioned
+        return Totals(
+            self.holds + after.holds - before.holds,
+            self.partitions + there,
+            self.partitioned + (0 if plain else there),
+            self.unpartitioned_equality_deletes + (global_files if plain else 0),
+        )
+
+
+@dataclass(frozen=True)
+class OpenChunks:
+    """A snapshot of which some chunks are folded and some are not here yet."""
+
+    snapshot_id: int | None
+    kind: ChangeKind
+    epoch: int  # that its partitions are folded under
+    ordinal: int
+    chunks: int
+    seen: tuple[int, ...] = ()
+    totals: Totals = field(default_factory=Totals)  # of the new epoch, while ABSOLUTE is open
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Something is missing between the head and what has been held back."""
+
+    reason: str  # a GapReason of `gaps`
+    since_ms: int
+    asked_ms: int | None = None
+    asks: int = 0
+    absolute: bool = False  # no delta can heal it
+    wanted_snapshot_id: int | None = None  # heals it by itself when it becomes the head
+
+
+@dataclass(frozen=True)
+class TableCounters:
+    """Counters of one ref of a table."""
+
+    table: TableName
+    ref: str
+    known: bool = False  # False until a first change could be folded
+    removed: bool = False
+    head_snapshot_id: int | None = None
+    sequence_number: int = 0  # of the head; shown, never compared (H11: v1 is all 0)
+    epoch: int = 0
+    ordinal: int = 0
+    format_version: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+    snapshot_count: int | None = None
+    oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
+    totals: Totals = field(default_factory=Totals)
+    observed_ms: int = 0  # newest observation in the counters
+    absolute_observed_ms: int = 0  # when the absolute counters of this epoch were read
+    recent: tuple[Link, ...] = ()
+    recent_events: tuple[str, ...] = ()
+    held: tuple[FilesChanged, ...] = ()
+    open: OpenChunks | None = None
+    waiting: Waiting | None = None
+
+    @property
+    def global_equality_deletes(self) -> int:
+        """Equality-delete files of unpartitioned specs that reach every other partition too."""
+        return self.totals.unpartitioned_equality_deletes if self.totals.partitioned else 0
+
+    def has(self, snapshot_id: int | None) -> bool:
+        """True if that snapshot is known to be in the counters (or was, before a rollback)."""
+        return any(link.snapshot_id == snapshot_id for link in self.recent)
+
+    def remembering(self, change: FilesChanged) -> TableCounters:
+        """With the change's snapshot in the ring of recent ones."""
+        if change.snapshot_id is None or self.has(change.snapshot_id):
+            return self
+        link = Link(change.snapshot_id, change.parent_snapshot_id)
+        return replace(self, recent=(*self.recent, link)[-RECENT_SNAPSHOTS:])
+
+    def remembering_event(self, change: FilesChanged) -> TableCounters:
+        """With the change's event in the ring of recent ones."""
+        events = (*self.recent_events, change.event_id)[-RECENT_EVENTS:]
+        return replace(self, recent_events=events)

@@ -1,0 +1,152 @@
+"""Missing changes: hold what came too early, wait a little, then ask the enricher (rule 1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from firnline_domain.commands import ResyncTable
+from firnline_domain.counters import TableCounters, Waiting
+from firnline_domain.events import ChangeKind, FilesChanged
+
+HELD_CHANGES = 32  # more are dropped: the resync brings them again
+HELD_PARTITIONS = 2_000  # partition changes over all held ones, about 0.5 MB of state
+PATIENCE_MS = 3_000  # a reordered delivery comes within that; a lost one never
+ASK_AGAIN_MS = 10_000  # doubles with each ask
+ASK_AGAIN_MAX_MS = 300_000
+DELTA_ASKS = 2  # after so many answers that did not help, ask for absolute counters
+
+
+class GapReason(StrEnum):
+    """Why a table waits for the enricher."""
+
+    GAP = "gap"  # a parent is missing
+    FIRST_SEEN = "first_seen"  # a table that lived before us
+    REPLACED = "replaced"  # a snapshot without a parent on a table that has a head
+    REF_MOVED = "ref_moved"  # rollback or fast-forward whose difference is not known
+    CHUNK_LOST = "chunk_lost"  # another change came before all chunks of a big one
+    OVERFLOW = "overflow"  # too many changes were held
+    NEGATIVE = "negative"  # more was removed than was there: the counters are wrong
+
+
+AT_ONCE = frozenset(GapReason) - {GapReason.GAP, GapReason.CHUNK_LOST}
+ABSOLUTE_ONLY = frozenset(GapReason) - {GapReason.GAP, GapReason.REF_MOVED}
+
+
+def wait(
+    table: TableCounters, reason: GapReason, now_ms: int, wanted: int | None = None
+) -> TableCounters:
+    """Note that something is missing. A graver reason takes over and asks anew."""
+    waiting = table.waiting
+    absolute = reason in ABSOLUTE_ONLY
+    if waiting and (waiting.absolute or not absolute) and reason is not GapReason.REF_MOVED:
+        return table
+    fresh = Waiting(
+        reason=reason,
+        since_ms=now_ms,
+        absolute=absolute or bool(waiting and waiting.absolute),
+        wanted_snapshot_id=wanted,
+    )
+    return replace(table, waiting=fresh)
+
+
+def hold(
+    table: TableCounters, change: FilesChanged, reason: GapReason, now_ms: int
+) -> TableCounters:
+    """Keep a change that cannot be folded yet."""
+    place = (change.event_id, change.chunk)
+    if any((one.event_id, one.chunk) == place for one in table.held):
+        return table
+    held = (*table.held, change)
+    if len(held) > HELD_CHANGES or sum(len(one.partitions) for one in held) > HELD_PARTITIONS:
+        return wait(replace(table, held=()), GapReason.OVERFLOW, now_ms)
+    return wait(replace(table, held=held), reason, now_ms)
+
+
+def next_held(table: TableCounters) -> FilesChanged | None:
+    """A held change that fits onto the head now, or is known by now, or None."""
+    if table.waiting and table.waiting.absolute:
+        return None
+    for change in table.held:
+        if table.open and table.open.snapshot_id != change.snapshot_id:
+            continue  # the head does not move before its chunks are complete
+        if change.parent_snapshot_id == table.head_snapshot_id or table.has(change.snapshot_id):
+            return change
+    return None
+
+
+def without(table: TableCounters, change: FilesChanged) -> TableCounters:
+    """With one held change let go."""
+    return replace(table, held=tuple(one for one in table.held if one is not change))
+
+
+def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
+    """Absolute counters are in: let go of what they contain.
+
+    That is every ancestor of the head by the links of held changes, and every change observed
+    before the table was read.
+    """
+    inside = _ancestors(table)
+    held = tuple(
+        one
+        for one in table.held
+        if one.snapshot_id not in inside and not 0 < one.observed_at_ms < observed_at_ms
+    )
+    return replace(table, held=held)
+
+
+def _ancestors(table: TableCounters) -> set[int | None]:
+    parents = {one.snapshot_id: one.parent_snapshot_id for one in table.held}
+    parents |= {link.snapshot_id: link.parent_snapshot_id for link in table.recent}
+    found: set[int | None] = set()
+    step = table.head_snapshot_id
+    while step is not None and step not in found:
+        found.add(step)
+        step = parents.get(step)
+    return found
+
+
+def settled(table: TableCounters, now_ms: int) -> TableCounters:
+    """Stop waiting where nothing is missing any more; start anew where something still is."""
+    waiting = table.waiting
+    if table.open and table.open.kind is ChangeKind.ABSOLUTE:
+        return wait(table, GapReason.CHUNK_LOST, now_ms)
+    if table.held or table.open:
+        return wait(table, GapReason.GAP, now_ms)
+    if waiting is None or waiting.absolute:
+        return table
+    if waiting.reason == GapReason.REF_MOVED and waiting.wanted_snapshot_id != (
+        table.head_snapshot_id
+    ):
+        return table
+    return replace(table, waiting=None)
+
+
+def ask_ms(table: TableCounters) -> int | None:
+    """When to ask the enricher, next or again; None while nothing is missing."""
+    waiting = table.waiting
+    if waiting is None:
+        return None
+    if waiting.asked_ms is None:
+        at_once = waiting.reason in AT_ONCE
+        return waiting.since_ms if at_once else waiting.since_ms + PATIENCE_MS
+    pause = min(ASK_AGAIN_MS << min(waiting.asks - 1, 10), ASK_AGAIN_MAX_MS)
+    return waiting.asked_ms + pause
+
+
+def ask(table: TableCounters, now_ms: int) -> tuple[TableCounters, ResyncTable | None]:
+    """The request that is due now, if one is."""
+    due, waiting = ask_ms(table), table.waiting
+    if waiting is None or due is None or due > now_ms:
+        return table, None
+    absolute = waiting.absolute or waiting.asks >= DELTA_ASKS or not table.known
+    request = ResyncTable(
+        table=table.table,
+        ref=table.ref,
+        known_snapshot_id=None if absolute else table.head_snapshot_id,
+        wanted_snapshot_id=None,
+        reason=waiting.reason,
+        requested_at_ms=now_ms,
+    )
+    asked = replace(waiting, asked_ms=now_ms, asks=waiting.asks + 1)
+    return replace(table, waiting=asked), request

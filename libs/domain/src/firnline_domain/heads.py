@@ -1,0 +1,63 @@
+"""How the head of a ref moves, and the facts of the table that come with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firnline_domain.counters import OpenChunks, TableCounters
+from firnline_domain.events import ChangeKind, FilesChanged
+from firnline_domain.gaps import superseded
+
+
+def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:
+    snapshots = table.snapshot_count
+    if change.kind is ChangeKind.DELTA:
+        first = change.parent_snapshot_id is None
+        snapshots = 1 if first else snapshots + 1 if snapshots is not None else None
+        oldest = change.timestamp_ms if first else table.oldest_snapshot_ms
+        table = replace(table, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
+    return _at_head(replace(without_expired(table, change), ordinal=table.ordinal + 1), change)
+
+
+def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
+    moved = replace(
+        table,
+        known=True,
+        removed=False,
+        epoch=opened.epoch,
+        ordinal=0,
+        totals=opened.totals,
+        snapshot_count=change.snapshot_count,
+        oldest_snapshot_ms=change.oldest_snapshot_ms,
+        absolute_observed_ms=change.observed_at_ms,
+        waiting=None,
+    )
+    return superseded(_at_head(moved, change), change.observed_at_ms)
+
+
+def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:
+    moved = replace(
+        table,
+        head_snapshot_id=change.snapshot_id,
+        sequence_number=change.sequence_number,
+        open=None,
+    )
+    return with_facts(moved.remembering(change), change)
+
+
+def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
+    """Name, settings and format are facts of the table, whatever the ref."""
+    return replace(
+        table,
+        table=change.table,
+        settings=dict(change.settings),
+        format_version=change.format_version,
+        observed_ms=max(table.observed_ms, change.observed_at_ms),
+    )
+
+
+def without_expired(table: TableCounters, change: FilesChanged) -> TableCounters:
+    if table.snapshot_count is None:
+        return table
+    left = max(table.snapshot_count - len(change.expired_snapshot_ids), 0)
+    return replace(table, snapshot_count=left)

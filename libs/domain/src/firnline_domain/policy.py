@@ -1,0 +1,224 @@
+"""Does a partition deserve a rewrite now, and why (or why not): a pure function of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.identity import MAIN, task_id
+from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_of
+from firnline_domain.thresholds import Thresholds
+
+COMPACT = "compact"
+PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
+
+
+class Reason(StrEnum):
+    """Why a partition was, or was not, chosen. Stable: people and dashboards match on it."""
+
+    # ordered
+    EQUALITY_DELETES = "equality_deletes"
+    POSITION_DELETES = "position_deletes"
+    FRAGMENTS = "fragments"
+    GLOBAL_DELETES = "global_deletes"
+    OLD_DEBT = "old_debt"  # little, but for longer than max-age
+    # not ordered
+    HEALTHY = "healthy"  # no debt
+    ACCUMULATING = "accumulating"  # some debt, below every threshold
+    FIXED_POINT = "fixed_point"  # the last rewrite left as much: another would change nothing
+    QUIET_PERIOD = "quiet_period"  # it changes right now
+    IN_FLIGHT = "in_flight"
+    COOLING = "cooling"
+    BACKING_OFF = "backing_off"
+    PARKED = "parked"
+    TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
+    WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
+    DISABLED = "disabled"  # firnline.enabled=false
+    OTHER_REF = "other_ref"  # only main is maintained
+    REMOVED = "removed"
+
+
+STATUS = {
+    Reason.IN_FLIGHT: "in_flight",
+    Reason.COOLING: "cooling",
+    Reason.BACKING_OFF: "backing_off",
+    Reason.PARKED: "parked",
+}
+
+
+ORDERS = frozenset(
+    {
+        Reason.EQUALITY_DELETES,
+        Reason.POSITION_DELETES,
+        Reason.FRAGMENTS,
+        Reason.GLOBAL_DELETES,
+        Reason.OLD_DEBT,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`until_ms`: when time alone may change the decision; None = only an event can."""
+
+    reason: Reason
+    order: bool = False
+    until_ms: int | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """idle | in_flight | cooling | backing_off | parked"""
+        return "in_flight" if self.order else STATUS.get(self.reason, "idle")
+
+
+def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """The decision for one partition. Its numbers are those that it was made from."""
+    numbers = _numbers(table, partition, limits)
+    barred = _barred(table, partition, limits, now_ms)
+    if barred:
+        return Decision(barred[0], until_ms=barred[1], numbers=numbers)
+    reason, until_ms = _wanted(table, partition, limits, now_ms)
+    if reason not in ORDERS:
+        return Decision(reason, until_ms=until_ms, numbers=numbers)
+    if len(table.work.running) >= limits.max_in_flight:
+        return Decision(Reason.TABLE_BUSY, numbers=numbers)
+    return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, numbers=numbers)
+
+
+def _barred(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> tuple[Reason, int | None] | None:
+    """What forbids an order, whatever the debt, and until when."""
+    counters, work = table.counters, partition.work
+    if counters.removed:
+        return Reason.REMOVED, None
+    if counters.ref != MAIN:
+        return Reason.OTHER_REF, None
+    if not limits.enabled:
+        return Reason.DISABLED, None
+    task = table.work.task_of(partition.counters.scope)
+    if task and now_ms < task.deadline_ms:
+        return Reason.IN_FLIGHT, task.deadline_ms
+    if counters.waiting or not counters.known:
+        return Reason.WAITING_FOR_RESYNC, None
+    if work.until_ms is not None and now_ms < work.until_ms:
+        return Reason(work.pause), work.until_ms
+    return None
+
+
+def _wanted(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> tuple[Reason, int | None]:
+    """What the debt alone asks for, and when time may make it ask for something else."""
+    since, counters = partition.work.debt_since_ms, partition.counters
+    debt, grown = debts(table, partition)
+    reason = _over_threshold(grown, limits)
+    if reason is None and since is not None and now_ms >= since + limits.max_age_ms:
+        reason = Reason.OLD_DEBT if _worth_it(debt, grown) else None
+    if reason is None:
+        return _idle(debt, grown, limits), _aging_until(partition, debt, grown, limits)
+    quiet_at = counters.changed_ms + limits.quiet_ms
+    if now_ms < quiet_at and _over_threshold(_part(grown, PRESSING), limits) is None:
+        return Reason.QUIET_PERIOD, quiet_at
+    return reason, None
+
+
+def debts(table: Table, partition: Partition) -> tuple[Debt, Debt]:
+    """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
+    has_data = partition.counters.holds.data.files > 0
+    debt = debt_of(
+        partition.counters.holds,
+        table.counters.global_equality_deletes if has_data else 0,
+    )
+    return debt, debt.beyond(partition.work.floor)
+
+
+def _over_threshold(debt: Debt, limits: Thresholds) -> Reason | None:
+    if debt.equality_deletes >= max(limits.min_equality_deletes, 1):
+        return Reason.EQUALITY_DELETES
+    if debt.position_deletes >= max(limits.min_position_deletes, 1):
+        return Reason.POSITION_DELETES
+    if debt.fragments >= max(limits.min_fragments, 2):
+        return Reason.FRAGMENTS
+    if debt.global_deletes >= max(limits.min_equality_deletes, 1):
+        return Reason.GLOBAL_DELETES
+    return None
+
+
+def _worth_it(debt: Debt, grown: Debt) -> bool:
+    """A lone fragment has nothing to be merged with; any delete file can be applied."""
+    deletes = grown.equality_deletes + grown.position_deletes + grown.global_deletes
+    return deletes > 0 or (grown.fragments > 0 and debt.fragments > 1)
+
+
+def _idle(debt: Debt, grown: Debt, limits: Thresholds) -> Reason:
+    if grown.counts != (0, 0, 0, 0):
+        return Reason.ACCUMULATING
+    return Reason.FIXED_POINT if _over_threshold(debt, limits) else Reason.HEALTHY
+
+
+def _aging_until(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> int | None:
+    since = partition.work.debt_since_ms
+    if since is None or not _worth_it(debt, grown):
+        return None
+    return since + limits.max_age_ms
+
+
+def _part(debt: Debt, divisor: int) -> Debt:
+    return Debt(*(count // divisor for count in debt.counts))
+
+
+def _numbers(table: Table, partition: Partition, limits: Thresholds) -> dict[str, float]:
+    debt, grown = debts(table, partition)
+    return {
+        "fragments": debt.fragments,
+        "new_fragments": grown.fragments,
+        "min_fragments": limits.min_fragments,
+        "equality_deletes": debt.equality_deletes,
+        "new_equality_deletes": grown.equality_deletes,
+        "min_equality_deletes": limits.min_equality_deletes,
+        "position_deletes": debt.position_deletes,
+        "new_position_deletes": grown.position_deletes,
+        "min_position_deletes": limits.min_position_deletes,
+        "global_deletes": debt.global_deletes,
+        "new_global_deletes": grown.global_deletes,
+        "failures": partition.work.failures,
+        "in_flight": len(table.work.running),
+    }
+
+
+def order_for(
+    table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
+) -> tuple[RewriteFiles, RunningTask]:
+    """The order that a decision asks for, and what the planner keeps of it."""
+    counters, scope = table.counters, partition.counters.scope
+    assert counters.head_snapshot_id is not None  # a partition with debt has a snapshot
+    text = f"{scope.spec_id}:{scope.partition}"
+    identity = task_id(counters.table.uuid, counters.ref, text, COMPACT, counters.head_snapshot_id)
+    task = RunningTask(
+        task_id=identity,
+        scope=scope,
+        action=COMPACT,
+        reason=decision.reason,
+        trigger_snapshot_id=counters.head_snapshot_id,
+        attempt=partition.work.failures + 1,
+        ordered_at_ms=now_ms,
+        deadline_ms=now_ms + limits.deadline_ms,
+        numbers=decision.numbers,
+    )
+    order = RewriteFiles(
+        task_id=identity,
+        table=counters.table,
+        ref=counters.ref,
+        scope=scope,
+        action=COMPACT,
+        reason=decision.reason,
+        trigger_snapshot_id=task.trigger_snapshot_id,
+        attempt=task.attempt,
+        ordered_at_ms=now_ms,
+        deadline_ms=task.deadline_ms,
+        numbers=decision.numbers,
+    )
+    return order, task

@@ -1,0 +1,215 @@
+"""What is under way for a table and its partitions: orders out, pauses, failures, floors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.identity import Scope
+from firnline_domain.tallies import FileTally
+from firnline_domain.thresholds import DAY_MS, Thresholds
+
+BACK_OFF_MS = 10_000  # doubles with each failure in a row
+BACK_OFF_MAX_MS = 30 * 60_000
+PARK_AFTER = 3  # failures in a row that no retry can help
+PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
+
+
+@dataclass(frozen=True)
+class Debt:
+    """Files that a rewrite could do away with, by kind."""
+
+    fragments: int = 0
+    equality_deletes: int = 0
+    position_deletes: int = 0  # position-delete files and deletion vectors
+    global_deletes: int = 0  # equality deletes of unpartitioned specs, where others hold files
+
+    def __add__(self, other: Debt) -> Debt:
+        return Debt(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
+
+    def beyond(self, floor: Debt) -> Debt:
+        """What is more than the floor."""
+        return Debt(*(max(a - b, 0) for a, b in zip(self.counts, floor.counts, strict=True)))
+
+    def at_most(self, other: Debt) -> Debt:
+        """The smaller number of each kind."""
+        return Debt(*(min(a, b) for a, b in zip(self.counts, other.counts, strict=True)))
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        return (
+            self.fragments,
+            self.equality_deletes,
+            self.position_deletes,
+            self.global_deletes,
+        )
+
+
+NO_DEBT = Debt()
+
+
+def debt_of(holds: FileTally, global_deletes: int = 0) -> Debt:
+    """The debt in a set of files."""
+    positions = holds.position_deletes.files + holds.deletion_vectors.files
+    return Debt(holds.fragments.files, holds.equality_deletes.files, positions, global_deletes)
+
+
+@dataclass(frozen=True)
+class PartitionWork:
+    """What maintenance did and plans in one partition.
+
+    `floor` is what the last rewrite left behind: it could do nothing about that, so only what
+    came since counts (the fixed point, H10). `arrived` is what came since the order went out.
+    """
+
+    floor: Debt = NO_DEBT
+    arrived: Debt = NO_DEBT
+    debt_since_ms: int | None = None
+    pause: str = ""  # cooling | backing_off | parked, until `until_ms`
+    until_ms: int | None = None
+    failures: int = 0  # in a row
+    hopeless: int = 0  # of these, not retryable
+    failure: str = ""  # reason code of the last one
+    last_task_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition of a table's ref: the value of its key in the planner's state."""
+
+    counters: PartitionCounters
+    work: PartitionWork = field(default_factory=PartitionWork)
+
+    @property
+    def is_void(self) -> bool:
+        """Nothing is known of it that a fresh entry would not say."""
+        return self.counters.is_empty and self.work.failures == 0
+
+
+@dataclass(frozen=True)
+class RunningTask:
+    """An order that is out."""
+
+    task_id: str
+    scope: Scope
+    action: str
+    reason: str
+    trigger_snapshot_id: int
+    attempt: int
+    ordered_at_ms: int
+    deadline_ms: int
+    numbers: dict[str, float] = field(default_factory=dict)
+    committed_snapshot_ids: tuple[int, ...] = ()  # told by the committer, not yet in the counters
+    committed_at_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class ExpiryWork:
+    """Expiry of a table's snapshots."""
+
+    task_id: str | None = None  # in flight
+    deadline_ms: int = 0
+    rounds: int = 0  # orders that came to an end; part of the next one's id
+    finished_ms: int | None = None
+    fruitless: int = 0  # rounds in a row that expired nothing
+    refused: str = ""  # reason code of the last refusal or failure
+
+
+@dataclass(frozen=True)
+class TableWork:
+    """What maintenance does in one ref of a table."""
+
+    running: tuple[RunningTask, ...] = ()
+    expiry: ExpiryWork = field(default_factory=ExpiryWork)
+    expiry_reason: str = ""  # why expiry was, or was not, ordered
+    expiry_ms: int | None = None  # when time may change that
+    look_ms: int | None = None  # when some partition may deserve another decision
+    show_ms: int | None = None  # when to publish the table's state; None = nothing new
+    shown_ms: int = 0  # when it was published last
+
+    def task_of(self, scope: Scope) -> RunningTask | None:
+        """The partition's order, if one is out."""
+        return next((task for task in self.running if task.scope == scope), None)
+
+    def task(self, task_id: str) -> RunningTask | None:
+        """The order of that id, if it is out."""
+        return next((task for task in self.running if task.task_id == task_id), None)
+
+    def started(self, task: RunningTask) -> TableWork:
+        """With one more order out; a partition has at most one."""
+        others = tuple(one for one in self.running if one.scope != task.scope)
+        return replace(self, running=(*others, task))
+
+    def ended(self, task: RunningTask) -> TableWork:
+        """With an order gone."""
+        return replace(self, running=tuple(one for one in self.running if one is not task))
+
+    def looking(self, at_ms: int | None) -> TableWork:
+        """With a look at `at_ms` at the latest."""
+        if at_ms is None or (self.look_ms is not None and self.look_ms <= at_ms):
+            return self
+        return replace(self, look_ms=at_ms)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One ref of a table: the value of its key in the planner's state."""
+
+    counters: TableCounters
+    work: TableWork = field(default_factory=TableWork)
+
+
+def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> PartitionWork:
+    """A change is in the partition's counters: what it holds now, what others than we added."""
+    grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
+    return aged(grown, holds, now_ms)
+
+
+def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
+    """With the moment since which there is debt."""
+    if holds.beyond(work.floor) == NO_DEBT:
+        return replace(work, debt_since_ms=None)
+    return work if work.debt_since_ms is not None else replace(work, debt_since_ms=now_ms)
+
+
+def ordered(work: PartitionWork) -> PartitionWork:
+    """An order went out."""
+    return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
+
+
+def succeeded(
+    work: PartitionWork, holds: Debt, task_id: str, limits: Thresholds, now_ms: int
+) -> PartitionWork:
+    """A task is done and its commit, if it made one, is in the counters.
+
+    What it left, without what came meanwhile, is the floor from now on.
+    """
+    rested = PartitionWork(
+        floor=holds.beyond(work.arrived),
+        pause="cooling",
+        until_ms=now_ms + limits.cool_down_ms,
+        last_task_id=task_id,
+    )
+    return aged(rested, holds, now_ms)
+
+
+def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
+    """A task came to an end without a commit."""
+    failures, hopeless = work.failures + 1, work.hopeless + (not retryable)
+    parked = hopeless >= PARK_AFTER
+    back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
+    return replace(
+        work,
+        failures=failures,
+        hopeless=hopeless,
+        failure=reason,
+        pause="parked" if parked else "backing_off",
+        until_ms=now_ms + (PARKED_MS if parked else back_off),
+    )
+
+
+def freed(work: PartitionWork) -> PartitionWork:
+    """The table's settings changed: what failed may work now."""
+    if work.pause not in ("parked", "backing_off"):
+        return work
+    return replace(work, pause="", until_ms=None, failures=0, hopeless=0)

@@ -1,0 +1,78 @@
+"""When a table deserves maintenance: table properties, then defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Each field's property stands beside it. A value that cannot be read counts as unset."""
+
+    enabled: bool = True  # firnline.enabled
+    min_fragments: int = 8  # firnline.rewrite.min-fragments: data files < target / 8
+    min_equality_deletes: int = 4  # firnline.rewrite.min-equality-deletes: files
+    min_position_deletes: int = 8  # firnline.rewrite.min-position-deletes: files and DVs
+    max_age_ms: int = HOUR_MS  # firnline.rewrite.max-age-ms: any debt older than that is served
+    quiet_ms: int = 1_000  # firnline.rewrite.quiet-ms: a partition that changes is left to cool
+    cool_down_ms: int = 10_000  # firnline.rewrite.cool-down-ms: after a success
+    deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
+    max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
+    gc_enabled: bool = True  # gc.enabled
+    max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
+    min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
+    retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
+    expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long snapshots are kept."""
+        if self.retain_hours is None:
+            return self.max_snapshot_age_ms
+        return int(self.retain_hours * HOUR_MS)
+
+
+PROPERTIES = {
+    "firnline.enabled": "enabled",
+    "firnline.rewrite.min-fragments": "min_fragments",
+    "firnline.rewrite.min-equality-deletes": "min_equality_deletes",
+    "firnline.rewrite.min-position-deletes": "min_position_deletes",
+    "firnline.rewrite.max-age-ms": "max_age_ms",
+    "firnline.rewrite.quiet-ms": "quiet_ms",
+    "firnline.rewrite.cool-down-ms": "cool_down_ms",
+    "firnline.rewrite.deadline-ms": "deadline_ms",
+    "firnline.rewrite.max-in-flight": "max_in_flight",
+    "gc.enabled": "gc_enabled",
+    "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
+    "history.expire.min-snapshots-to-keep": "min_snapshots",
+    "firnline.retain.hours": "retain_hours",
+    "firnline.expire.min-interval-ms": "expire_interval_ms",
+}
+_KINDS = {each.name: str(each.type) for each in fields(Thresholds)}
+_FLAGS = {"true": True, "false": False}
+
+
+def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
+    """What holds for a table with these properties."""
+    read = {
+        field: _read(settings[name], _KINDS[field])
+        for name, field in PROPERTIES.items()
+        if name in settings
+    }
+    usable = {field: value for field, value in read.items() if value is not None}
+    return replace(defaults or Thresholds(), **usable)  # type: ignore[arg-type]
+
+
+def _read(text: str, kind: str) -> bool | int | float | None:
+    """The value, or None where the text is not one; below zero nothing makes sense."""
+    if kind == "bool":
+        return _FLAGS.get(text.strip().lower())
+    try:
+        value = int(text) if kind == "int" else float(text)
+    except ValueError:
+        return None
+    return value if value >= 0 else None

@@ -1,0 +1,71 @@
+"""One bucket: its state and its schedule. What every driver runs, record by record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline_domain.events import TickPassed
+from firnline_domain.progress import Table
+from firnline_domain.schedule import Schedule
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner.handlers import on_record, on_tick
+from firnline_planner.state import Pairs, State
+from firnline_planner.step import Step
+from firnline_planner.visits import due_ms
+
+
+class Bucket:
+    """Handles the records of one partition number, one at a time.
+
+    `handle`, send the step's outputs, then `commit` (or `discard`): state is kept only when its
+    orders are on the broker, so a crash in between repeats them under the same task ids, and an
+    order is never lost.
+    """
+
+    def __init__(self, tables: Pairs, partitions: Pairs, defaults: Thresholds) -> None:
+        self._state = State(tables, partitions)
+        self._defaults = defaults
+        self._schedule: Schedule[bytes] = Schedule()
+        self._visited: list[bytes] = []
+        self._now_ms = 0
+        self._in_flight: dict[bytes, int] = {}  # of every table
+        for key, table in self._state.tables():
+            self._follow(key, table)
+
+    @property
+    def tables(self) -> int:
+        """Tables (by ref) with counters."""
+        return len(self._in_flight)
+
+    @property
+    def in_flight(self) -> int:
+        """Partitions with an order out."""
+        return sum(self._in_flight.values())
+
+    def handle(self, record: Any, now_ms: int) -> Step:
+        """What a record comes to. Raises PoisonousRecord; nothing is kept then."""
+        self._now_ms = now_ms
+        if isinstance(record, TickPassed):
+            self._visited = self._schedule.due(now_ms)
+            return on_tick(self._visited, self._state, self._defaults, now_ms)
+        return on_record(record, self._state, self._defaults, now_ms)
+
+    def commit(self) -> None:
+        """Keep what the last record changed; its outputs are on the broker."""
+        for key, table in self._state.commit().items():
+            self._follow(key, table)
+        self._visited = []
+
+    def discard(self) -> None:
+        """Forget what the last record changed; what was due stays due."""
+        self._state.discard()
+        for key in self._visited:
+            self._schedule.plan(key, self._now_ms)
+        self._visited = []
+
+    def _follow(self, key: bytes, table: Table | None) -> None:
+        self._schedule.plan(key, None if table is None else due_ms(table))
+        self._in_flight.pop(key, None)
+        if table is not None:
+            self._in_flight[key] = len(table.work.running)

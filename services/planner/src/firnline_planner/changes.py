@@ -1,0 +1,190 @@
+"""FilesChanged: into the counters, then a look at what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firnline_domain.counters import TableCounters
+from firnline_domain.events import ChangeKind, FilesChanged
+from firnline_domain.folding import Folded, Verdict, fold
+from firnline_domain.gaps import next_held
+from firnline_domain.identity import MAIN, Scope
+from firnline_domain.progress import (
+    NO_DEBT,
+    Debt,
+    Partition,
+    RunningTask,
+    Table,
+    TableWork,
+    after_change,
+    debt_of,
+    freed,
+    succeeded,
+)
+from firnline_domain.tallies import FileTally
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner.state import State
+from firnline_planner.step import Step
+from firnline_planner.visits import Visit, end_task, look_at, visit_of
+
+WITHOUT_EFFECT = (Verdict.DUPLICATE, Verdict.STALE)
+
+
+def on_files_changed(
+    change: FilesChanged, state: State, defaults: Thresholds, now_ms: int, step: Step
+) -> None:
+    """Fold a change, and all that was held back for it; then decide about what it touched."""
+    if change.kind is ChangeKind.REMOVED and change.ref == MAIN:
+        _remove_other_refs(change, state, defaults, now_ms, step)
+    _fold_into(_table_of(change, state), change, state, defaults, now_ms, step)
+
+
+def _table_of(change: FilesChanged, state: State) -> Table:
+    found = state.table(change.table.uuid, change.ref)
+    return found or Table(TableCounters(change.table, change.ref))
+
+
+def _remove_other_refs(
+    change: FilesChanged, state: State, defaults: Thresholds, now_ms: int, step: Step
+) -> None:
+    """`main` goes only with its table (a branch can be removed alone)."""
+    for _, table in list(state.tables(change.table.uuid)):
+        if table.counters.ref != MAIN and not table.counters.removed:
+            gone = replace(change, ref=table.counters.ref)
+            _fold_into(table, gone, state, defaults, now_ms, step)
+
+
+def _fold_into(
+    table: Table,
+    change: FilesChanged,
+    state: State,
+    defaults: Thresholds,
+    now_ms: int,
+    step: Step,
+) -> None:
+    touched: set[Scope] = set()
+    following: FilesChanged | None = change
+    before = table
+    while following is not None:
+        visit = visit_of(state, table, defaults, now_ms, step)
+        table, verdict = _fold_one(visit, table, following)
+        step.verdicts.append(verdict)
+        touched.update(part.scope for part in following.partitions)
+        following = next_held(table.counters) if verdict is not Verdict.HELD else None
+    if table != before:
+        look_at(visit_of(state, table, defaults, now_ms, step), table, touched)
+
+
+def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, Verdict]:
+    entries = {part.scope: visit.partition(table, part.scope) for part in change.partitions}
+    counters = {scope: entry.counters for scope, entry in entries.items()}
+    folded = fold(table.counters, counters, change, visit.now_ms)
+    if folded.verdict in WITHOUT_EFFECT:
+        return replace(table, counters=folded.table), folded.verdict
+    after = replace(table, counters=folded.table)
+    if folded.verdict is Verdict.REMOVED:
+        return _removed(visit, after), folded.verdict
+    _keep_partitions(visit, after, entries, folded, change)
+    if folded.epoch_started:
+        _drop_void(visit, after)
+    after = _noticed(visit, table, after)
+    if folded.verdict is Verdict.FOLDED:
+        after = _with_finished(visit, after, change)
+    return after, folded.verdict
+
+
+def _removed(visit: Visit, table: Table) -> Table:
+    for partition in list(visit.all_partitions(table)):
+        scope = partition.counters.scope
+        visit.state.drop_partition(table.counters.table.uuid, table.counters.ref, scope)
+    return replace(table, work=TableWork(shown_ms=0))
+
+
+def _keep_partitions(
+    visit: Visit,
+    table: Table,
+    entries: dict[Scope, Partition],
+    folded: Folded,
+    change: FilesChanged,
+) -> None:
+    by_us = change.task_id is not None and table.work.task(change.task_id) is not None
+    added = {part.scope: debt_of(part.added) for part in change.partitions}
+    for counters in folded.partitions:
+        entry, holds = entries[counters.scope], _debt(table, counters.holds)
+        came = NO_DEBT if by_us else added[counters.scope]
+        if change.kind is ChangeKind.ABSOLUTE:
+            came = debt_of(counters.holds).beyond(debt_of(entry.counters.holds))
+        work = after_change(entry.work, holds, came, visit.now_ms)
+        visit.keep(table, Partition(counters, work))
+
+
+def _debt(table: Table, holds: FileTally) -> Debt:
+    return debt_of(holds, table.counters.global_equality_deletes)
+
+
+def _drop_void(visit: Visit, table: Table) -> None:
+    """Partitions that the absolute counters do not mention are empty."""
+    for partition in list(visit.all_partitions(table)):
+        epoch = table.counters.epoch
+        if partition.counters.epoch != epoch:
+            empty = replace(partition.counters, epoch=epoch, ordinal=0, holds=FileTally())
+            visit.keep(table, replace(partition, counters=empty))
+
+
+def _noticed(visit: Visit, before: Table, after: Table) -> Table:
+    """Look at all partitions where more than the touched ones may deserve another decision."""
+    old, new = before.counters, after.counters
+    fewer_global = new.global_equality_deletes < old.global_equality_deletes
+    if old.settings != new.settings or fewer_global:
+        _refresh(visit, after, old.settings != new.settings)
+    news = (
+        old.settings != new.settings,
+        old.waiting is not None and new.waiting is None,
+        new.global_equality_deletes != old.global_equality_deletes,
+    )
+    return replace(after, work=after.work.looking(visit.now_ms)) if any(news) else after
+
+
+def _refresh(visit: Visit, table: Table, settings_changed: bool) -> None:
+    for partition in list(visit.all_partitions(table)):
+        work = freed(partition.work) if settings_changed else partition.work
+        floor = work.floor.at_most(_debt(table, partition.counters.holds))
+        visit.keep(table, replace(partition, work=replace(work, floor=floor)))
+
+
+def _with_finished(visit: Visit, table: Table, change: FilesChanged) -> Table:
+    """End the orders whose commit is in the counters now."""
+    running = table.work.running
+    for task in running:
+        if change.task_id == task.task_id or is_in_counters(table.counters, task):
+            table = finish(visit, table, task)
+    if change.task_id not in {None, *(task.task_id for task in running)}:
+        _lower_again(visit, table, change)
+    return table
+
+
+def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
+    """True if a commit that the committer told of is in the counters."""
+    if task.committed_at_ms is None:
+        return False
+    read_later = task.committed_at_ms <= counters.absolute_observed_ms
+    return read_later or any(counters.has(one) for one in task.committed_snapshot_ids)
+
+
+def finish(visit: Visit, table: Table, task: RunningTask) -> Table:
+    """A task is done: its partition rests on a new floor."""
+    partition = visit.partition(table, task.scope)
+    holds = _debt(table, partition.counters.holds)
+    visit.step.outcomes.append("finished")
+    work = succeeded(partition.work, holds, task.task_id, visit.limits, visit.now_ms)
+    return end_task(visit, table, task, work)
+
+
+def _lower_again(visit: Visit, table: Table, change: FilesChanged) -> None:
+    """A task may commit several snapshots (H6): the last one sets the floor."""
+    for part in change.partitions:
+        partition = visit.partition(table, part.scope)
+        if partition.work.last_task_id == change.task_id:
+            floor = _debt(table, partition.counters.holds)
+            visit.keep(table, replace(partition, work=replace(partition.work, floor=floor)))

@@ -1,0 +1,53 @@
+"""Record in, records out: all of the planner's behaviour, without a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import (
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner.changes import on_files_changed
+from firnline_planner.outcomes import on_outcome
+from firnline_planner.state import State
+from firnline_planner.step import Step
+from firnline_planner.visits import look_at, show_or_forget, visit_of
+
+
+def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> Step:
+    """Handle a fact. Raises PoisonousRecord for one that has no business here."""
+    step = Step()
+    match record:
+        case FilesChanged():
+            on_files_changed(record, state, defaults, now_ms, step)
+        case (
+            RewriteCommitted()
+            | RewriteConflicted()
+            | RewriteSkipped()
+            | TaskFailed()
+            | SnapshotsExpired()
+        ):
+            on_outcome(record, state, defaults, now_ms, step)
+        case _:
+            name = type(record).__name__
+            raise PoisonousRecord("unexpected_record", f"the planner does not read {name}")
+    return step
+
+
+def on_tick(keys: Iterable[bytes], state: State, defaults: Thresholds, now_ms: int) -> Step:
+    """Time has come for these tables."""
+    step = Step()
+    for key in keys:
+        table = state.table_at(key)
+        if table is not None:
+            visit = visit_of(state, table, defaults, now_ms, step)
+            show_or_forget(visit, look_at(visit, table, ()))
+    return step

@@ -1,0 +1,77 @@
+"""Bytes of a topic to a step: what cannot be used goes to `dead-letters`, whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import DeadLettered, TickPassed
+
+from firnline_planner.bucket import Bucket
+from firnline_planner.step import Output, Step
+
+SERVICE = "planner"
+DEAD_LETTERS = "dead-letters"
+FILE_CHANGES = "file-changes"
+MAINTENANCE_EVENTS = "maintenance-events"
+TICKS = "ticks"
+TOPICS = (FILE_CHANGES, MAINTENANCE_EVENTS, TICKS)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One record as it came."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Reader:
+    """Decodes inputs and has their bucket handle them."""
+
+    def __init__(self, codec: RecordCodec, log: Log) -> None:
+        self._codec = codec
+        self._log = log
+
+    def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
+        """What an input comes to; the bucket waits for `commit` or `discard` then.
+
+        A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
+        for stopping would only fail on it again. What it would have changed is then a gap, and
+        gaps are healed.
+        """
+        try:
+            record: Any = self._codec.decode(came.value)
+            at_ms = record.at_ms if isinstance(record, TickPassed) else now_ms
+            return bucket.handle(record, at_ms)
+        except PoisonousRecord as poison:
+            return self._put_aside(came, bucket, poison.reason, poison, now_ms)
+        except Exception as bug:
+            self._log.error("handler_failed", bug, topic=came.topic, offset=came.offset)
+            return self._put_aside(came, bucket, "handler_failed", bug, now_ms)
+
+    def _put_aside(
+        self, came: Input, bucket: Bucket, reason: str, why: Exception, now_ms: int
+    ) -> Step:
+        bucket.discard()
+        metrics.count("dead_letters", reason=reason)
+        self._log.warning("dead_letter", topic=came.topic, offset=came.offset, why=why)
+        letter = DeadLettered(
+            topic=came.topic,
+            partition=came.partition,
+            offset=came.offset,
+            key=came.key,
+            value=came.value,
+            reason=reason,
+            message=str(why),
+            service=SERVICE,
+            at_ms=now_ms,
+        )
+        return Step(outputs=[Output(DEAD_LETTERS, f"{came.topic}/{came.partition}", letter)])

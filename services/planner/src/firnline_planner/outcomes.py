@@ -1,0 +1,106 @@
+"""What became of orders, as the committer tells it on `maintenance-events`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firnline_domain.events import (
+    ConflictReason,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
+from firnline_domain.identity import MAIN
+from firnline_domain.progress import RunningTask, Table, failed
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.retention import expiry_ended
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner.changes import finish, is_in_counters
+from firnline_planner.state import State
+from firnline_planner.step import Step
+from firnline_planner.visits import Visit, end_task, look_at, visit_of
+
+Outcome = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired
+HOPELESS = (ConflictReason.PROOF_FAILED, ConflictReason.REJECTED)  # planning again changes nothing
+
+
+def on_outcome(event: Outcome, state: State, defaults: Thresholds, now_ms: int, step: Step) -> None:
+    """Free the partition (or the table's expiry), with a pause where it is due."""
+    ref = MAIN if isinstance(event, SnapshotsExpired) else event.ref
+    table = state.table(event.table.uuid, ref)
+    if table is None:
+        return
+    visit = visit_of(state, table, defaults, now_ms, step)
+    if isinstance(event, SnapshotsExpired):
+        after = _expired(visit, table, event)
+    elif isinstance(event, TaskFailed) and event.kind == "expiry":
+        after = _expiry_failed(visit, table, event)
+    else:
+        after = _rewrite_ended(visit, table, event)
+    if after != table:
+        look_at(visit, after, [task.scope for task in table.work.running])
+
+
+def _rewrite_ended(
+    visit: Visit,
+    table: Table,
+    event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed,
+) -> Table:
+    task = table.work.task(event.task_id)
+    if task is None:
+        return table  # told twice, or after its deadline
+    match event:
+        case RewriteCommitted():
+            return _committed(visit, table, task, event)
+        case RewriteSkipped():
+            return finish(visit, table, task)
+        case RewriteConflicted():
+            retryable = event.reason not in HOPELESS
+            return _failed(visit, table, task, event.reason, retryable)
+        case TaskFailed():
+            return _failed(visit, table, task, event.reason, event.retryable)
+
+
+def _committed(visit: Visit, table: Table, task: RunningTask, event: RewriteCommitted) -> Table:
+    """In flight until the counters contain the commit (DESIGN rule 6)."""
+    told = replace(
+        task,
+        committed_snapshot_ids=event.snapshot_ids,
+        committed_at_ms=event.committed_at_ms,
+    )
+    if is_in_counters(table.counters, told):
+        return finish(visit, table, task)
+    running = tuple(told if one is task else one for one in table.work.running)
+    return replace(table, work=replace(table.work, running=running))
+
+
+def _failed(visit: Visit, table: Table, task: RunningTask, reason: str, retryable: bool) -> Table:
+    visit.step.outcomes.append("failed" if retryable else "failed_for_good")
+    work = visit.partition(table, task.scope).work
+    return end_task(visit, table, task, failed(work, reason, retryable, visit.now_ms))
+
+
+def _expired(visit: Visit, table: Table, event: SnapshotsExpired) -> Table:
+    """The worker has seen the table's snapshots: its numbers replace our bounds."""
+    refused = event.refused_reason or ""
+    counters, work = table.counters, table.work
+    if not refused:
+        counters = replace(
+            counters,
+            snapshot_count=event.remaining,
+            oldest_snapshot_ms=event.oldest_snapshot_ms,
+        )
+    if work.expiry.task_id == event.task_id:
+        visit.step.outcomes.append("expired" if not refused else "expiry_refused")
+        ended = expiry_ended(work.expiry, event.expired, refused, visit.now_ms)
+        work = replace(work, expiry=ended)
+    return replace(table, counters=counters, work=work)
+
+
+def _expiry_failed(visit: Visit, table: Table, event: TaskFailed) -> Table:
+    if table.work.expiry.task_id != event.task_id:
+        return table
+    visit.step.outcomes.append("expiry_failed")
+    ended = expiry_ended(table.work.expiry, 0, event.reason, visit.now_ms)
+    return replace(table, work=replace(table.work, expiry=ended))

@@ -1,0 +1,36 @@
+"""The planner's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_adapters.settings import setting
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Read once, from the environment."""
+
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+    state_dir: str = setting("FIRNLINE_STATE_DIR", "Directory of the RocksDB files.")
+    buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the table-keyed topics.", 8)
+    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus on loopback; 0 = off.", 0)
+    app: str = setting(
+        "FIRNLINE_PLANNER_APP", "Name of the consumer group and the changelogs.", "planner"
+    )
+    replicas: int = setting("FIRNLINE_REPLICAS", "Replication factor of the changelogs.", 1)
+    tick_s: float = setting("FIRNLINE_TICK_SECONDS", "Seconds between two ticks.", 1.0)
+    stall_s: float = setting(
+        "FIRNLINE_STALL_SECONDS",
+        "Without progress for so long the planner stops, to be started again.",
+        60.0,
+    )
+    min_fragments: int = setting(
+        "FIRNLINE_MIN_FRAGMENTS", "Default of firnline.rewrite.min-fragments.", 8
+    )
+    min_equality_deletes: int = setting(
+        "FIRNLINE_MIN_EQUALITY_DELETES", "Default of firnline.rewrite.min-equality-deletes.", 4
+    )
+    min_position_deletes: int = setting(
+        "FIRNLINE_MIN_POSITION_DELETES", "Default of firnline.rewrite.min-position-deletes.", 8
+    )

@@ -1,0 +1,164 @@
+"""The planner's state of one bucket: two sets of pairs, and changes that are not final yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from firnline_domain.identity import Scope
+from firnline_domain.progress import Partition, Table
+
+from firnline_planner.values import from_bytes, partition_key, table_key, table_prefix, to_bytes
+
+
+class Pairs(Protocol):
+    """Keys and values of one bucket, sorted by key. All that a driver has to bring."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set a value; never blocks for long, and is not undone."""
+
+    def delete(self, key: bytes) -> None:
+        """Remove a key that is there."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs whose key starts with the prefix, in order; the pairs do not change meanwhile."""
+
+
+class MemoryPairs:
+    """Pairs in a dict."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Pairs.get`."""
+        return self.values.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """See `Pairs.put`."""
+        self.values[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """See `Pairs.delete`."""
+        del self.values[key]
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Pairs.scan`."""
+        yield from sorted(pair for pair in self.values.items() if pair[0].startswith(prefix))
+
+
+class StagedPairs:
+    """Pairs whose changes are seen at once, but reach the store below only with `commit`."""
+
+    def __init__(self, below: Pairs) -> None:
+        self._below = below
+        self._changes: dict[bytes, bytes | None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Pairs.get`."""
+        return self._changes[key] if key in self._changes else self._below.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """See `Pairs.put`."""
+        self._changes[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """See `Pairs.delete`; a key that is not there does no harm."""
+        self._changes[key] = None
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Pairs.scan`; what is changed while it runs is not seen."""
+        changed = {key: self._changes[key] for key in self._changes if key.startswith(prefix)}
+        for key, value in self._below.scan(prefix):
+            if key not in changed:
+                yield key, value
+        yield from ((key, value) for key, value in sorted(changed.items()) if value is not None)
+
+    def commit(self) -> None:
+        """Write the changes below."""
+        for key, value in self._changes.items():
+            before = self._below.get(key)
+            if value is None and before is not None:
+                self._below.delete(key)
+            elif value is not None and value != before:
+                self._below.put(key, value)
+        self._changes.clear()
+
+    def discard(self) -> None:
+        """Forget the changes."""
+        self._changes.clear()
+
+
+class State:
+    """Tables and partitions of one bucket. Nothing is kept before `commit`."""
+
+    def __init__(self, tables: Pairs, partitions: Pairs) -> None:
+        self._tables = StagedPairs(tables)
+        self._partitions = StagedPairs(partitions)
+        self._touched: dict[bytes, Table | None] = {}
+
+    def table(self, uuid: str, ref: str) -> Table | None:
+        """One ref of a table."""
+        data = self._tables.get(table_key(uuid, ref))
+        return None if data is None else from_bytes(Table, data)
+
+    def table_at(self, key: bytes) -> Table | None:
+        """The table of a key as `tables` gave it."""
+        data = self._tables.get(key)
+        return None if data is None else from_bytes(Table, data)
+
+    def tables(self, uuid: str | None = None) -> Iterator[tuple[bytes, Table]]:
+        """Every table with its key, or every ref of one table."""
+        prefix = b"" if uuid is None else table_prefix(uuid)
+        for key, data in self._tables.scan(prefix):
+            yield key, from_bytes(Table, data)
+
+    def put_table(self, table: Table) -> None:
+        """Keep a table."""
+        key = table_key(table.counters.table.uuid, table.counters.ref)
+        self._touched[key] = table
+        self._tables.put(key, to_bytes(table))
+
+    def drop_table(self, table: Table) -> None:
+        """Forget a table."""
+        key = table_key(table.counters.table.uuid, table.counters.ref)
+        self._touched[key] = None
+        self._tables.delete(key)
+
+    def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
+        """One partition."""
+        data = self._partitions.get(partition_key(uuid, ref, scope))
+        return None if data is None else from_bytes(Partition, data)
+
+    def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
+        """Every partition of a ref."""
+        for _, data in self._partitions.scan(table_key(uuid, ref)):
+            yield from_bytes(Partition, data)
+
+    def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
+        """Keep a partition; one of which nothing is known is dropped."""
+        key = partition_key(uuid, ref, partition.counters.scope)
+        if partition.is_void:
+            self._partitions.delete(key)
+        else:
+            self._partitions.put(key, to_bytes(partition))
+
+    def drop_partition(self, uuid: str, ref: str, scope: Scope) -> None:
+        """Forget a partition."""
+        self._partitions.delete(partition_key(uuid, ref, scope))
+
+    def commit(self) -> dict[bytes, Table | None]:
+        """Keep everything changed since; the tables among it by key, None = dropped."""
+        self._partitions.commit()
+        self._tables.commit()
+        touched, self._touched = self._touched, {}
+        return touched
+
+    def discard(self) -> None:
+        """Forget everything changed since the last commit."""
+        self._partitions.discard()
+        self._tables.discard()
+        self._touched.clear()

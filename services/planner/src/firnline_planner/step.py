@@ -1,0 +1,34 @@
+"""What handling one record comes to: records to send, and what to count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+REWRITE_TASKS = "rewrite-tasks"
+EXPIRY_TASKS = "expiry-tasks"
+RESYNC_REQUESTS = "resync-requests"
+TABLE_STATES = "table-states"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One record to send; its partition is the bucket that is being handled."""
+
+    topic: str
+    key: str
+    record: Any
+
+
+@dataclass
+class Step:
+    """Collects while one record is handled."""
+
+    outputs: list[Output] = field(default_factory=list)
+    verdicts: list[str] = field(default_factory=list)  # of `folding.Verdict`
+    outcomes: list[str] = field(default_factory=list)  # of tasks that ended
+
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Add records to send."""
+        self.outputs.extend(outputs)

@@ -1,0 +1,56 @@
+"""State as bytes: a version byte, then JSON without the defaults.
+
+Version 1 is JSON whose absent fields have their defaults, so a new field with a default needs no
+new version. The keys sort a table's entries together, for scans by prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, TypeVar
+
+from firnline_domain.identity import Scope
+from firnline_domain.progress import Partition, Table
+from pydantic import TypeAdapter
+
+T = TypeVar("T", Table, Partition)
+VERSION = b"\x01"
+SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
+
+
+class UnknownVersion(ValueError):
+    """The state was written by a newer planner; start that one, or remove its directory."""
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def to_bytes(value: Table | Partition) -> bytes:
+    """The value as it is kept."""
+    return VERSION + _adapter(type(value)).dump_json(value, exclude_defaults=True)
+
+
+def from_bytes(kind: type[T], data: bytes) -> T:
+    """The value back. Raises UnknownVersion."""
+    if data[:1] != VERSION:
+        raise UnknownVersion(f"state of version {data[:1].hex()}")
+    value: T = _adapter(kind).validate_json(data[1:])
+    return value
+
+
+def table_prefix(uuid: str) -> bytes:
+    """What the keys of all refs of a table start with."""
+    return f"{uuid}{SEPARATOR}".encode()
+
+
+def table_key(uuid: str, ref: str) -> bytes:
+    """Key of one ref of a table; also what the keys of its partitions start with."""
+    return f"{uuid}{SEPARATOR}{ref}{SEPARATOR}".encode()
+
+
+def partition_key(uuid: str, ref: str, scope: Scope) -> bytes:
+    """Key of a partition."""
+    return table_key(uuid, ref) + f"{scope.spec_id}{SEPARATOR}{scope.partition}".encode()

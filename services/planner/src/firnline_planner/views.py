@@ -1,0 +1,69 @@
+"""What the planner shows of a table: its newest state, for console and `explain`."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from firnline_domain.policy import Reason, debts, decide
+from firnline_domain.progress import Partition, Table
+from firnline_domain.states import PartitionState, TableState
+from firnline_domain.thresholds import Thresholds
+
+SHOWN_PARTITIONS = 100
+INTERVAL_MS = 1_000  # between two states of a table at the least
+INTERVAL_MAX_MS = 60_000
+
+
+def interval_ms(table: Table) -> int:
+    """How often a table is shown; a scan of 1,000 partitions is to cost 2 % of the time."""
+    return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
+
+
+def table_state(
+    table: Table, partitions: Iterable[Partition], limits: Thresholds, now_ms: int
+) -> TableState:
+    """The state to publish; of the partitions those deepest in debt."""
+    deepest = heapq.nlargest(
+        SHOWN_PARTITIONS, partitions, key=lambda partition: sum(debts(table, partition)[1].counts)
+    )
+    counters = table.counters
+    return TableState(
+        table=counters.table,
+        ref=counters.ref,
+        head_snapshot_id=counters.head_snapshot_id,
+        sequence_number=counters.sequence_number,
+        epoch=counters.epoch,
+        ordinal=counters.ordinal,
+        format_version=counters.format_version,
+        holds=counters.totals.holds,
+        partition_count=counters.totals.partitions,
+        partitions=tuple(partition_state(table, one, limits, now_ms) for one in deepest),
+        snapshot_count=counters.snapshot_count or 0,
+        oldest_snapshot_ms=counters.oldest_snapshot_ms,
+        waiting_for_resync=counters.waiting is not None,
+        settings=counters.settings,
+        expiry_reason=table.work.expiry_reason,
+        removed=counters.removed,
+        updated_at_ms=now_ms,
+    )
+
+
+def partition_state(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> PartitionState:
+    """One partition, with the decision that holds for it now and its numbers."""
+    decision = decide(table, partition, limits, now_ms)
+    task = table.work.task_of(partition.counters.scope)
+    failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
+    why = partition.work.failure if failing else decision.reason
+    return PartitionState(
+        scope=partition.counters.scope,
+        holds=partition.counters.holds,
+        status=decision.status,
+        reason=task.reason if task else why,
+        numbers=task.numbers if task else decision.numbers,
+        task_id=task.task_id if task else None,
+        until_ms=decision.until_ms,
+        failures=partition.work.failures,
+    )

@@ -1,0 +1,168 @@
+"""One look at a table: ask for what is missing, order what is deserved, show what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from firnline_domain.counters import PartitionCounters
+from firnline_domain.gaps import ask, ask_ms
+from firnline_domain.identity import Scope
+from firnline_domain.policy import debts, decide, order_for
+from firnline_domain.progress import (
+    Partition,
+    PartitionWork,
+    RunningTask,
+    Table,
+    failed,
+    ordered,
+)
+from firnline_domain.retention import decide_expiry, expiry_order
+from firnline_domain.schedule import earliest
+from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
+
+from firnline_planner.state import State
+from firnline_planner.step import (
+    EXPIRY_TASKS,
+    RESYNC_REQUESTS,
+    REWRITE_TASKS,
+    TABLE_STATES,
+    Output,
+    Step,
+)
+from firnline_planner.views import interval_ms, table_state
+
+REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Where and when a visit takes place."""
+
+    state: State
+    limits: Thresholds
+    now_ms: int
+    step: Step
+
+    def partition(self, table: Table, scope: Scope) -> Partition:
+        """The partition as it is known, or a fresh one."""
+        found = self.state.partition(table.counters.table.uuid, table.counters.ref, scope)
+        return found or Partition(PartitionCounters(scope))
+
+    def keep(self, table: Table, partition: Partition) -> None:
+        """Keep a partition of the table."""
+        self.state.put_partition(table.counters.table.uuid, table.counters.ref, partition)
+
+    def all_partitions(self, table: Table) -> Iterator[Partition]:
+        """Every partition of the table."""
+        return self.state.partitions(table.counters.table.uuid, table.counters.ref)
+
+
+def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
+    """A visit under the table's own settings."""
+    return Visit(state, thresholds(table.counters.settings, defaults), now_ms, step)
+
+
+def due_ms(table: Table) -> int | None:
+    """When the table needs a look even if nothing happens to it."""
+    work = table.work
+    return earliest(work.look_ms, work.show_ms, work.expiry_ms, ask_ms(table.counters))
+
+
+def look_at(visit: Visit, table: Table, touched: Iterable[Scope]) -> Table:
+    """Decide about the touched partitions, or about all where a look is due; keep the table."""
+    table, lost = _without_lost(visit, table)
+    table = _asking(visit, table)
+    table = _ordering(visit, table, {*touched, *lost})
+    table = _expiring(visit, table)
+    table = _to_be_shown(visit, table)
+    visit.state.put_table(table)
+    return table
+
+
+def end_task(visit: Visit, table: Table, task: RunningTask, work: PartitionWork) -> Table:
+    """An order is out no more; its partition goes on with `work`."""
+    visit.keep(table, replace(visit.partition(table, task.scope), work=work))
+    was_full = len(table.work.running) >= visit.limits.max_in_flight
+    ended = table.work.ended(task)
+    # Partitions that found the table busy are found again only by a look at all.
+    return replace(table, work=ended.looking(visit.now_ms) if was_full else ended)
+
+
+def _without_lost(visit: Visit, table: Table) -> tuple[Table, list[Scope]]:
+    lost = [task for task in table.work.running if task.deadline_ms <= visit.now_ms]
+    for task in lost:
+        work = visit.partition(table, task.scope).work
+        visit.step.outcomes.append("lost")
+        table = end_task(visit, table, task, failed(work, "deadline", True, visit.now_ms))
+    return table, [task.scope for task in lost]
+
+
+def _asking(visit: Visit, table: Table) -> Table:
+    counters, request = ask(table.counters, visit.now_ms)
+    if request:
+        visit.step.send([Output(RESYNC_REQUESTS, request.table.uuid, request)])
+    return replace(table, counters=counters)
+
+
+def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
+    look_ms = table.work.look_ms
+    if look_ms is not None and look_ms <= visit.now_ms:
+        table = replace(table, work=replace(table.work, look_ms=None))
+        partitions = visit.all_partitions(table)
+    else:
+        partitions = (visit.partition(table, scope) for scope in touched)
+    wanting = []
+    for partition in partitions:
+        decision = decide(table, partition, visit.limits, visit.now_ms)
+        table = replace(table, work=table.work.looking(decision.until_ms))
+        if decision.order:
+            wanting.append(partition)
+    wanting.sort(key=lambda one: (-sum(debts(table, one)[1].counts), one.counters.scope))
+    for partition in wanting:
+        table = _order(visit, table, partition)
+    return table
+
+
+def _order(visit: Visit, table: Table, partition: Partition) -> Table:
+    decision = decide(table, partition, visit.limits, visit.now_ms)
+    if not decision.order:
+        return table  # those deeper in debt have taken all places
+    order, task = order_for(table, partition, decision, visit.limits, visit.now_ms)
+    visit.step.send([Output(REWRITE_TASKS, order.table.uuid, order)])
+    visit.keep(table, replace(partition, work=ordered(partition.work)))
+    return replace(table, work=table.work.started(task).looking(task.deadline_ms))
+
+
+def _expiring(visit: Visit, table: Table) -> Table:
+    decision = decide_expiry(table, visit.limits, visit.now_ms)
+    expiry = table.work.expiry
+    if decision.older_than_ms is not None:
+        order, expiry = expiry_order(table, decision, visit.limits, visit.now_ms)
+        visit.step.send([Output(EXPIRY_TASKS, order.table.uuid, order)])
+    reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
+    work = replace(table.work, expiry=expiry, expiry_reason=reason, expiry_ms=decision.until_ms)
+    return replace(table, work=work)
+
+
+def _to_be_shown(visit: Visit, table: Table) -> Table:
+    if table.work.show_ms is not None:
+        return table
+    show_ms = max(visit.now_ms, table.work.shown_ms + interval_ms(table))
+    return replace(table, work=replace(table.work, show_ms=show_ms))
+
+
+def show_or_forget(visit: Visit, table: Table) -> None:
+    """On a tick: publish the table's state if it is due; forget what was removed long ago."""
+    work = table.work
+    if work.show_ms is None or work.show_ms > visit.now_ms:
+        return
+    if table.counters.removed and work.shown_ms:
+        visit.state.drop_table(table)
+        return
+    shown = table_state(table, visit.all_partitions(table), visit.limits, visit.now_ms)
+    key = f"{shown.table.uuid}/{shown.ref}"
+    visit.step.send([Output(TABLE_STATES, key, shown)])
+    again = visit.now_ms + REMEMBER_REMOVED_MS if table.counters.removed else None
+    kept = replace(work, show_ms=again, shown_ms=visit.now_ms)
+    visit.state.put_table(replace(table, work=kept))
