@@ -6,7 +6,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +54,13 @@ class Demo:
         self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/dim]  {line}")
 
 
-def run(state_dir: Path, seconds: float, seed: int, as_json: bool = False) -> int:
-    """Run the whole demo; the exit code. Lines go to stderr where JSON is asked for."""
+def run(
+    state_dir: Path, seconds: float, seed: int, kills: Sequence[str] = (), as_json: bool = False
+) -> int:
+    """Run the whole demo; the exit code. Lines go to stderr where JSON is asked for.
+
+    `kills` names parts of the stack that are killed (SIGKILL) one after another on the way.
+    """
     console = Console(stderr=as_json, highlight=False)
     started = time.monotonic()
     console.print("[bold]Firnline demo[/bold]: three writers, one gateway, real servers")
@@ -65,7 +70,7 @@ def run(state_dir: Path, seconds: float, seed: int, as_json: bool = False) -> in
         console.print(f"  catalog for writers  {stack.gateway_uri}")
         console.print(f"  console              {stack.console_uri}")
         with prepared(stack, console, jar, state_dir, seed) as demo:
-            reports = play(demo, seconds)
+            reports = play(demo, seconds, kills)
     end = report.verdict(reports)
     report.show(console, reports)
     console.print(f"[bold]{end.text}[/bold]")
@@ -119,7 +124,7 @@ def make_writers(
     return [Writer(model, commit, pause, stopping, going) for model, commit, pause in plan]
 
 
-def play(demo: Demo, seconds: float) -> list[TableReport]:
+def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
     """Writers alone, measure, Firnline on, writers on, settle, measure, compare."""
     with Feed(demo.stack.kafka, buckets(), demo.say) as feed:
         demo.say(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
@@ -131,7 +136,11 @@ def play(demo: Demo, seconds: float) -> list[TableReport]:
         demo.say("Firnline is switched on (firnline.enabled = true); the writers go on")
         enable(demo)
         demo.going.set()
-        watch(demo, seconds * (1 - ALONE_SHARE))
+        share = seconds * (1 - ALONE_SHARE) / (len(kills) + 1)
+        watch(demo, share)
+        for part in kills:
+            demo.say(f"[red]kill -9[/red] {part} (pid {demo.stack.kill(part)})")
+            watch(demo, share)
         stop(demo)
         settle(demo, feed)
     return [judged(demo, writer, before[writer.model.name]) for writer in demo.writers]

@@ -18,10 +18,13 @@ import click
 )
 @click.option("--seconds", type=float, default=120.0, show_default=True, help="Writers' time.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the writers' dice.")
+@click.option(
+    "--kill", "kills", default="", help="Parts to kill -9 on the way, comma-separated: worker,..."
+)
 @click.option("--json", "as_json", is_flag=True, help="Figures as JSON on stdout.")
-def command(state: Path, seconds: float, seed: int, as_json: bool) -> None:
+def command(state: Path, seconds: float, seed: int, kills: str, as_json: bool) -> None:
     """Three real writers, a table of before and after, and every row verified."""
     # Spark and PyArrow take a second to import; only this command pays for them.
     from firnline_demo.run import run
 
-    sys.exit(run(state, seconds, seed, as_json))
+    sys.exit(run(state, seconds, seed, [part for part in kills.split(",") if part], as_json))

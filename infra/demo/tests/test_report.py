@@ -1,0 +1,58 @@
+"""The demo must be able to fail."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from firnline_demo.measure import Health, Upkeep
+from firnline_demo.model import Difference
+from firnline_demo.report import TableReport, show, size, verdict
+from rich.console import Console
+
+SAME = Difference(0, 0, ())
+GOOD = TableReport(
+    name="demo.clicks",
+    writer="small appends",
+    commits=9,
+    writer_retries=0,
+    before=Health(9, 4, 1_000, 0.5, 3_000, 100),
+    after=Health(1, 0, 900, 0.1, 900, 100),
+    upkeep=Upkeep(1, 9, 4),
+    difference=SAME,
+)
+
+
+def test_rows_that_differ_fail_it() -> None:
+    bad = replace(GOOD, difference=Difference(0, 1, ("resurrected (1,)",)))
+    end = verdict([GOOD, bad])
+    assert end.code == 1
+    assert "resurrected (1,)" in end.text
+
+
+def test_nothing_compacted_fails_it() -> None:
+    assert verdict([replace(GOOD, upkeep=Upkeep(0, 0, 0))]).code == 2
+
+
+def test_rows_verified() -> None:
+    end = verdict([GOOD])
+    assert end.code == 0
+    assert end.text.startswith("rows verified")
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    out = io.StringIO()
+    show(Console(file=out, width=80), [GOOD])
+    text = out.getvalue()
+    assert "before" in text
+    assert "demo.clicks" in text
+    assert "…" not in text
+
+
+def test_sizes() -> None:
+    assert [size(n) for n in (12, 1_500, 2_500_000, 10**12)] == [
+        "12 B",
+        "1.5 kB",
+        "2.5 MB",
+        "1000.0 GB",
+    ]

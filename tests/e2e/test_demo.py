@@ -1,0 +1,64 @@
+"""The main job as a user runs it: `firnline demo` as a process, twice, the second time under fire."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+SERVICES = "gateway,enricher,planner,committer,worker,console"
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One state directory for both runs: the second finds what the first left."""
+    return tmp_path_factory.mktemp("demo")
+
+
+def demo(state: Path, *options: str) -> dict[str, Any]:
+    """Run it to its end; the figures. A failure shows the last lines of every log."""
+    command = [sys.executable, "-m", "firnline_cli", "demo", "--state", str(state), "--json"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=800)
+    if done.returncode:
+        pytest.fail(f"exit {done.returncode}\n{done.stderr[-6000:]}\n{tails(state)}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def tails(state: Path) -> str:
+    logs = sorted((state / "logs").glob("*.log"))
+    return "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs)
+
+
+def leftovers(state: Path) -> list[str]:
+    """Processes that still have the state directory on their command line."""
+    return [
+        " ".join(process.info["cmdline"])
+        for process in psutil.process_iter(["cmdline"])
+        if str(state) in " ".join(process.info["cmdline"] or [])
+    ]
+
+
+def check(figures: dict[str, Any]) -> None:
+    assert figures["verdict"]["text"].startswith("rows verified")
+    tables = {table["name"]: table for table in figures["tables"]}
+    accounts = tables["demo.accounts"]
+    assert accounts["upkeep"]["rewrites"] >= 1
+    assert accounts["after"]["delete_files"] < accounts["commits"]
+    assert sum(table["upkeep"]["deletes_removed"] for table in tables.values()) >= 1
+
+
+def test_three_writers_end_with_every_row_verified(state: Path) -> None:
+    check(demo(state, "--seconds", "50"))
+    assert not leftovers(state)
+
+
+def test_again_with_every_service_killed_once(state: Path) -> None:
+    check(demo(state, "--seconds", "100", "--seed", "2", "--kill", SERVICES))
+    assert not leftovers(state)
