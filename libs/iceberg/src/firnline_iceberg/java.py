@@ -1,0 +1,65 @@
+"""Iceberg's Java objects from Python: works on any py4j `jvm`, ours (`jvm`) or a Spark session's.
+
+No Java class name of Iceberg stands anywhere else but here and in `commits`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from firnline_domain.identity import TableName
+from firnline_domain.results import DeleteKind
+
+from firnline_iceberg.files import DeleteFileEntry, FileEntry
+
+_CONTENT = {DeleteKind.EQUALITY: "equality-deletes", DeleteKind.POSITION: "position-deletes"}
+
+
+def rest_catalog(jvm: Any, uri: str, name: str = "lake", **properties: str) -> Any:
+    """A Java `RESTCatalog`; asks the server for its configuration at once."""
+    given = jvm.java.util.HashMap()
+    for key, value in {**properties, "type": "rest", "uri": uri}.items():
+        given.put(key, value)
+    configuration = jvm.org.apache.hadoop.conf.Configuration()
+    return jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(name, given, configuration)
+
+
+def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:
+    """A Java `Table`, freshly loaded."""
+    text = json.dumps({"namespace": table.namespace, "name": table.name})
+    return catalog.loadTable(jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text))
+
+
+def content_file(jvm: Any, table: Any, text: str) -> Any:
+    """A Java `DataFile` or `DeleteFile` of `table` from its `ContentFileParser` JSON."""
+    iceberg = jvm.org.apache.iceberg
+    mapper = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
+    return iceberg.ContentFileParser.fromJson(mapper.readTree(text), table.specs())
+
+
+def content_file_json(jvm: Any, table: Any, file: Any) -> str:
+    """The other way round."""
+    spec = table.specs().get(file.specId())
+    return str(jvm.org.apache.iceberg.ContentFileParser.toJson(file, spec))
+
+
+def removal_json(entry: FileEntry) -> str:
+    """What Java needs to know of a live file in order to remove it: a manifest filter compares
+    the path and prunes by partition; statistics come from the manifest. Not for DVs, which go
+    with their data file.
+    """
+    body: dict[str, Any] = {
+        "spec-id": entry.spec_id,
+        "content": "data",
+        "file-path": entry.path,
+        "file-format": entry.format.lower(),
+        "partition": json.loads(entry.partition),
+        "file-size-in-bytes": entry.bytes,
+        "record-count": entry.records,
+    }
+    if isinstance(entry, DeleteFileEntry):
+        body["content"] = _CONTENT[entry.kind]
+        if entry.equality_ids:
+            body["equality-ids"] = list(entry.equality_ids)
+    return json.dumps(body)

@@ -1,0 +1,92 @@
+"""The small JVM: calls in both directions, and its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from firnline_domain.errors import Misconfigured
+from firnline_domain.identity import TableName
+from firnline_iceberg.java import content_file, content_file_json, load_table, rest_catalog
+from firnline_iceberg.jvm import IcebergJvm
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import LongType, NestedField, TimestampType
+
+pytestmark = pytest.mark.stack
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from firnline_iceberg.jvm import IcebergJvm
+running = IcebergJvm(Path(sys.argv[1]))
+print(running.pid, flush=True)
+time.sleep(600)
+"""
+
+
+class Even:
+    """A Java predicate in Python."""
+
+    def test(self, value: int) -> bool:
+        return value % 2 == 0
+
+    class Java:
+        implements = ("java.util.function.Predicate",)
+
+
+def test_java_calls_back_on_the_same_thread(iceberg: IcebergJvm) -> None:
+    numbers: Any = iceberg.jvm.java.util.ArrayList()
+    for number in range(5):
+        numbers.add(number)
+    numbers.removeIf(Even())
+    assert list(numbers) == [1, 3]
+
+
+def test_a_table_and_its_content_files(
+    iceberg: IcebergJvm, lake: RestCatalog, catalog_uri: str, namespace: str
+) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "at", TimestampType(), required=True),
+    )
+    spec = PartitionSpec(
+        PartitionField(2, 1000, DayTransform(), "day"),
+        PartitionField(1, 1001, IdentityTransform(), "id"),
+    )
+    made = lake.create_table((namespace, "t.with dot"), schema, partition_spec=spec)
+    table = TableName(str(made.metadata.table_uuid), (namespace,), "t.with dot")
+    java = load_table(iceberg.jvm, rest_catalog(iceberg.jvm, catalog_uri), table)
+    text = (
+        '{"spec-id":0,"content":"data","file-path":"file:///x.parquet","file-format":"parquet",'
+        '"partition":["2026-01-01",3],"file-size-in-bytes":10,"record-count":1}'
+    )
+    back = content_file(iceberg.jvm, java, text)
+    assert back.partition().toString() == "PartitionData{day=20454, id=3}"
+    assert '"record-count":1' in content_file_json(iceberg.jvm, java, back)
+
+
+def test_it_ends_with_its_parent(iceberg_jar: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(iceberg_jar)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    with parent.stdout as out:
+        child = psutil.Process(int(out.readline()))
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    _, alive = psutil.wait_procs([child], timeout=20)
+    assert not alive
+
+
+def test_a_missing_jar_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="FIRNLINE_ICEBERG_JAR"):
+        IcebergJvm(tmp_path / "none.jar")
