@@ -22,7 +22,7 @@ from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, Fi
 from firnline_iceberg.partitions import PartitionText
 
 _PATH_COLUMN = 2147483546  # `file_path` of a position-delete file
-_PARTITION = "partition_field_"
+_PARTITION = "partition:"  # no Avro name has a colon, so no column can be called that
 
 _LIST = Wanted(
     {

@@ -1,0 +1,220 @@
+"""Manifests of every version, written by hand: what is inherited, what is kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from firnline_domain.errors import RetryLater
+from firnline_domain.results import DeleteKind
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, Status
+from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
+from firnline_iceberg.partitions import PartitionText
+from pyiceberg.io import FileIO
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, NestedField, StringType
+
+WriteManifest = Callable[..., str]
+PATH_COLUMN = 2147483546
+UNPARTITIONED = PartitionText(PartitionSpec(), [])
+
+
+def manifest_of(path: str, **more: Any) -> ManifestFile:
+    facts = {"length": 1, "spec_id": 0, "added_snapshot_id": 77, "sequence_number": 5, **more}
+    return ManifestFile(path=path, **facts)
+
+
+def read(io: FileIO, manifest: ManifestFile, detail: Detail = Detail.REFERENCES) -> list[FileEntry]:
+    return list(read_manifest(io, manifest, UNPARTITIONED, detail))
+
+
+def entry(status: int, path: str = "s3://b/f.parquet", **more: Any) -> dict[str, Any]:
+    return {"status": status, "file_path": path, **more}
+
+
+def test_v2_null_numbers_are_inherited_by_added_entries_only(
+    io: FileIO, write_manifest: WriteManifest
+) -> None:
+    path = write_manifest(
+        2,
+        [
+            entry(1),
+            entry(0, snapshot_id=9, sequence_number=3, file_sequence_number=4),
+            entry(2, snapshot_id=9, sequence_number=2, file_sequence_number=2),
+            entry(1, sequence_number=1),  # a rewrite keeps an explicit data sequence number
+        ],
+    )
+    found = [
+        (one.status, one.snapshot_id, one.sequence_number, one.file_sequence_number)
+        for one in read(io, manifest_of(path))
+    ]
+    assert found == [
+        (Status.ADDED, 77, 5, 5),
+        (Status.EXISTING, 9, 3, 4),
+        (Status.DELETED, 9, 2, 2),
+        (Status.ADDED, 77, 1, 5),
+    ]
+
+
+def test_v1_numbers_are_zero_and_all_files_are_data(
+    io: FileIO, write_manifest: WriteManifest
+) -> None:
+    path = write_manifest(1, [entry(1, snapshot_id=77), entry(0, snapshot_id=8)])
+    found = read(io, manifest_of(path, sequence_number=0))
+    assert all(isinstance(one, DataFileEntry) for one in found)
+    numbers = [(one.snapshot_id, one.sequence_number, one.file_sequence_number) for one in found]
+    assert numbers == [(77, 0, 0), (8, 0, 0)]
+
+
+def test_v3_deletion_vectors_keep_what_tells_them_apart(
+    io: FileIO, write_manifest: WriteManifest
+) -> None:
+    two = [
+        entry(
+            1,
+            "s3://b/d.puffin",
+            content=1,
+            file_format="puffin",
+            referenced_data_file=f"file:/w/{name}.parquet",
+            content_offset=offset,
+            content_size_in_bytes=40,
+        )
+        for name, offset in (("a", 4), ("b", 44))
+    ]
+    found = read(io, manifest_of(write_manifest(3, two), holds_deletes=True), Detail.COUNTS)
+    assert [one for one in found if isinstance(one, DeleteFileEntry)] == found
+    a, b = (one for one in found if isinstance(one, DeleteFileEntry))
+    assert (a.kind, a.format) == (DeleteKind.DELETION_VECTOR, "PUFFIN")
+    assert a.referenced_data_file == "file:///w/a.parquet"
+    assert (a.content_offset, a.content_size) == (4, 40)
+    assert a.key != b.key
+
+
+def test_v3_first_row_ids_are_counted_on_over_files_that_have_none(
+    io: FileIO, write_manifest: WriteManifest
+) -> None:
+    entries = [
+        entry(1, record_count=10),
+        entry(0, snapshot_id=1, sequence_number=1, record_count=5, first_row_id=3),
+        entry(2, snapshot_id=1, sequence_number=1, record_count=7),
+        entry(1, record_count=20),
+    ]
+    path = write_manifest(3, entries)
+    found = [one.first_row_id for one in read(io, manifest_of(path, first_row_id=100)) if rows(one)]
+    assert found == [100, 3, None, 110]
+    assert {one.first_row_id for one in read(io, manifest_of(path)) if rows(one)} == {None}
+
+
+def rows(one: FileEntry) -> bool:
+    return isinstance(one, DataFileEntry)
+
+
+def bounds(lower: bytes, upper: bytes) -> dict[str, Any]:
+    return {
+        "lower_bounds": [{"key": PATH_COLUMN, "value": lower}],
+        "upper_bounds": [{"key": PATH_COLUMN, "value": upper}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"content": 1}, None),
+        ({"content": 1, **bounds(b"file:/w/a", b"file:/w/a")}, "file:///w/a"),
+        ({"content": 1, **bounds(b"file:/w/a", b"file:/w/b")}, None),
+        ({"content": 1, "referenced_data_file": "file:/w/c"}, "file:///w/c"),
+        ({"content": 2, "equality_ids": [2, 1], **bounds(b"x", b"x")}, None),
+    ],
+)
+def test_the_one_data_file_of_a_position_delete(
+    io: FileIO, write_manifest: WriteManifest, more: dict[str, Any], expected: str | None
+) -> None:
+    manifest = manifest_of(write_manifest(2, [entry(1, **more)]), holds_deletes=True)
+    (found,) = read(io, manifest)
+    assert isinstance(found, DeleteFileEntry)
+    assert found.referenced_data_file == expected
+    assert found.equality_ids == ((1, 2) if more["content"] == 2 else ())
+
+
+def test_statistics_are_decoded_on_demand(io: FileIO, write_manifest: WriteManifest) -> None:
+    counts = {
+        "value_counts": [{"key": 1, "value": 10}],
+        "null_value_counts": [{"key": 1, "value": 2}],
+        **bounds(b"a", b"b"),
+    }
+    manifest = manifest_of(write_manifest(2, [entry(1, **counts)]))
+    (without,), (found,) = read(io, manifest), read(io, manifest, Detail.STATS)
+    assert without.stats is None
+    assert found.stats is not None
+    assert (found.stats.value_counts, found.stats.null_counts) == ({1: 10}, {1: 2})
+    assert (found.stats.lower, found.stats.upper) == ({PATH_COLUMN: b"a"}, {PATH_COLUMN: b"b"})
+
+
+def test_encryption_is_seen(io: FileIO, write_manifest: WriteManifest) -> None:
+    path = write_manifest(2, [entry(1, key_metadata=b"k"), entry(1)])
+    assert [one.encrypted for one in read(io, manifest_of(path))] == [True, False]
+
+
+def test_a_partition_value_may_lie_outside_python_and_its_name_does_not_matter(
+    io: FileIO, write_manifest: WriteManifest
+) -> None:
+    spec = PartitionSpec(
+        PartitionField(1, 1000, IdentityTransform(), "day"),
+        PartitionField(2, 1001, IdentityTransform(), "s.x"),
+    )
+    schema = Schema(NestedField(1, "day", DateType()), NestedField(2, "s.x", StringType()))
+    date_type = {"type": "int", "logicalType": "date"}
+    fields = [
+        {"name": "p1001", "type": ["null", date_type], "field-id": 1000},
+        {"name": "s_x2Ex", "type": ["null", "string"], "field-id": 1001},
+    ]
+    values = [
+        {"p1001": 2932897, "s_x2Ex": "a"},
+        {"p1001": dt.date(2026, 1, 1), "s_x2Ex": None},
+    ]
+    path = write_manifest(2, [entry(1, partition=value) for value in values], fields)
+    found = read_manifest(io, manifest_of(path), PartitionText(spec, [schema]))
+    assert [one.partition for one in found] == ['["+10000-01-01","a"]', '["2026-01-01",null]']
+
+
+@pytest.mark.parametrize("word", ["files", "data_files"])
+def test_counts_of_a_manifest_list_have_had_two_names(
+    io: FileIO, tmp_path: Path, word: str
+) -> None:
+    keys = {500: "manifest_path", 501: "manifest_length", 502: "partition_spec_id"}
+    keys |= {503: "added_snapshot_id", 504: f"added_{word}_count"}
+    keys |= {505: f"existing_{word}_count", 506: f"deleted_{word}_count"}
+    kinds = {500: "string", 501: "long", 503: "long"}
+    fields = [
+        {"name": name, "type": kinds.get(key, "int"), "field-id": key} for key, name in keys.items()
+    ]
+    row = dict(zip(keys.values(), ("m.avro", 9, 2, 77, 1, 0, 3), strict=True))
+    path = tmp_path / "list.avro"
+    with path.open("wb") as stream:
+        schema = {"type": "record", "name": "manifest_file", "fields": fields}
+        fastavro.writer(stream, schema, [row])
+    (found,) = read_manifest_list(io, f"file:{path}")
+    assert (found.path, found.length, found.spec_id, found.added_snapshot_id) == (
+        "m.avro",
+        9,
+        2,
+        77,
+    )
+    assert (found.added_files, found.existing_files, found.deleted_files) == (1, 0, 3)
+    assert (found.sequence_number, found.min_sequence_number, found.holds_deletes) == (0, 0, False)
+
+
+def test_a_missing_file_is_gone_and_a_failing_storage_is_tried_later(
+    io: FileIO, tmp_path: Path
+) -> None:
+    with pytest.raises(MetadataFileGone):
+        read_manifest_list(io, f"file://{tmp_path}/none.avro")
+    with pytest.raises(RetryLater):
+        read_manifest_list(io, f"file://{tmp_path}")  # a directory: an OSError of another kind
