@@ -1,0 +1,52 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+from firnline_domain.identity import Scope
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+STEP = 1000
+
+
+def in_bytes(count: float) -> str:
+    """`1.2 MB`, decimal units."""
+    amount, unit = float(count), 0
+    while abs(amount) >= STEP and unit < len(UNITS) - 1:
+        amount /= STEP
+        unit += 1
+    return f"{amount:.0f} {UNITS[unit]}" if unit == 0 else f"{amount:.1f} {UNITS[unit]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `12,000 files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def in_time(seconds: float) -> str:
+    """`45 s`, `3 min`, `2 h`, `4 d`."""
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
+        if abs(seconds) < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def scope_label(scope: Scope | None) -> str:
+    """A partition as text: `whole table`, `2026-01-01 / 3`."""
+    if scope is None or scope.is_unpartitioned:
+        return "whole table"
+    try:
+        values = json.loads(scope.partition)
+    except ValueError:
+        return scope.partition
+    if not isinstance(values, list):
+        return scope.partition
+    return " / ".join("null" if value is None else str(value) for value in values)
+
+
+def finite(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Without infinities and NaN, which JSON does not know."""
+    return {name: number for name, number in numbers.items() if math.isfinite(number)}

@@ -1,0 +1,129 @@
+"""Views as JSON values. 64-bit ids are texts: a browser's numbers end at 2^53."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from firnline_domain.tallies import FileTally
+
+from firnline_console.amounts import scope_label
+from firnline_console.letters import LetterView
+from firnline_console.readmodel import Numbered
+from firnline_console.tables import TableView, debt_of
+from firnline_console.tasks import Order, Outcome, Status, TaskView
+from firnline_console.words import in_words
+
+
+def id_text(number: int | None) -> str | None:
+    """A snapshot id as text."""
+    return None if number is None else str(number)
+
+
+def holds_json(holds: FileTally) -> dict[str, int]:
+    """Counters, flat."""
+    deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
+    return {
+        "data_files": holds.data.files,
+        "data_bytes": holds.data.bytes,
+        "records": holds.data.records,
+        "fragments": holds.fragments.files,
+        "undersized": holds.undersized.files,
+        "on_target": holds.on_target.files,
+        "oversized": holds.oversized.files,
+        "equality_deletes": holds.equality_deletes.files,
+        "position_deletes": holds.position_deletes.files,
+        "deletion_vectors": holds.deletion_vectors.files,
+        "delete_files": holds.delete_files,
+        "delete_records": deletes.records,
+        "delete_bytes": deletes.bytes,
+        "debt_files": debt_of(holds),
+    }
+
+
+def table_json(view: TableView) -> dict[str, Any]:
+    """One row of the list of tables; counters are null until the planner has counted."""
+    return {
+        "uuid": view.uuid,
+        "table": view.dotted,
+        "dropped": view.is_dropped,
+        "counted": view.summary is not None,
+        "last_change_ms": view.last_change_ms or None,
+        "last_commit": _commit_json(view),
+        **_summary_json(view),
+    }
+
+
+def _commit_json(view: TableView) -> dict[str, Any] | None:
+    if view.last_commit is None:
+        return None
+    return {**asdict(view.last_commit), "snapshot_id": id_text(view.last_commit.snapshot_id)}
+
+
+def _summary_json(view: TableView) -> dict[str, Any]:
+    if view.summary is None:
+        return {}
+    summary = view.summary
+    return {
+        "ref": summary.ref,
+        "head_snapshot_id": id_text(summary.head_snapshot_id),
+        "sequence_number": summary.sequence_number,
+        "format_version": summary.format_version,
+        "epoch": summary.epoch,
+        "ordinal": summary.ordinal,
+        "partitions": summary.partition_count,
+        "statuses": summary.statuses,
+        "snapshots": summary.snapshot_count,
+        "oldest_snapshot_ms": summary.oldest_snapshot_ms,
+        "waiting_for_resync": summary.waiting_for_resync,
+        "updated_at_ms": summary.updated_at_ms,
+        **holds_json(summary.holds),
+    }
+
+
+def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
+    """A task, its order and what became of it; `outcomes` is the whole history."""
+    last = view.last
+    return {
+        "task_id": view.task_id,
+        "kind": view.kind,
+        "table": view.table.dotted,
+        "table_uuid": view.table.uuid,
+        "ref": view.ref,
+        "partition": view.scope.partition if view.scope else None,
+        "label": "snapshots" if view.kind == "expiry" else scope_label(view.scope),
+        "status": _status(view, now_ms),
+        "changed_at_ms": view.changed_at_ms,
+        "order": _order_json(view.order) if view.order else None,
+        "outcome": _outcome_json(last) if last else None,
+        "outcomes": [_outcome_json(one) for one in view.outcomes],
+    }
+
+
+def _status(view: TaskView, now_ms: int) -> str:
+    if view.status is not Status.ORDERED or view.order is None:
+        return view.status.value
+    return "overdue" if view.order.deadline_ms < now_ms else "running"
+
+
+def _order_json(order: Order) -> dict[str, Any]:
+    return {
+        **asdict(order),
+        "trigger_snapshot_id": id_text(order.trigger_snapshot_id),
+        "words": in_words(order.reason, order.numbers),
+    }
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    words = in_words(outcome.reason) if outcome.reason else ""
+    return {**asdict(outcome), "status": outcome.status.value, "words": words}
+
+
+def event_json(one: Numbered) -> dict[str, Any]:
+    """An event with its number, the cursor for `after`."""
+    return {"number": one.number, **asdict(one.event)}
+
+
+def letter_json(view: LetterView) -> dict[str, Any]:
+    """A dead letter."""
+    return {**asdict(view), "words": in_words(view.reason)}

@@ -1,0 +1,162 @@
+"""The JSON API and the page over HTTP. It only reads; every answer is JSON but the page's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+
+from aiohttp import web
+from firnline_domain.errors import RetryLater
+
+from firnline_console.answers import event_json, letter_json, table_json, task_json
+from firnline_console.explain import explained, partition_json
+from firnline_console.readmodel import ReadModel
+from firnline_console.stream import stream
+from firnline_console.tables import TableView
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+LIMIT = 500
+MOST = 5_000  # rows of one answer
+TASKS_EXPLAINED = 20
+# The page loads nothing from anywhere and sends nothing anywhere but here.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+class Api:
+    """Handlers over a read model; `healthy` says whether the topics are still followed."""
+
+    def __init__(
+        self, model: ReadModel, now_ms: Callable[[], int], healthy: Callable[[], bool]
+    ) -> None:
+        self._model = model
+        self._now_ms = now_ms
+        self._healthy = healthy
+        self._page = files("firnline_console").joinpath("page.html").read_text()
+
+    def application(self) -> web.Application:
+        """Routes, with Redis' absence turned into 503."""
+        app = web.Application(middlewares=[errors_as_json])
+        app.add_routes(
+            [
+                web.get("/", self.page),
+                web.get("/healthz", self.health),
+                web.get("/api/fleet", self.fleet),
+                web.get("/api/tables", self.tables),
+                web.get("/api/tables/{table}", self.table),
+                web.get("/api/tables/{table}/explain", self.explain),
+                web.get("/api/tasks", self.tasks),
+                web.get("/api/events", self.events),
+                web.get("/api/events/stream", self.event_stream),
+                web.get("/api/dead-letters", self.letters),
+            ]
+        )
+        return app
+
+    async def page(self, request: web.Request) -> web.Response:
+        """The one page."""
+        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
+        return web.Response(text=self._page, content_type="text/html", headers=headers)
+
+    async def health(self, request: web.Request) -> web.Response:
+        """200 while topics are followed and Redis answers with a view in force."""
+        built = await asyncio.to_thread(self._model.built)
+        healthy = self._healthy() and built is not None
+        body = {"healthy": healthy, "generation": built.generation if built else None}
+        return web.json_response(body, status=200 if healthy else 503)
+
+    async def fleet(self, request: web.Request) -> web.Response:
+        """Sums over all tables and tasks, and the view's own age."""
+        now_ms = self._now_ms()
+        totals, built = await asyncio.gather(
+            asyncio.to_thread(self._model.totals, now_ms), asyncio.to_thread(self._model.built)
+        )
+        age = {"built_at_ms": built.at_ms if built else None, "now_ms": now_ms}
+        return web.json_response({"totals": totals, **age})
+
+    async def tables(self, request: web.Request) -> web.Response:
+        """`?limit=`: tables that exist, the deepest in debt first."""
+        found = await asyncio.to_thread(self._model.tables, limit_of(request))
+        return web.json_response({"tables": [table_json(one) for one in found]})
+
+    async def table(self, request: web.Request) -> web.Response:
+        """One table by dotted name or uuid, with the partitions of every ref."""
+        view = await self._find(request)
+        states = await asyncio.to_thread(self._model.states, view.uuid)
+        refs = {
+            ref: [partition_json(part) for part in state.partitions]
+            for ref, state in states.refs.items()
+            if not state.removed
+        }
+        return web.json_response({**table_json(view), "refs": refs})
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """Why the table was, or was not, chosen: settings, counters, decisions, tasks."""
+        view = await self._find(request)
+        states, tasks = await asyncio.gather(
+            asyncio.to_thread(self._model.states, view.uuid),
+            asyncio.to_thread(self._model.tasks, TASKS_EXPLAINED, view.uuid),
+        )
+        return web.json_response(explained(view, states, tasks, self._now_ms()))
+
+    async def _find(self, request: web.Request) -> TableView:
+        name = request.match_info["table"]
+        view = await asyncio.to_thread(self._model.table, name)
+        if view is None:
+            raise web.HTTPNotFound(text=f"no table {name!r} has been seen")
+        return view
+
+    async def tasks(self, request: web.Request) -> web.Response:
+        """`?limit=&table=`: the newest tasks; `table` is a uuid."""
+        table = request.query.get("table")
+        found = await asyncio.to_thread(self._model.tasks, limit_of(request), table)
+        now_ms = self._now_ms()
+        return web.json_response({"tasks": [task_json(one, now_ms) for one in found]})
+
+    async def events(self, request: web.Request) -> web.Response:
+        """`?after=&limit=`: events after a number in order of arrival, or the newest by time."""
+        after = after_of(request)
+        found = await asyncio.to_thread(self._model.events, after, limit_of(request))
+        return web.json_response({"events": [event_json(one) for one in found]})
+
+    async def event_stream(self, request: web.Request) -> web.StreamResponse:
+        """The same as server-sent events, without end; see `stream`."""
+        return await stream(request, self._model, after_of(request))
+
+    async def letters(self, request: web.Request) -> web.Response:
+        """`?limit=`: the newest dead letters."""
+        found = await asyncio.to_thread(self._model.letters, limit_of(request))
+        return web.json_response({"dead_letters": [letter_json(one) for one in found]})
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors as `{"error": ...}`; 503 where Redis is away."""
+    try:
+        return await handler(request)
+    except RetryLater as error:
+        return web.json_response({"error": str(error)}, status=503)
+    except web.HTTPException as error:
+        return web.json_response({"error": error.text}, status=error.status)
+
+
+def limit_of(request: web.Request) -> int:
+    """`?limit=`, at most MOST. Raises HTTPBadRequest."""
+    return min(_number(request, "limit", LIMIT) or 1, MOST)
+
+
+def after_of(request: web.Request) -> int | None:
+    """`?after=`, or where a broken stream says it stood. Raises HTTPBadRequest."""
+    if text := request.headers.get("Last-Event-ID", ""):
+        return int(text) if text.isdecimal() else None
+    return _number(request, "after", 0) if "after" in request.query else None
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isdecimal():
+        raise web.HTTPBadRequest(text=f"{name} is a number, not {text!r}")
+    return int(text)

@@ -1,0 +1,80 @@
+"""The one place that builds clients and starts the loop and the server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+import uuid
+
+import redis
+from aiohttp import web
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.ports import Inbox
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from firnline_console.api import Api
+from firnline_console.follower import Follower
+from firnline_console.handlers import TOPICS
+from firnline_console.readmodel import Built, ReadModel
+from firnline_console.redis_model import RedisReadModel
+from firnline_console.settings import Settings
+
+REDIS_TIMEOUT_S = 5.0
+CLOSE_S = 1.0  # open event streams are cut then
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def redis_client(url: str) -> redis.Redis:
+    """A client that answers texts and gives up soon; the callers decide about trying again."""
+    return redis.Redis.from_url(
+        url,
+        decode_responses=True,
+        socket_timeout=REDIS_TIMEOUT_S,
+        socket_connect_timeout=REDIS_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
+def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
+    """A follower of every topic over Kafka."""
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, "console")
+
+    def open_inbox(group: str) -> Inbox:
+        return KafkaInbox(settings.kafka, group, TOPICS, publisher, log)
+
+    def next_generation() -> Built:
+        return Built(uuid.uuid4().hex[:12], now_ms())
+
+    return Follower(model, open_inbox, next_generation, log)
+
+
+async def serve(settings: Settings, log: Log) -> None:
+    """Serve until SIGTERM or SIGINT. Raises whatever ended the loop before."""
+    model = RedisReadModel(redis_client(settings.redis))
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    halt = threading.Event()
+    run = follower(settings, model, log).run
+    following = asyncio.create_task(asyncio.to_thread(run, halt, settings.rebuild))
+    following.add_done_callback(lambda _: stop.set())
+    api = Api(model, now_ms, lambda: not following.done())
+    runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.host, settings.port).start()
+        log.info("ready", uri=f"http://{settings.host}:{settings.port}")
+        await stop.wait()
+    finally:
+        halt.set()
+        await runner.cleanup()
+        await following
+        log.info("stopped")

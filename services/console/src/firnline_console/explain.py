@@ -1,0 +1,127 @@
+"""Why a table was, or was not, chosen: its settings, counters and decisions as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from firnline_domain.states import PartitionState, TableState
+from firnline_domain.thresholds import PROPERTIES, Thresholds, thresholds
+
+from firnline_console.amounts import scope_label
+from firnline_console.answers import holds_json, table_json, task_json
+from firnline_console.tables import TableStates, TableView, debt_of
+from firnline_console.tasks import Status, TaskView
+from firnline_console.words import in_words
+
+DEFAULT = "default"
+TABLE_PROPERTY = "table property"
+UNREADABLE = "default; the table property cannot be read"
+
+
+def explained(
+    view: TableView, states: TableStates, tasks: Sequence[TaskView], now_ms: int
+) -> dict[str, Any]:
+    """The answer of /api/tables/{table}/explain; only `main` is maintained, so only it is here."""
+    state = states.refs.get(view.summary.ref) if view.summary else None
+    return {
+        "table": table_json(view),
+        "verdict": verdict(view, state),
+        "settings": settings_json(state.settings if state else {}),
+        "expiry": expiry_json(state),
+        "partitions": [partition_json(part) for part in state.partitions] if state else [],
+        "tasks": {
+            "open": [task_json(one, now_ms) for one in tasks if one.status is Status.ORDERED],
+            "ended": [task_json(one, now_ms) for one in tasks if one.status is not Status.ORDERED],
+        },
+        "now_ms": now_ms,
+    }
+
+
+def verdict(view: TableView, state: TableState | None) -> str:
+    """One sentence about the whole table."""
+    if view.is_dropped:
+        return "The table no longer exists."
+    if state is None:
+        return "The planner has not counted this table yet."
+    if state.waiting_for_resync:
+        return "Commits are missing from the counters; nothing is ordered until they are read."
+    if not state.partitions:
+        return "The table holds no files."
+    return _leading(state)
+
+
+def _leading(state: TableState) -> str:
+    at_work = sum(part.status == "in_flight" for part in state.partitions)
+    debt = debt_of(state.holds)
+    if at_work:
+        return f"{_partitions(at_work)} of {state.partition_count:,} being rewritten now."
+    if debt == 0:
+        return "Healthy: no small files, no delete files."
+    first = state.partitions[0]
+    reason = in_words(first.reason, first.numbers)
+    return f"{debt:,} files of debt. The deepest, {scope_label(first.scope)}: {reason}."
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count:,} partitions"
+
+
+def settings_json(properties: Mapping[str, str]) -> list[dict[str, str]]:
+    """Every setting that holds for a table, and where it comes from."""
+    effective = asdict(thresholds(properties))
+    defaults = {each.name: each.default for each in fields(Thresholds)}
+    return [
+        {
+            "name": name,
+            "value": _text(effective[field]),
+            "default": _text(defaults[field]),
+            "source": _source(name, field, properties),
+        }
+        for name, field in PROPERTIES.items()
+    ]
+
+
+def _source(name: str, field: str, properties: Mapping[str, str]) -> str:
+    if name not in properties:
+        return DEFAULT
+    # A text that cannot be read counts as unset: two different defaults show through then.
+    first, second = Thresholds(), Thresholds(**{field: object()})  # type: ignore[arg-type]
+    alone = {name: properties[name]}
+    taken = getattr(thresholds(alone, first), field) == getattr(thresholds(alone, second), field)
+    return TABLE_PROPERTY if taken else UNREADABLE
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def expiry_json(state: TableState | None) -> dict[str, Any]:
+    """The last decision about snapshot expiry."""
+    reason = state.expiry_reason if state else ""
+    return {
+        "reason": reason,
+        "words": in_words(reason) if reason else "not decided yet",
+        "snapshots": state.snapshot_count if state else None,
+        "oldest_snapshot_ms": state.oldest_snapshot_ms if state else None,
+    }
+
+
+def partition_json(part: PartitionState) -> dict[str, Any]:
+    """A partition: what it holds, and the last decision with its numbers."""
+    return {
+        "spec_id": part.scope.spec_id,
+        "partition": part.scope.partition,
+        "label": scope_label(part.scope),
+        "status": part.status,
+        "reason": part.reason,
+        "words": in_words(part.reason, part.numbers),
+        "numbers": part.numbers,
+        "until_ms": part.until_ms,
+        "failures": part.failures,
+        "task_id": part.task_id,
+        **holds_json(part.holds),
+    }

@@ -1,0 +1,118 @@
+"""A batch of records folded into documents. Pure: the stores bring the old ones, keep the new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.events import (
+    DeadLettered,
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    TableCommitted,
+)
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.states import TableState
+
+from firnline_console import tables, tasks
+from firnline_console.letters import LetterView, letter_of, place_of
+from firnline_console.lines import EventView, line_of
+from firnline_console.tables import TableStates, TableView
+from firnline_console.tasks import TaskView
+
+TASK_FACTS = (
+    RewriteFiles,
+    ExpireSnapshots,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    TaskFailed,
+    SnapshotsExpired,
+)
+Doc = TableView | TableStates | TaskView | LetterView
+
+
+class Key(NamedTuple):
+    """Names a document: kind is table, state, task or letter."""
+
+    kind: str
+    id: str
+
+
+Docs = Mapping[Key, Doc | None]
+
+
+@dataclass
+class Folded:
+    """The documents after a batch (None = to be removed), and the event lines it gave."""
+
+    docs: dict[Key, Doc | None]
+    events: list[EventView] = field(default_factory=list)
+
+
+def touched(fact: Any) -> tuple[Key, ...]:
+    """The documents that a fact may change, known before any is read."""
+    if isinstance(fact, TableState):
+        return Key("table", fact.table.uuid), Key("state", fact.table.uuid)
+    if isinstance(fact, TableCommitted | FilesChanged):
+        return (Key("table", fact.table.uuid),)
+    if isinstance(fact, TASK_FACTS):
+        return (Key("task", fact.task_id),)
+    if isinstance(fact, DeadLettered):
+        return (Key("letter", place_of(fact)),)
+    return ()
+
+
+def fold(old: Docs, facts: Sequence[Any]) -> Folded:
+    """Fold facts in their order; `old` holds every touched document that exists."""
+    folded = Folded(dict(old))
+    for fact in facts:
+        _fold_one(folded.docs, fact)
+        if line := line_of(fact):
+            folded.events.append(line)
+    return folded
+
+
+def _fold_one(docs: dict[Key, Any], fact: Any) -> None:
+    for key in touched(fact):
+        docs[key] = _folded(docs, key, fact)
+
+
+def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
+    old = docs.get(key)
+    if isinstance(fact, TableCommitted):
+        return tables.fold_commit(old, fact)
+    if isinstance(fact, FilesChanged):
+        return tables.fold_change(old, fact)
+    if isinstance(fact, TableState):
+        if key.kind == "table":
+            return tables.fold_state(old, fact)
+        return tables.fold_states(old, fact)
+    if isinstance(fact, DeadLettered):
+        return letter_of(fact)
+    return tasks.fold_task(old, fact)
+
+
+def totals_of(doc: Doc | None) -> Counter[str]:
+    """What a document adds to the fleet's totals."""
+    if isinstance(doc, TableView):
+        return tables.totals_of(doc)
+    if isinstance(doc, TaskView):
+        return tasks.totals_of(doc)
+    if isinstance(doc, LetterView):
+        return Counter(dead_letters=1)
+    return Counter()
+
+
+def totals_moved(old: Docs, new: Docs) -> Counter[str]:
+    """By how much a batch moves each total; may be negative."""
+    moved: Counter[str] = Counter()
+    for key, doc in new.items():
+        moved.update(totals_of(doc))
+        moved.subtract(totals_of(old.get(key)))
+    return Counter({name: count for name, count in moved.items() if count})

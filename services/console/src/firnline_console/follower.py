@@ -1,0 +1,67 @@
+"""The loop that follows the topics, from one generation of the view to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+
+from firnline_adapters.logs import Log
+from firnline_domain.errors import RetryLater
+from firnline_domain.ports import Inbox
+
+from firnline_console.handlers import on_deliveries
+from firnline_console.readmodel import Built, ReadModel, ViewLost
+
+POLL_S = 0.5
+RETRY_S = 1.0
+
+
+class Follower:
+    """Folds every topic into the read model until told to stop.
+
+    A generation has its own consumer group, which begins at the topics' beginning. A new one
+    begins when a rebuild is asked for and when the store has lost its data.
+    """
+
+    def __init__(
+        self,
+        model: ReadModel,
+        open_inbox: Callable[[str], Inbox],
+        next_generation: Callable[[], Built],
+        log: Log,
+    ) -> None:
+        self._model = model
+        self._open_inbox = open_inbox
+        self._next_generation = next_generation
+        self._log = log
+
+    def run(self, stop: Event, rebuild: bool = False) -> None:
+        """Follow until `stop` is set; failures of Kafka and Redis are waited out."""
+        while not stop.is_set():
+            try:
+                built = self._begin(rebuild)
+                rebuild = False
+                self._follow(built, stop)
+            except ViewLost:
+                self._log.warning("view_lost", then="rebuild")
+            except RetryLater as error:
+                self._log.warning("waiting", error=error)
+                stop.wait(RETRY_S)
+
+    def _begin(self, rebuild: bool) -> Built:
+        new = self._next_generation()
+        built = self._model.begin(new, replace=rebuild)
+        action = "rebuild" if built == new else "resume"
+        self._log.info(action, generation=built.generation)
+        return built
+
+    def _follow(self, built: Built, stop: Event) -> None:
+        inbox = self._open_inbox(f"firnline-console-{built.generation}")
+        try:
+            while not stop.is_set():
+                deliveries = inbox.poll(POLL_S)
+                if not deliveries and self._model.built() != built:
+                    raise ViewLost(built.generation)
+                on_deliveries(self._model, built.generation, inbox, deliveries)
+        finally:
+            inbox.close()

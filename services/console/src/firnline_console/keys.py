@@ -1,0 +1,46 @@
+"""Every Redis key of the read model. One place writes them: `redis_model`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PREFIX = "firnline:view:"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The names under one prefix; tests take a prefix of their own."""
+
+    prefix: str = PREFIX
+
+    def __getitem__(self, name: str) -> str:
+        if name not in NAMES:
+            raise KeyError(name)
+        return self.prefix + name
+
+    def all(self) -> list[str]:
+        """All of them, to clear the view. `seq` stays: cursors into the events never go back."""
+        return [self.prefix + name for name in NAMES if name != "seq"]
+
+
+NAMES = {
+    "built": "hash: generation, built_at_ms. Gone = Redis lost its data, the view is rebuilt",
+    "version": "counter, raised by every write; what optimistic transactions watch",
+    "totals": "hash: name -> sum over all tables, tasks and dead letters",
+    "tables": "sorted set: uuid by debt",
+    "dropped": "sorted set: uuid by the time of the drop; bounded",
+    "table-docs": "hash: uuid -> TableView",
+    "state-docs": "hash: uuid -> TableStates, all refs and partitions",
+    "names": "sorted set, all scores 0: dotted name, NUL, uuid",
+    "members": "hash: uuid or task id -> its member of `names` or `table-tasks`, to remove it by",
+    "tasks": "sorted set: task id by the time of its last change; bounded",
+    "task-docs": "hash: task id -> TaskView",
+    "open-tasks": "sorted set: task id by deadline, of tasks without an outcome",
+    "table-tasks": "sorted set, all scores 0: uuid, NUL, time in hexadecimal, NUL, task id",
+    "letters": "sorted set: place of a dead letter by its time; bounded",
+    "letter-docs": "hash: place -> LetterView",
+    "events": "sorted set: event id by its time; bounded",
+    "event-order": "sorted set: event id by its number of arrival",
+    "event-docs": "hash: event id -> EventView",
+    "seq": "counter: the number of the last event that arrived",
+}

@@ -1,0 +1,192 @@
+"""The event list: one line in words per fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.events import (
+    ChangeKind,
+    DeadLettered,
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    SnapshotAdded,
+    TableChange,
+    TableCommitted,
+)
+from firnline_domain.identity import TableName
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+
+from firnline_console.amounts import counted, in_bytes, scope_label
+from firnline_console.letters import place_of
+from firnline_console.words import in_words
+
+OWN_COMMIT = "firnline.task-id"
+
+
+@dataclass(frozen=True)
+class EventView:
+    """A line of the live tail. `id` is the same however often the fact is told."""
+
+    id: str
+    at_ms: int
+    kind: str  # commit | own | table | counters | order | committed | expired | conflicted | ...
+    table_uuid: str
+    table: str
+    text: str
+    task_id: str = ""
+
+
+def line_of(fact: Any) -> EventView | None:
+    """The line of a fact; None for those that say nothing new to a person."""
+    maker = MAKERS.get(type(fact))
+    return maker(fact) if maker else None
+
+
+def _line(
+    fact_id: str, at_ms: int, kind: str, table: TableName, text: str, task: str = ""
+) -> EventView:
+    return EventView(fact_id, at_ms, kind, table.uuid, table.dotted, text, task)
+
+
+def _committed_to(fact: TableCommitted) -> EventView | None:
+    at, table = fact.committed_at_ms, fact.table
+    if fact.snapshots:
+        last = fact.snapshots[-1]
+        task = last.summary.get(OWN_COMMIT, "")
+        text = "; ".join(_snapshot_text(snapshot) for snapshot in fact.snapshots)
+        return _line(fact.event_id, at, "own" if task else "commit", table, text, task)
+    if text := _table_text(fact):
+        return _line(fact.event_id, at, "table", table, text)
+    return None
+
+
+def _table_text(fact: TableCommitted) -> str:
+    if fact.change is not TableChange.COMMITTED:
+        return fact.change.value
+    parts = [f"{ref.kind} {ref.ref} {_moved(ref.snapshot_id)}" for ref in fact.refs]
+    if fact.expired_snapshot_ids:
+        parts.append(f"{counted(len(fact.expired_snapshot_ids), 'snapshot')} left the metadata")
+    if fact.metadata_changed:
+        parts.append("schema, properties or layout changed")
+    return "; ".join(parts)
+
+
+def _moved(snapshot_id: int | None) -> str:
+    return "removed" if snapshot_id is None else f"now at {snapshot_id}"
+
+
+# Names of Iceberg's snapshot summary (spec, appendix F) and what a person calls them.
+SUMMARY_COUNTS = (
+    ("added-data-files", "+", "data file"),
+    ("deleted-data-files", "−", "data file"),
+    ("added-equality-delete-files", "+", "equality-delete file"),
+    ("removed-equality-delete-files", "−", "equality-delete file"),
+    ("added-position-delete-files", "+", "position-delete file"),
+    ("removed-position-delete-files", "−", "position-delete file"),
+    ("added-dvs", "+", "deletion vector"),
+    ("removed-dvs", "−", "deletion vector"),
+)
+
+
+def _snapshot_text(snapshot: SnapshotAdded) -> str:
+    parts = [
+        f"{sign}{counted(count, noun)}"
+        for name, sign, noun in SUMMARY_COUNTS
+        if (count := _number(snapshot.summary, name))
+    ]
+    if added := _number(snapshot.summary, "added-files-size"):
+        parts.append(f"+{in_bytes(added)}")
+    return f"{snapshot.operation}: {', '.join(parts)}" if parts else snapshot.operation
+
+
+def _number(summary: Mapping[str, str], name: str) -> int:
+    text = summary.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _counters(fact: FilesChanged) -> EventView | None:
+    """Ordinary deltas are already told by their commit."""
+    if fact.kind is not ChangeKind.ABSOLUTE or fact.chunk:
+        return None
+    text = f"counters of {fact.ref} read afresh from the table"
+    return _line(f"files:{fact.event_id}", fact.observed_at_ms, "counters", fact.table, text)
+
+
+def _rewrite_ordered(fact: RewriteFiles) -> EventView:
+    again = f", attempt {fact.attempt}" if fact.attempt > 1 else ""
+    text = f"{fact.action} {scope_label(fact.scope)}: {in_words(fact.reason, fact.numbers)}{again}"
+    fact_id = f"order:{fact.task_id}:{fact.attempt}"
+    return _line(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+
+
+def _expiry_ordered(fact: ExpireSnapshots) -> EventView:
+    text = f"expire old snapshots: {in_words(fact.reason)}"
+    fact_id = f"order:{fact.task_id}:{fact.attempt}"
+    return _line(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+
+
+def _rewritten(fact: RewriteCommitted) -> EventView:
+    parts = [f"{fact.files_removed:,} → {counted(fact.files_added, 'data file')}"]
+    if gone := fact.equality_deletes_removed + fact.position_deletes_removed:
+        parts.append(f"{counted(gone, 'delete file')} gone")
+    parts.append(f"{in_bytes(fact.bytes_before)} → {in_bytes(fact.bytes_after)}")
+    if fact.rows_masked:
+        parts.append(f"{counted(fact.rows_masked, 'dead row')} dropped")
+    text = f"{scope_label(fact.scope)}: {', '.join(parts)}"
+    fact_id, at = f"committed:{fact.task_id}", fact.committed_at_ms
+    return _line(fact_id, at, "committed", fact.table, text, fact.task_id)
+
+
+def _conflicted(fact: RewriteConflicted) -> EventView:
+    text = f"{scope_label(fact.scope)}: {in_words(fact.reason.value)}"
+    at = fact.conflicted_at_ms
+    fact_id = f"conflicted:{fact.task_id}:{at}"
+    return _line(fact_id, at, "conflicted", fact.table, text, fact.task_id)
+
+
+def _skipped(fact: RewriteSkipped) -> EventView:
+    text = f"{scope_label(fact.scope)}: {in_words(fact.reason)}"
+    fact_id = f"skipped:{fact.task_id}:{fact.at_ms}"
+    return _line(fact_id, fact.at_ms, "skipped", fact.table, text, fact.task_id)
+
+
+def _failed(fact: TaskFailed) -> EventView:
+    where = "expiry" if fact.kind == "expiry" else scope_label(fact.scope)
+    text = f"{where}: {in_words(fact.reason)}, attempt {fact.attempt}; {fact.message}"
+    fact_id = f"failed:{fact.task_id}:{fact.attempt}"
+    return _line(fact_id, fact.failed_at_ms, "failed", fact.table, text, fact.task_id)
+
+
+def _expired(fact: SnapshotsExpired) -> EventView:
+    fact_id, at = f"expired:{fact.task_id}:{fact.finished_at_ms}", fact.finished_at_ms
+    if fact.refused_reason:
+        text = f"expiry refused: {in_words(fact.refused_reason)}"
+        return _line(fact_id, at, "skipped", fact.table, text, fact.task_id)
+    gone, files = counted(fact.expired, "snapshot"), counted(fact.deleted_files, "file")
+    text = f"{gone} expired, {files} deleted, {fact.remaining:,} left"
+    return _line(fact_id, at, "expired", fact.table, text, fact.task_id)
+
+
+def _dead(fact: DeadLettered) -> EventView:
+    text = f"{fact.service} could not use {fact.topic}/{fact.partition}/{fact.offset}"
+    text = f"{text}: {in_words(fact.reason)}"
+    return EventView(f"dead:{place_of(fact)}", fact.at_ms, "dead_letter", "", "", text)
+
+
+MAKERS: Mapping[type, Any] = {
+    TableCommitted: _committed_to,
+    FilesChanged: _counters,
+    RewriteFiles: _rewrite_ordered,
+    ExpireSnapshots: _expiry_ordered,
+    RewriteCommitted: _rewritten,
+    RewriteConflicted: _conflicted,
+    RewriteSkipped: _skipped,
+    TaskFailed: _failed,
+    SnapshotsExpired: _expired,
+    DeadLettered: _dead,
+}

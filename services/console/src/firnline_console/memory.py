@@ -1,0 +1,144 @@
+"""The read model in memory: the twin of the one in Redis."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from firnline_console.folds import Doc, Folded, Key, fold, totals_moved, touched
+from firnline_console.letters import LetterView
+from firnline_console.lines import EventView
+from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
+from firnline_console.tables import TableStates, TableView
+from firnline_console.tasks import Status, TaskView
+
+
+class MemoryReadModel:
+    """See `firnline_console.readmodel.ReadModel`."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._built: Built | None = None
+        self._number = 0
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._docs: dict[Key, Doc] = {}
+        self._totals: Counter[str] = Counter()
+        self._events: dict[str, Numbered] = {}
+
+    def lose(self) -> None:
+        """What a Redis without a disk does when it restarts."""
+        self._clear()
+        self._built = None
+
+    def built(self) -> Built | None:
+        """See `ReadModel.built`."""
+        return self._built
+
+    def begin(self, built: Built, replace: bool) -> Built:
+        """See `ReadModel.begin`."""
+        if self._built is None or replace:
+            self._clear()
+            self._built = built
+            self._number = max(self._number, built.at_ms)
+        return self._built
+
+    def apply(self, generation: str, facts: Sequence[Any]) -> None:
+        """See `ReadModel.apply`."""
+        if self._built is None or self._built.generation != generation:
+            raise ViewLost(generation)
+        keys = {key for fact in facts for key in touched(fact)}
+        old = {key: self._docs.get(key) for key in keys}
+        with self._lock:
+            self._keep(old, fold(old, facts))
+
+    def _keep(self, old: dict[Key, Doc | None], new: Folded) -> None:
+        self._totals.update(totals_moved(old, new.docs))
+        self._docs.update({key: doc for key, doc in new.docs.items() if doc is not None})
+        for event in new.events:
+            self._append(event)
+        self._trim()
+
+    def _append(self, event: EventView) -> None:
+        if event.id not in self._events:
+            self._number += 1
+            self._events[event.id] = Numbered(self._number, event)
+
+    def _trim(self) -> None:
+        surplus = self._by_time()[: -self._limits.events]
+        for one in surplus:
+            del self._events[one.event.id]
+        for task in self._by_change()[self._limits.tasks :]:
+            del self._docs[Key("task", task.task_id)]
+        for letter in self._letters()[self._limits.letters :]:
+            del self._docs[Key("letter", letter.place)]
+        for table in self._dropped()[self._limits.dropped :]:
+            del self._docs[Key("table", table.uuid)]
+            self._docs.pop(Key("state", table.uuid), None)
+
+    def _by_time(self) -> list[Numbered]:
+        return sorted(self._events.values(), key=lambda one: (one.event.at_ms, one.event.id))
+
+    def _by_change(self) -> list[TaskView]:
+        tasks = [doc for doc in self._docs.values() if isinstance(doc, TaskView)]
+        return sorted(tasks, key=lambda one: (one.changed_at_ms, one.task_id), reverse=True)
+
+    def _letters(self) -> list[LetterView]:
+        letters = [doc for doc in self._docs.values() if isinstance(doc, LetterView)]
+        return sorted(letters, key=lambda one: (one.at_ms, one.place), reverse=True)
+
+    def _dropped(self) -> list[TableView]:
+        dropped = [one for one in self._all_tables() if one.is_dropped]
+        return sorted(dropped, key=lambda one: (one.life.at_ms, one.uuid), reverse=True)
+
+    def _all_tables(self) -> list[TableView]:
+        return [doc for doc in self._docs.values() if isinstance(doc, TableView)]
+
+    def totals(self, now_ms: int) -> dict[str, int]:
+        """See `ReadModel.totals`."""
+        running = [one for one in self._by_change() if one.status is Status.ORDERED and one.order]
+        late = sum(one.order.deadline_ms < now_ms for one in running if one.order)
+        found = {name: count for name, count in self._totals.items() if count}
+        return {**found, "tasks_running": len(running) - late, "tasks_overdue": late}
+
+    def tables(self, limit: int) -> list[TableView]:
+        """See `ReadModel.tables`."""
+        live = [one for one in self._all_tables() if not one.is_dropped]
+        return sorted(live, key=lambda one: (one.debt_files, one.uuid), reverse=True)[:limit]
+
+    def table(self, name: str) -> TableView | None:
+        """See `ReadModel.table`."""
+        found = self._docs.get(Key("table", name))
+        if isinstance(found, TableView):
+            return found
+        return chosen([one for one in self._all_tables() if one.dotted == name])
+
+    def states(self, uuid: str) -> TableStates:
+        """See `ReadModel.states`."""
+        found = self._docs.get(Key("state", uuid))
+        return found if isinstance(found, TableStates) else TableStates()
+
+    def task(self, task_id: str) -> TaskView | None:
+        """See `ReadModel.task`."""
+        found = self._docs.get(Key("task", task_id))
+        return found if isinstance(found, TaskView) else None
+
+    def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
+        """See `ReadModel.tasks`."""
+        wanted = [one for one in self._by_change() if table_uuid in (None, one.table.uuid)]
+        return wanted[:limit]
+
+    def events(self, after: int | None, limit: int) -> list[Numbered]:
+        """See `ReadModel.events`."""
+        if after is None:
+            return self._by_time()[-limit:]
+        newer = [one for one in self._events.values() if one.number > after]
+        return sorted(newer, key=lambda one: one.number)[:limit]
+
+    def letters(self, limit: int) -> list[LetterView]:
+        """See `ReadModel.letters`."""
+        return self._letters()[:limit]

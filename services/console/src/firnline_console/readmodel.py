@@ -1,0 +1,97 @@
+"""The read model as a port: what the fold loop writes and the API reads.
+
+Two stores keep it: Redis, and the twin in memory; tests/contract/test_readmodel.py holds both.
+Every method may block for a network round trip and raises RetryLater when the store is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from firnline_console.letters import LetterView
+from firnline_console.lines import EventView
+from firnline_console.tables import TableStates, TableView
+from firnline_console.tasks import TaskView
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many of each list are kept; the oldest go first."""
+
+    events: int = 2_000
+    tasks: int = 5_000
+    letters: int = 1_000
+    dropped: int = 1_000  # tables that no longer exist
+
+
+@dataclass(frozen=True)
+class Built:
+    """One life of the view; a rebuild begins another, with a consumer group of its own."""
+
+    generation: str
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """An event and its number of arrival: the cursor of the live tail. Numbers only grow."""
+
+    number: int
+    event: EventView
+
+
+class ViewLost(Exception):
+    """The store holds another generation, or none: begin again."""
+
+
+class ReadModel(Protocol):
+    """See the module."""
+
+    def built(self) -> Built | None:
+        """The generation in force; None where the store is empty."""
+
+    def begin(self, built: Built, replace: bool) -> Built:
+        """Clear everything and put a generation in force; returns the one in force.
+
+        Without `replace` a generation that is already there stays.
+        """
+
+    def apply(self, generation: str, facts: Sequence[Any]) -> None:
+        """Fold domain records in, all or none. Telling a record twice changes nothing.
+
+        Raises ViewLost where `generation` is not in force.
+        """
+
+    def totals(self, now_ms: int) -> dict[str, int]:
+        """Sums over the fleet, plus `tasks_running` and `tasks_overdue` at this moment."""
+
+    def tables(self, limit: int) -> list[TableView]:
+        """Tables that exist, the deepest in debt first."""
+
+    def table(self, name: str) -> TableView | None:
+        """By uuid or dotted name; of several with that name the one that exists, else the last."""
+
+    def states(self, uuid: str) -> TableStates:
+        """Partitions and settings of a table, per ref."""
+
+    def task(self, task_id: str) -> TaskView | None:
+        """One task."""
+
+    def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
+        """The newest tasks, of all tables or of one."""
+
+    def events(self, after: int | None, limit: int) -> list[Numbered]:
+        """Events that arrived after a cursor, in order of arrival.
+
+        Without a cursor the newest by time, in order of time.
+        """
+
+    def letters(self, limit: int) -> list[LetterView]:
+        """The newest dead letters."""
+
+
+def chosen(found: Sequence[TableView]) -> TableView | None:
+    """Of several tables with one name: the one that exists, else the one last heard of."""
+    return max(found, key=lambda one: (not one.is_dropped, one.life, one.uuid), default=None)

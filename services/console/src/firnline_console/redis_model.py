@@ -1,0 +1,200 @@
+"""The read model in Redis: documents in hashes, lists as sorted sets, sums in one hash.
+
+A batch is read, folded in Python and written in one transaction that watches `version`: two
+consoles never overwrite each other, and no reader sees half a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import redis
+from firnline_domain.errors import RetryLater
+from redis.client import Pipeline
+
+from firnline_console.folds import Doc, Key, fold, touched
+from firnline_console.keys import Keys
+from firnline_console.letters import LetterView
+from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
+from firnline_console.redis_writes import DOCS, EVENTS, NUL, Writer
+from firnline_console.tables import TableStates, TableView
+from firnline_console.tasks import TaskView
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except redis.RedisError as error:
+        raise RetryLater(f"Redis: {error}") from error
+
+
+class RedisReadModel:
+    """See `firnline_console.readmodel.ReadModel`. The client must decode responses."""
+
+    def __init__(
+        self, client: redis.Redis, keys: Keys | None = None, limits: Limits | None = None
+    ) -> None:
+        self._client = client
+        self._keys = keys or Keys()
+        self._limits = limits or Limits()
+
+    def built(self) -> Built | None:
+        """See `ReadModel.built`."""
+        with _reachable():
+            return _built(self._client.hgetall(self._keys["built"]))
+
+    def begin(self, built: Built, replace: bool) -> Built:
+        """See `ReadModel.begin`."""
+
+        def change(pipe: Pipeline) -> Built:
+            there = _built(pipe.hgetall(self._keys["built"]))
+            number = int(pipe.get(self._keys["seq"]) or 0)
+            pipe.multi()
+            if there and not replace:
+                return there
+            pipe.delete(*self._keys.all())
+            fields: dict[Any, Any] = {"generation": built.generation, "built_at_ms": built.at_ms}
+            pipe.hset(self._keys["built"], mapping=fields)
+            # From the clock: numbers go on growing where Redis has lost the last one.
+            pipe.set(self._keys["seq"], max(number, built.at_ms))
+            return built
+
+        with _reachable():
+            return self._transaction(change)
+
+    def apply(self, generation: str, facts: Sequence[Any]) -> None:
+        """See `ReadModel.apply`."""
+        keys = sorted({key for fact in facts for key in touched(fact)})
+
+        def change(pipe: Pipeline) -> None:
+            there = _built(pipe.hgetall(self._keys["built"]))
+            if there is None or there.generation != generation:
+                raise ViewLost(generation)
+            old = self._load(pipe, keys)
+            new = fold(old, facts)
+            pipe.multi()
+            pipe.incr(self._keys["version"])
+            Writer(pipe, self._keys, self._limits).write(old, new)
+
+        with _reachable():
+            self._transaction(change)
+
+    def _transaction(self, change: Callable[[Pipeline], T]) -> T:
+        with self._client.pipeline() as pipe:
+            while True:
+                try:
+                    pipe.watch(self._keys["version"], self._keys["built"])  # type: ignore[no-untyped-call]
+                    result = change(pipe)
+                    pipe.execute()
+                except redis.WatchError:
+                    continue  # another console was faster; its batch is in, so this ends
+                return result
+
+    def _load(self, pipe: Pipeline, keys: Sequence[Key]) -> dict[Key, Doc | None]:
+        old: dict[Key, Doc | None] = {}
+        for kind, form in DOCS.items():
+            wanted = [key for key in keys if key.kind == kind]
+            if wanted:
+                found = pipe.hmget(self._keys[f"{kind}-docs"], [key.id for key in wanted])
+                for key, text in zip(wanted, cast("list[str | None]", found), strict=True):
+                    old[key] = None if text is None else form.validate_json(text)
+        return old
+
+    def totals(self, now_ms: int) -> dict[str, int]:
+        """See `ReadModel.totals`."""
+        with _reachable(), self._client.pipeline() as pipe:
+            pipe.hgetall(self._keys["totals"])
+            pipe.zcount(self._keys["open-tasks"], now_ms, "+inf")
+            pipe.zcount(self._keys["open-tasks"], "-inf", f"({now_ms}")
+            totals, running, late = pipe.execute()
+        found = {name: int(text) for name, text in totals.items() if int(text)}
+        return {**found, "tasks_running": running, "tasks_overdue": late}
+
+    def tables(self, limit: int) -> list[TableView]:
+        """See `ReadModel.tables`."""
+        with _reachable():
+            uuids = self._client.zrange(self._keys["tables"], 0, limit - 1, desc=True)
+            return self._docs("table", cast("list[str]", uuids))
+
+    def table(self, name: str) -> TableView | None:
+        """See `ReadModel.table`."""
+        with _reachable():
+            by_uuid: list[TableView] = self._docs("table", [name])
+            if by_uuid:
+                return by_uuid[0]
+            low, high = f"[{name}{NUL}", f"[{name}{NUL}\x7f"
+            members = self._client.zrangebylex(self._keys["names"], low, high)
+            uuids = [member.partition(NUL)[2] for member in cast("list[str]", members)]
+            return chosen(self._docs("table", uuids))
+
+    def states(self, uuid: str) -> TableStates:
+        """See `ReadModel.states`."""
+        with _reachable():
+            found = self._docs("state", [uuid])
+        return found[0] if found else TableStates()
+
+    def task(self, task_id: str) -> TaskView | None:
+        """See `ReadModel.task`."""
+        with _reachable():
+            found = self._docs("task", [task_id])
+        return found[0] if found else None
+
+    def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
+        """See `ReadModel.tasks`."""
+        with _reachable():
+            if table_uuid is None:
+                ids = self._client.zrange(self._keys["tasks"], 0, limit - 1, desc=True)
+                return self._docs("task", cast("list[str]", ids))
+            high, low = f"[{table_uuid}{NUL}\x7f", f"[{table_uuid}{NUL}"
+            members = self._client.zrevrangebylex(
+                self._keys["table-tasks"], high, low, start=0, num=limit
+            )
+            found = [member.rpartition(NUL)[2] for member in cast("list[str]", members)]
+            return self._docs("task", found)
+
+    def events(self, after: int | None, limit: int) -> list[Numbered]:
+        """See `ReadModel.events`."""
+        with _reachable():
+            if after is None:
+                ids = self._client.zrange(self._keys["events"], -limit, -1)
+            else:
+                ids = self._client.zrangebyscore(
+                    self._keys["event-order"], f"({after}", "+inf", start=0, num=limit
+                )
+            return self._numbered(cast("list[str]", ids))
+
+    def _numbered(self, ids: list[str]) -> list[Numbered]:
+        if not ids:
+            return []
+        numbers = self._client.zmscore(self._keys["event-order"], ids)
+        texts = self._client.hmget(self._keys["event-docs"], ids)
+        pairs = zip(cast("list[Any]", numbers), cast("list[Any]", texts), strict=True)
+        return [
+            Numbered(int(number), EVENTS.validate_json(text))
+            for number, text in pairs
+            if number is not None and text is not None  # trimmed a moment ago
+        ]
+
+    def letters(self, limit: int) -> list[LetterView]:
+        """See `ReadModel.letters`."""
+        with _reachable():
+            places = self._client.zrange(self._keys["letters"], 0, limit - 1, desc=True)
+            return self._docs("letter", cast("list[str]", places))
+
+    def _docs(self, kind: str, ids: list[str]) -> list[Any]:
+        if not ids:
+            return []
+        texts = self._client.hmget(self._keys[f"{kind}-docs"], ids)
+        found = [text for text in cast("list[str | None]", texts) if text is not None]
+        return [DOCS[kind].validate_json(text) for text in found]
+
+
+def _built(fields: Any) -> Built | None:
+    if not fields:
+        return None
+    return Built(fields["generation"], int(fields["built_at_ms"]))

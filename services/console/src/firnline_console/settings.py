@@ -1,0 +1,28 @@
+"""What the console runs with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_adapters.settings import setting
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Read once from the environment."""
+
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+    redis: str = setting("FIRNLINE_REDIS", "URL of the Redis that holds the read model.")
+    port: int = setting("FIRNLINE_CONSOLE_PORT", "Port of the page and the API.", 8080)
+    host: str = setting(
+        "FIRNLINE_CONSOLE_HOST",
+        "Interface to listen on. There is no login: keep it on loopback or behind a proxy.",
+        "127.0.0.1",
+    )
+    rebuild: bool = setting(
+        "FIRNLINE_CONSOLE_REBUILD",
+        "True throws the read model away and reads every topic from its beginning.",
+        False,
+    )
+    buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
+    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0: off.", 0)

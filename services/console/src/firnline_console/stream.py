@@ -1,0 +1,56 @@
+"""The live tail as server-sent events (HTML standard, section 9.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from aiohttp import web
+from firnline_domain.errors import RetryLater
+
+from firnline_console.answers import event_json
+from firnline_console.readmodel import Numbered, ReadModel
+
+POLL_S = 0.4  # an event is on the screen within half a second
+BATCH = 500
+FIRST = 100  # events that a stream without a cursor begins with
+BEATS = 25  # polls without an event before a comment keeps the connection alive: 10 s
+RETRY_MS = 2_000  # browsers come back after that
+
+
+async def stream(request: web.Request, model: ReadModel, after: int | None) -> web.StreamResponse:
+    """Send events until the client leaves; `id` is the event's number, to come back with.
+
+    A Redis that goes away ends the stream: clients come back by themselves.
+    """
+    found = await asyncio.to_thread(model.events, after, FIRST if after is None else BATCH)
+    response = web.StreamResponse(
+        headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+    )
+    await response.prepare(request)
+    await response.write(f"retry: {RETRY_MS}\n\n".encode())
+    try:
+        await _send(response, model, found, after or 0)
+    except (RetryLater, ConnectionResetError):
+        return response
+    return response
+
+
+async def _send(
+    response: web.StreamResponse, model: ReadModel, found: list[Numbered], cursor: int
+) -> None:
+    idle = 0
+    while True:
+        for one in found:
+            await response.write(_frame(one))
+            cursor = max(cursor, one.number)
+        idle = 0 if found else idle + 1
+        if idle % BEATS == BEATS - 1:
+            await response.write(b": still here\n\n")
+        if len(found) < BATCH:
+            await asyncio.sleep(POLL_S)
+        found = await asyncio.to_thread(model.events, cursor, BATCH)
+
+
+def _frame(one: Numbered) -> bytes:
+    return f"id: {one.number}\ndata: {json.dumps(event_json(one))}\n\n".encode()

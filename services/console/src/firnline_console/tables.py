@@ -1,0 +1,214 @@
+"""What the console knows of a table, and how facts fold into it.
+
+Every fold takes the newest of two by time, so order and repetition do not matter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from firnline_domain.events import FilesChanged, TableChange, TableCommitted
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.states import TableState
+from firnline_domain.tallies import FileTally
+
+from firnline_console.amounts import finite
+
+
+@dataclass(frozen=True, order=True)
+class Naming:
+    """What a table is called, and since when. The gateway's word beats a name seen in passing."""
+
+    by_gateway: bool
+    at_ms: int
+    namespace: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True, order=True)
+class Life:
+    """The last accepted call that says whether the table exists; a drop wins a tie."""
+
+    at_ms: int = 0
+    dropped: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class LastCommit:
+    """The newest commit that the gateway saw."""
+
+    at_ms: int
+    sequence_number: int
+    snapshot_id: int | None
+    operation: str
+    user_agent: str
+    task_id: str  # '' unless it is Firnline's own
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The counters of the main branch, without its partitions."""
+
+    updated_at_ms: int
+    epoch: int
+    ordinal: int
+    ref: str
+    head_snapshot_id: int | None
+    sequence_number: int
+    format_version: int
+    holds: FileTally
+    partition_count: int
+    statuses: dict[str, int]  # of the partitions the planner shows
+    snapshot_count: int
+    oldest_snapshot_ms: int | None
+    waiting_for_resync: bool
+    removed: bool
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One line of the list of tables."""
+
+    uuid: str
+    naming: Naming
+    life: Life = field(default_factory=Life)
+    last_commit: LastCommit | None = None
+    last_change_ms: int = 0  # of what the enricher has read
+    summary: Summary | None = None
+
+    @property
+    def dotted(self) -> str:
+        return ".".join((*self.naming.namespace, self.naming.name))
+
+    @property
+    def is_dropped(self) -> bool:
+        return self.life.dropped or (self.summary is not None and self.summary.removed)
+
+    @property
+    def debt_files(self) -> int:
+        """Files that maintenance would be rid of: fragments, and delete files of every kind."""
+        return debt_of(self.summary.holds) if self.summary else 0
+
+
+@dataclass(frozen=True)
+class TableStates:
+    """The planner's newest state of each ref, partitions included."""
+
+    refs: dict[str, TableState] = field(default_factory=dict)
+
+
+def debt_of(holds: FileTally) -> int:
+    """Fragments plus delete files."""
+    return holds.fragments.files + holds.delete_files
+
+
+def named(table: TableName, at_ms: int, by_gateway: bool) -> Naming:
+    """A naming from a record's table."""
+    return Naming(by_gateway, at_ms, tuple(table.namespace), table.name)
+
+
+def _known(old: TableView | None, naming: Naming, uuid: str) -> TableView:
+    if old is None:
+        return TableView(uuid, naming)
+    return replace(old, naming=max(old.naming, naming))
+
+
+def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
+    """A commit, a creation, a drop or a new name."""
+    view = _known(old, named(fact.table, fact.committed_at_ms, True), fact.table.uuid)
+    life = Life(fact.committed_at_ms, fact.change is TableChange.DROPPED)
+    view = replace(view, life=max(view.life, life))
+    if not fact.snapshots:
+        return view
+    commit = _last_commit(fact)
+    return replace(view, last_commit=max(view.last_commit or commit, commit, key=_newest))
+
+
+def _last_commit(fact: TableCommitted) -> LastCommit:
+    snapshot = fact.snapshots[-1]
+    return LastCommit(
+        at_ms=fact.committed_at_ms,
+        sequence_number=snapshot.sequence_number,
+        snapshot_id=snapshot.snapshot_id,
+        operation=snapshot.operation,
+        user_agent=fact.user_agent or "",
+        task_id=snapshot.summary.get("firnline.task-id", ""),
+    )
+
+
+def _newest(commit: LastCommit) -> tuple[int, int, int]:
+    return commit.at_ms, commit.sequence_number, commit.snapshot_id or 0
+
+
+def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
+    """What the enricher has read; only its time is kept, the planner does the counting."""
+    view = _known(old, named(fact.table, fact.timestamp_ms, False), fact.table.uuid)
+    return replace(view, last_change_ms=max(view.last_change_ms, fact.observed_at_ms))
+
+
+def fold_state(old: TableView | None, fact: TableState) -> TableView:
+    """The planner's counters; those of the main branch stand for the table."""
+    view = _known(old, named(fact.table, fact.updated_at_ms, False), fact.table.uuid)
+    if fact.ref != MAIN or (view.summary and _age(view.summary) >= _age(fact)):
+        return view
+    return replace(view, summary=_summary(fact))
+
+
+def _age(state: TableState | Summary) -> tuple[int, int, int]:
+    # Time first: a planner that lost its store begins with a lower epoch again.
+    return state.updated_at_ms, state.epoch, state.ordinal
+
+
+def _summary(state: TableState) -> Summary:
+    return Summary(
+        updated_at_ms=state.updated_at_ms,
+        epoch=state.epoch,
+        ordinal=state.ordinal,
+        ref=state.ref,
+        head_snapshot_id=state.head_snapshot_id,
+        sequence_number=state.sequence_number,
+        format_version=state.format_version,
+        holds=state.holds,
+        partition_count=state.partition_count,
+        statuses=dict(sorted(Counter(part.status for part in state.partitions).items())),
+        snapshot_count=state.snapshot_count,
+        oldest_snapshot_ms=state.oldest_snapshot_ms,
+        waiting_for_resync=state.waiting_for_resync,
+        removed=state.removed,
+    )
+
+
+def fold_states(old: TableStates | None, fact: TableState) -> TableStates:
+    """The newest state of the ref replaces the one before."""
+    refs = dict(old.refs) if old else {}
+    if fact.ref not in refs or _age(fact) > _age(refs[fact.ref]):
+        parts = tuple(replace(part, numbers=finite(part.numbers)) for part in fact.partitions)
+        refs[fact.ref] = replace(fact, partitions=parts)
+    return TableStates(refs)
+
+
+def totals_of(view: TableView) -> Counter[str]:
+    """What a table adds to the fleet's totals; a dropped one adds only that."""
+    if view.is_dropped:
+        return Counter(tables_dropped=1)
+    if view.summary is None:
+        return Counter(tables=1)
+    holds, summary = view.summary.holds, view.summary
+    return Counter(
+        tables=1,
+        tables_waiting=int(summary.waiting_for_resync),
+        partitions=summary.partition_count,
+        snapshots=summary.snapshot_count,
+        data_files=holds.data.files,
+        data_bytes=holds.data.bytes,
+        records=holds.data.records,
+        fragments=holds.fragments.files,
+        undersized=holds.undersized.files,
+        on_target=holds.on_target.files,
+        oversized=holds.oversized.files,
+        equality_deletes=holds.equality_deletes.files,
+        position_deletes=holds.position_deletes.files,
+        deletion_vectors=holds.deletion_vectors.files,
+        debt_files=debt_of(holds),
+    )

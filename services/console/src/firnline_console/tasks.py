@@ -1,0 +1,228 @@
+"""A task from order to outcome: ordered -> committed | conflicted | skipped | failed.
+
+Orders and outcomes come from different topics, so either may be seen first; a task is the union
+of what was said about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+
+from firnline_console.amounts import finite
+
+OUTCOMES_KEPT = 50  # of one task; a partition that keeps losing is parked long before
+EXPIRY_PATIENCE_MS = 3_600_000  # an expiry order has no deadline of its own
+
+
+class Status(StrEnum):
+    """Where a task stands."""
+
+    ORDERED = "ordered"
+    COMMITTED = "committed"
+    CONFLICTED = "conflicted"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Order:
+    """Why and when a task was sent out; of several attempts the newest."""
+
+    attempt: int
+    ordered_at_ms: int
+    deadline_ms: int
+    action: str
+    reason: str
+    trigger_snapshot_id: int
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one attempt ended."""
+
+    at_ms: int
+    status: Status
+    reason: str = ""
+    detail: str = ""
+    attempt: int | None = None  # where the record says it
+    redelivered: bool = False
+    mode: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """One task; `outcomes` are in order of time."""
+
+    task_id: str
+    kind: str  # rewrite | expiry
+    table: TableName
+    ref: str
+    scope: Scope | None
+    order: Order | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def last(self) -> Outcome | None:
+        """The outcome that counts: the first commit, else the newest."""
+        commits = [one for one in self.outcomes if one.status is Status.COMMITTED]
+        made = [one for one in commits if not one.redelivered]
+        if commits:
+            return (made or commits)[0]
+        return self.outcomes[-1] if self.outcomes else None
+
+    @property
+    def status(self) -> Status:
+        """A newer order opens a task again, unless it is in the table already."""
+        last = self.last
+        if last is None or (last.status is not Status.COMMITTED and self._is_ordered_again(last)):
+            return Status.ORDERED
+        return last.status
+
+    def _is_ordered_again(self, last: Outcome) -> bool:
+        if self.order is None:
+            return False
+        if last.attempt is not None:
+            return self.order.attempt > last.attempt
+        return self.order.ordered_at_ms > last.at_ms
+
+    @property
+    def changed_at_ms(self) -> int:
+        """When something was last said of it."""
+        times = [one.at_ms for one in self.outcomes]
+        return max([*times, self.order.ordered_at_ms if self.order else 0])
+
+
+TaskRecord = (
+    RewriteFiles
+    | ExpireSnapshots
+    | RewriteCommitted
+    | RewriteConflicted
+    | RewriteSkipped
+    | TaskFailed
+    | SnapshotsExpired
+)
+
+
+def fold_task(old: TaskView | None, fact: TaskRecord) -> TaskView:
+    """An order or an outcome."""
+    view = old or _blank(fact)
+    if isinstance(fact, RewriteFiles | ExpireSnapshots):
+        return _ordered(view, fact)
+    return _ended(view, outcome_of(fact), getattr(fact, "scope", None))
+
+
+def _blank(fact: TaskRecord) -> TaskView:
+    is_expiry = isinstance(fact, ExpireSnapshots | SnapshotsExpired) or (
+        isinstance(fact, TaskFailed) and fact.kind == "expiry"
+    )
+    kind = "expiry" if is_expiry else "rewrite"
+    ref = getattr(fact, "ref", MAIN)
+    return TaskView(fact.task_id, kind, fact.table, ref, getattr(fact, "scope", None))
+
+
+def _ordered(view: TaskView, fact: RewriteFiles | ExpireSnapshots) -> TaskView:
+    order = order_of(fact)
+    if view.order and _rank(view.order) >= _rank(order):
+        return view
+    return replace(view, order=order, scope=getattr(fact, "scope", None), table=fact.table)
+
+
+def _rank(order: Order) -> tuple[int, int]:
+    return order.attempt, order.ordered_at_ms
+
+
+def order_of(fact: RewriteFiles | ExpireSnapshots) -> Order:
+    """The order's part of a task."""
+    if isinstance(fact, RewriteFiles):
+        action, deadline, numbers = fact.action, fact.deadline_ms, fact.numbers
+    else:
+        action, deadline = "expire", fact.ordered_at_ms + EXPIRY_PATIENCE_MS
+        numbers = {"older_than_ms": fact.older_than_ms, "retain_last": fact.retain_last}
+    return Order(
+        attempt=fact.attempt,
+        ordered_at_ms=fact.ordered_at_ms,
+        deadline_ms=deadline,
+        action=action,
+        reason=fact.reason,
+        trigger_snapshot_id=fact.trigger_snapshot_id,
+        numbers=finite(numbers),
+    )
+
+
+def _ended(view: TaskView, outcome: Outcome, scope: Scope | None) -> TaskView:
+    if outcome in view.outcomes:
+        return view
+    outcomes = sorted((*view.outcomes, outcome), key=lambda one: (one.at_ms, one.status))
+    return replace(view, outcomes=tuple(outcomes[-OUTCOMES_KEPT:]), scope=view.scope or scope)
+
+
+COMMIT_NUMBERS = (
+    "files_removed",
+    "files_added",
+    "equality_deletes_removed",
+    "position_deletes_removed",
+    "bytes_before",
+    "bytes_after",
+    "rows_in",
+    "rows_masked",
+    "rows_out",
+)
+
+
+def outcome_of(
+    fact: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired,
+) -> Outcome:
+    """The outcome's part of a task."""
+    if isinstance(fact, RewriteCommitted):
+        numbers = {name: getattr(fact, name) for name in COMMIT_NUMBERS}
+        return Outcome(
+            fact.committed_at_ms,
+            Status.COMMITTED,
+            reason=fact.reason or "",
+            redelivered=fact.redelivered,
+            mode=fact.mode,
+            numbers=numbers,
+        )
+    if isinstance(fact, RewriteConflicted):
+        return Outcome(fact.conflicted_at_ms, Status.CONFLICTED, fact.reason.value, fact.detail)
+    if isinstance(fact, RewriteSkipped):
+        return Outcome(fact.at_ms, Status.SKIPPED, fact.reason)
+    if isinstance(fact, TaskFailed):
+        at, reason = fact.failed_at_ms, fact.reason
+        return Outcome(at, Status.FAILED, reason, fact.message, attempt=fact.attempt)
+    return _expired(fact)
+
+
+def _expired(fact: SnapshotsExpired) -> Outcome:
+    numbers = {
+        "snapshots_expired": fact.expired,
+        "snapshots_remaining": fact.remaining,
+        "files_deleted": fact.deleted_files,
+    }
+    if fact.refused_reason:
+        return Outcome(fact.finished_at_ms, Status.SKIPPED, fact.refused_reason, numbers=numbers)
+    return Outcome(fact.finished_at_ms, Status.COMMITTED, numbers=numbers)
+
+
+def totals_of(view: TaskView) -> Counter[str]:
+    """What a task adds to the fleet's totals; setbacks count each, a commit once."""
+    ends = Counter(one.status for one in view.outcomes)
+    totals = Counter(
+        tasks_conflicted=ends[Status.CONFLICTED],
+        tasks_failed=ends[Status.FAILED],
+        tasks_skipped=ends[Status.SKIPPED],
+    )
+    last = view.last
+    if last is not None and last.status is Status.COMMITTED:
+        totals["tasks_committed" if view.kind == "rewrite" else "expiries_committed"] += 1
+        totals.update({f"work_{name}": number for name, number in last.numbers.items()})
+    return totals

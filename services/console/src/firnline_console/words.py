@@ -1,0 +1,76 @@
+"""Reason codes in words. A code that is not listed here is shown as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+
+# Of `firnline_domain.policy`; {names} are the numbers that travel with the decision.
+DECISIONS = {
+    "equality_deletes": "{equality_deletes} equality-delete files; "
+    "{min_equality_deletes} are enough for a rewrite",
+    "position_deletes": "{position_deletes} position-delete files or deletion vectors; "
+    "{min_position_deletes} are enough for a rewrite",
+    "fragments": "{fragments} small files; {min_fragments} are enough for a rewrite",
+    "global_deletes": "{global_deletes} global equality-delete files; "
+    "{min_equality_deletes} are enough for a rewrite",
+    "old_debt": "below every threshold, but some of it has waited longer than "
+    "firnline.rewrite.max-age-ms",
+    "healthy": "nothing to do",
+    "accumulating": "below every threshold: small files {fragments} of {min_fragments}, "
+    "equality deletes {equality_deletes} of {min_equality_deletes}, "
+    "position deletes {position_deletes} of {min_position_deletes}",
+    "fixed_point": "the last rewrite left as much; another would change nothing",
+    "quiet_period": "writers are at work in it right now; waits until they pause",
+    "in_flight": "a task is at work",
+    "cooling": "rests after its last rewrite",
+    "backing_off": "waits after {failures} failed attempts in a row",
+    "parked": "parked after {failures} failed attempts that no retry can help",
+    "table_busy": "{in_flight} tasks of this table are out already, its limit",
+    "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
+    "disabled": "switched off by firnline.enabled=false",
+    "other_ref": "only the main branch is maintained",
+    "removed": "the table is gone",
+}
+# Of `firnline_domain.retention`.
+EXPIRIES = {
+    "old_snapshots": "snapshots are older than the table keeps them",
+    "expiry_in_flight": "an expiry is at work",
+    "gc_disabled": "forbidden by gc.enabled=false",
+    "nothing_old_enough": "no snapshot is old enough",
+    "too_few_snapshots": "no more snapshots than the table always keeps",
+    "too_soon": "the last expiry was a short while ago",
+    "held_by_task": "a task in flight may still read what is old enough",
+    "snapshots_unknown": "the snapshots are not known yet",
+}
+# Of `firnline_domain.events.ConflictReason`.
+CONFLICTS = {
+    "inputs_gone": "a file that it replaces has gone meanwhile",
+    "applied_delete_gone": "a delete that it applied was rolled back",
+    "new_position_deletes": "a writer deleted rows in a file that it replaces",
+    "new_deletion_vectors": "a writer deleted rows in a file that it replaces",
+    "old_equality_delete": "an equality delete appeared that it has not applied",
+    "hazard_10312": "concurrent deletes would have been lost",
+    "spec_changed": "the partition spec changed",
+    "schema_changed": "the schema changed",
+    "start_not_ancestor": "the table was rolled back past its start",
+    "table_gone": "the table is gone",
+    "ref_gone": "the branch is gone",
+    "pin_lost": "writers were faster at every try",
+    "proof_failed": "rows in and rows out did not add up",
+    "rejected": "the catalog refused the commit",
+}
+WORDS = {**DECISIONS, **EXPIRIES, **CONFLICTS}
+
+
+def in_words(code: str, numbers: Mapping[str, float] | None = None) -> str:
+    """A phrase for a known code with its numbers, else the code itself.
+
+    Without the numbers that a phrase needs, the code is all that can be said.
+    """
+    phrase = WORDS.get(code, code)
+    needed = {name for _, name, _, _ in Formatter().parse(phrase) if name}
+    known = numbers or {}
+    if not needed <= known.keys():
+        return code.replace("_", " ") if code in WORDS else code
+    return phrase.format_map({name: f"{known[name]:,.0f}" for name in needed})

@@ -1,0 +1,184 @@
+"""The API over the twin of the read model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient, TestServer
+from firnline_console.api import Api
+from firnline_console.memory import MemoryReadModel
+from firnline_console.readmodel import Built
+from firnline_domain.errors import RetryLater
+
+Make = Callable[..., Any]
+NOW = 1_795_270_005_000
+UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
+
+
+class Site:
+    """The API, its model, and whether the topics are followed."""
+
+    def __init__(self) -> None:
+        self.model = MemoryReadModel()
+        self.model.begin(Built("g", 1), replace=False)
+        self.following = True
+        api = Api(self.model, lambda: NOW, lambda: self.following)
+        self.client = TestClient(TestServer(api.application()))
+
+    def tell(self, *facts: Any) -> None:
+        self.model.apply("g", facts)
+
+    async def get(self, path: str) -> Any:
+        answer = await self.client.get(path)
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    async with site.client:
+        yield site
+
+
+async def test_the_page_is_one_file_that_loads_nothing_else(site: Site) -> None:
+    answer = await site.client.get("/")
+    text = await answer.text()
+    assert answer.content_type == "text/html"
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+async def test_fleet_sums_up(site: Site, make: Make) -> None:
+    site.tell(make("table_state/in_flight"), make("rewrite_files/compact"))
+    fleet = await site.get("/api/fleet")
+    assert fleet["totals"]["tables"] == fleet["totals"]["tasks_running"] == 1
+    assert (fleet["built_at_ms"], fleet["now_ms"]) == (1, NOW)
+
+
+async def test_a_table_is_found_by_name_and_by_uuid(site: Site, make: Make) -> None:
+    site.tell(make("table_state/in_flight"))
+    by_name = await site.get("/api/tables/shop.orders")
+    assert by_name == await site.get(f"/api/tables/{UUID}")
+    assert by_name["head_snapshot_id"] == "7402233445566778899"  # beyond 2^53
+    assert [part["label"] for part in by_name["refs"]["main"]] == ["2026-11-21"]
+
+
+async def test_a_table_that_nobody_has_seen_is_404(site: Site) -> None:
+    for path in ("/api/tables/no.such", "/api/tables/no.such/explain"):
+        answer = await site.client.get(path)
+        assert answer.status == 404
+        assert "no.such" in (await answer.json())["error"]
+
+
+async def test_a_table_not_counted_yet_is_listed(site: Site, make: Make) -> None:
+    site.tell(make("table_committed/upsert"))
+    [row] = (await site.get("/api/tables"))["tables"]
+    assert (row["table"], row["counted"]) == ("shop.orders", False)
+    explained = await site.get("/api/tables/shop.orders/explain")
+    assert explained["verdict"] == "The planner has not counted this table yet."
+
+
+async def test_explain_holds_the_tables_own_tasks(site: Site, make: Make) -> None:
+    site.tell(make("table_state/in_flight"), make("rewrite_files/compact"))
+    site.tell(make("snapshots_expired/expired"))
+    tasks = (await site.get("/api/tables/shop.orders/explain"))["tasks"]
+    assert [one["kind"] for one in tasks["open"]] == ["rewrite"]
+    assert [one["kind"] for one in tasks["ended"]] == ["expiry"]
+
+
+async def test_tasks_say_when_they_are_overdue(site: Site, make: Make) -> None:
+    site.tell(make("rewrite_files/compact", deadline_ms=NOW + 1))
+    assert (await site.get("/api/tasks"))["tasks"][0]["status"] == "running"
+    site.tell(make("rewrite_files/compact", attempt=2, deadline_ms=NOW - 1))
+    assert (await site.get("/api/tasks"))["tasks"][0]["status"] == "overdue"
+
+
+async def test_tasks_of_one_table(site: Site, make: Make) -> None:
+    site.tell(make("rewrite_files/compact"))
+    assert len((await site.get(f"/api/tasks?table={UUID}"))["tasks"]) == 1
+    assert (await site.get("/api/tasks?table=other"))["tasks"] == []
+
+
+async def test_events_after_a_number(site: Site, make: Make) -> None:
+    site.tell(make("rewrite_files/compact"))
+    [first] = (await site.get("/api/events"))["events"]
+    site.tell(make("rewrite_committed/native"))
+    [second] = (await site.get(f"/api/events?after={first['number']}"))["events"]
+    assert (second["kind"], second["table"]) == ("committed", "shop.orders")
+
+
+async def test_dead_letters(site: Site, make: Make) -> None:
+    site.tell(make("dead_lettered/unknown_schema"))
+    [letter] = (await site.get("/api/dead-letters"))["dead_letters"]
+    assert (letter["topic"], letter["offset"], letter["value_start"]) == (
+        "table-commits",
+        17,
+        "c301ff",
+    )
+
+
+@pytest.mark.parametrize("query", ["limit=many", "limit=-1", "after=x"])
+async def test_a_wrong_number_is_400(site: Site, query: str) -> None:
+    answer = await site.client.get(f"/api/events?{query}")
+    assert answer.status == 400
+    assert query.partition("=")[0] in (await answer.json())["error"]
+
+
+async def frame(answer: ClientResponse) -> tuple[str, Any]:
+    """The next event of a stream; the hint about coming back, and comments, are passed over."""
+    number = ""
+    async for line in answer.content:
+        text = line.decode().strip()
+        if text.startswith("id: "):
+            number = text.removeprefix("id: ")
+        elif text.startswith("data: "):
+            return number, json.loads(text.removeprefix("data: "))
+    raise AssertionError("the stream has ended")
+
+
+async def test_the_stream_begins_with_the_newest_and_goes_on(site: Site, make: Make) -> None:
+    site.tell(make("rewrite_files/compact"))
+    async with site.client.get("/api/events/stream") as answer:
+        assert answer.content_type == "text/event-stream"
+        number, event = await frame(answer)
+        assert (event["kind"], number) == ("order", str(event["number"]))
+        site.tell(make("rewrite_committed/native"))
+        _, later = await frame(answer)
+        assert later["kind"] == "committed"
+
+
+async def test_a_broken_stream_goes_on_where_it_was(site: Site, make: Make) -> None:
+    site.tell(make("rewrite_files/compact"))
+    async with site.client.get("/api/events/stream") as answer:
+        number, _ = await frame(answer)
+    site.tell(make("rewrite_committed/native"))
+    headers = {"Last-Event-ID": number}
+    async with site.client.get("/api/events/stream", headers=headers) as answer:
+        _, event = await frame(answer)
+        assert event["kind"] == "committed"
+
+
+async def test_redis_away_is_503(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> Any:
+        raise RetryLater("Redis: connection refused")
+
+    for name in ("built", "totals", "tables", "events"):
+        monkeypatch.setattr(site.model, name, away)
+    for path in ("/healthz", "/api/fleet", "/api/tables", "/api/events/stream"):
+        answer = await site.client.get(path)
+        assert answer.status == 503
+        assert "connection refused" in (await answer.json())["error"]
+
+
+async def test_health_is_lost_with_the_loop_or_the_view(site: Site) -> None:
+    assert (await site.get("/healthz"))["healthy"]
+    site.following = False
+    assert (await site.client.get("/healthz")).status == 503
+    site.following = True
+    site.model.lose()
+    assert (await site.client.get("/healthz")).status == 503

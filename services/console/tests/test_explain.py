@@ -1,0 +1,101 @@
+"""`explain` says what holds for a table, where it comes from, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from firnline_console.explain import explained, settings_json
+from firnline_console.tables import fold_state, fold_states
+from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
+from firnline_domain.events import ConflictReason
+from firnline_domain.policy import Reason
+from firnline_domain.retention import ExpiryReason
+from firnline_domain.thresholds import PROPERTIES
+
+Make = Callable[..., Any]
+STATE = "table_state/in_flight"
+
+
+def sources(properties: dict[str, str]) -> dict[str, tuple[str, str]]:
+    return {one["name"]: (one["value"], one["source"]) for one in settings_json(properties)}
+
+
+def test_settings_say_where_they_come_from() -> None:
+    found = sources({"firnline.rewrite.min-fragments": "3", "firnline.retain.hours": "24"})
+    assert found["firnline.rewrite.min-fragments"] == ("3", "table property")
+    assert found["firnline.retain.hours"] == ("24.0", "table property")
+    assert found["firnline.rewrite.min-equality-deletes"] == ("4", "default")
+    assert found.keys() == PROPERTIES.keys()
+
+
+def test_a_property_equal_to_the_default_is_still_the_tables() -> None:
+    assert sources({"firnline.enabled": "true"})["firnline.enabled"] == ("true", "table property")
+
+
+def test_a_property_that_cannot_be_read_is_said_so() -> None:
+    value, source = sources({"firnline.rewrite.min-fragments": "many"})[
+        "firnline.rewrite.min-fragments"
+    ]
+    assert (value, source) == ("8", "default; the table property cannot be read")
+
+
+def answer(state: Any) -> dict[str, Any]:
+    return explained(fold_state(None, state), fold_states(None, state), [], 0)
+
+
+def test_a_partition_has_its_reason_numbers_and_words(make: Make) -> None:
+    [part] = answer(make(STATE))["partitions"]
+    assert (part["label"], part["status"], part["reason"]) == (
+        "2026-11-21",
+        "in_flight",
+        "equality_deletes",
+    )
+    assert part["debt_files"] == 3
+    assert part["numbers"] == {"equality_delete_files": 12.0}
+
+
+def test_the_verdict_is_one_sentence(make: Make) -> None:
+    state = make(STATE)
+    assert answer(state)["verdict"] == "1 partition of 1 being rewritten now."
+    numbers = {
+        "fragments": 1,
+        "min_fragments": 8,
+        "equality_deletes": 1,
+        "min_equality_deletes": 4,
+        "position_deletes": 1,
+        "min_position_deletes": 8,
+    }
+    idle = replace(state.partitions[0], status="idle", reason="accumulating", numbers=numbers)
+    assert answer(replace(state, partitions=(idle,)))["verdict"] == (
+        "3 files of debt. The deepest, 2026-11-21: below every threshold: small files 1 of 8, "
+        "equality deletes 1 of 4, position deletes 1 of 8."
+    )
+    waiting = answer(replace(state, waiting_for_resync=True))
+    assert waiting["verdict"].startswith("Commits are missing")
+
+
+def test_the_answer_is_json(make: Make) -> None:
+    text = json.dumps(answer(make(STATE)), allow_nan=False)
+    assert '"head_snapshot_id": "7402233445566778899"' in text
+
+
+@pytest.mark.parametrize("code", [*Reason, *ExpiryReason, *ConflictReason])
+def test_every_code_of_the_domain_has_words(code: str) -> None:
+    assert str(code.value) in WORDS  # type: ignore[attr-defined]
+
+
+def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
+    """The names in braces are those of `policy._numbers`."""
+    sent = {
+        f"{prefix}{kind}": 1.0
+        for kind in ("fragments", "equality_deletes", "position_deletes")
+        for prefix in ("", "min_", "new_")
+    }
+    sent |= {"global_deletes": 1.0, "failures": 2.0, "in_flight": 3.0}
+    for code, phrase in (DECISIONS | EXPIRIES).items():
+        assert "{" not in in_words(code, sent)
+        assert in_words(code, sent) != code.replace("_", " ") or "{" not in phrase

@@ -1,0 +1,116 @@
+"""The loop folds what is on the topics, once per generation, and begins again when it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_console.follower import Follower
+from firnline_console.handlers import TOPICS
+from firnline_console.memory import MemoryReadModel
+from firnline_console.readmodel import Built
+from firnline_domain.errors import RetryLater
+from firnline_domain.ports import Delivery, Inbox
+
+Make = Callable[..., Any]
+
+
+class Stage:
+    """Topics, a view, and a follower that is stopped when it has read everything."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
+        self.model = MemoryReadModel()
+        self.groups: list[str] = []
+        self.stop = Event()
+        self.at_end: list[Callable[[], None]] = []
+        self.generations = iter(Built(f"g{n}", n) for n in range(1, 99))
+
+    def publish(self, topic: str, record: Any) -> None:
+        MemoryPublisher(self.broker).publish(topic, record.table.uuid, record)
+
+    def open_inbox(self, group: str) -> Inbox:
+        self.groups.append(group)
+        stage = self
+
+        class Reading(MemoryInbox):
+            def poll(self, timeout_s: float) -> Sequence[Delivery]:
+                found = super().poll(timeout_s)
+                if not found and stage.at_end:
+                    stage.at_end.pop(0)()
+                elif not found:
+                    stage.stop.set()
+                return found
+
+        return Reading(self.broker, group, TOPICS)
+
+    def run(self, rebuild: bool = False) -> None:
+        self.stop.clear()
+        follower = Follower(
+            self.model, self.open_inbox, lambda: next(self.generations), Log("test")
+        )
+        follower.run(self.stop, rebuild)
+
+
+@pytest.fixture
+def stage(make: Make) -> Stage:
+    stage = Stage()
+    stage.publish("rewrite-tasks", make("rewrite_files/compact"))
+    stage.publish("table-states", make("table_state/in_flight"))
+    return stage
+
+
+def test_everything_on_the_topics_is_folded(stage: Stage) -> None:
+    stage.run()
+    assert [one.dotted for one in stage.model.tables(9)] == ["shop.orders"]
+    assert len(stage.model.tasks(9)) == 1
+
+
+def test_a_restart_goes_on_where_it_was(stage: Stage, make: Make) -> None:
+    stage.run()
+    stage.publish("maintenance-events", make("rewrite_committed/native"))
+    stage.run()
+    assert set(stage.groups) == {"firnline-console-g1"}
+    assert stage.model.totals(0)["tasks_committed"] == 1
+
+
+def test_a_rebuild_reads_all_from_the_beginning(stage: Stage) -> None:
+    stage.run()
+    before = (stage.model.totals(0), stage.model.tasks(9), stage.model.tables(9))
+    stage.run(rebuild=True)
+    assert stage.groups[-1] != stage.groups[0]
+    assert (stage.model.totals(0), stage.model.tasks(9), stage.model.tables(9)) == before
+
+
+def test_a_rebuild_is_done_once(stage: Stage) -> None:
+    stage.at_end.append(stage.model.lose)
+    stage.run(rebuild=True)
+    assert stage.groups == ["firnline-console-g1", "firnline-console-g2"]
+
+
+def test_a_store_that_lost_everything_is_filled_again_without_a_new_record(stage: Stage) -> None:
+    stage.at_end.append(stage.model.lose)
+    stage.run()
+    assert len(stage.model.tasks(9)) == 1
+    assert len(set(stage.groups)) == 2
+
+
+def test_nothing_is_let_go_that_was_not_folded(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply, failures = stage.model.apply, iter([RetryLater("Redis is away")])
+
+    def failing(generation: str, facts: Sequence[Any]) -> None:
+        if error := next(failures, None):
+            raise error
+        apply(generation, facts)
+
+    monkeypatch.setattr("firnline_console.follower.RETRY_S", 0)
+    monkeypatch.setattr(stage.model, "apply", failing)
+    stage.run()
+    assert len(stage.model.tasks(9)) == 1
+    assert stage.groups == ["firnline-console-g1"] * 2

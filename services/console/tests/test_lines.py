@@ -1,0 +1,86 @@
+"""Every fact that a person cares about is a line in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from firnline_console.lines import line_of
+from firnline_domain.events import TableChange
+
+Make = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "text"),
+    [
+        ("table_committed/upsert", "commit", "overwrite: +1 equality-delete file"),
+        ("table_committed/dropped", "table", "dropped"),
+        ("rewrite_files/compact", "order", "compact 2026-11-21: equality deletes"),
+        (
+            "rewrite_committed/native",
+            "committed",
+            "2026-11-21: 10 → 1 data file, 12 delete files gone, 12.3 kB → 8.0 kB, "
+            "10 dead rows dropped",
+        ),
+        (
+            "rewrite_conflicted/new_position_deletes",
+            "conflicted",
+            "2026-11-21: a writer deleted rows in a file that it replaces",
+        ),
+        (
+            "task_failed/out_of_memory",
+            "failed",
+            "2026-11-21: out_of_memory, attempt 2; executor lost: exit 137",
+        ),
+        ("snapshots_expired/expired", "expired", "12 snapshots expired, 40 files deleted, 3 left"),
+        (
+            "dead_lettered/unknown_schema",
+            "dead_letter",
+            "enricher could not use table-commits/3/17: unknown_schema",
+        ),
+    ],
+)
+def test_a_fact_in_words(make: Make, path: str, kind: str, text: str) -> None:
+    line = line_of(make(path))
+    assert line is not None
+    assert (line.kind, line.text) == (kind, text)
+
+
+def test_numbers_of_a_decision_are_in_its_words(make: Make) -> None:
+    numbers = {"equality_deletes": 12.0, "min_equality_deletes": 4.0}
+    line = line_of(make("rewrite_files/compact", numbers=numbers))
+    assert line is not None
+    assert line.text.endswith("12 equality-delete files; 4 are enough for a rewrite")
+
+
+def test_an_unknown_code_is_shown_as_it_is(make: Make) -> None:
+    line = line_of(make("rewrite_files/compact", reason="moon_phase"))
+    assert line is not None
+    assert line.text == "compact 2026-11-21: moon_phase"
+
+
+def test_our_own_commit_is_told_from_a_writers(make: Make) -> None:
+    fact = make("table_committed/upsert")
+    own = replace(fact.snapshots[0], summary={"firnline.task-id": "abc"})
+    line = line_of(replace(fact, snapshots=(own,)))
+    assert line is not None
+    assert (line.kind, line.task_id) == ("own", "abc")
+
+
+def test_an_ordinary_change_of_files_is_told_by_its_commit_alone(make: Make) -> None:
+    assert line_of(make("files_changed/upsert")) is None
+
+
+def test_a_commit_that_changed_nothing_to_tell_is_silent(make: Make) -> None:
+    quiet = make("table_committed/upsert", snapshots=(), refs=(), change=TableChange.COMMITTED)
+    assert line_of(quiet) is None
+
+
+def test_a_retry_is_a_line_of_its_own(make: Make) -> None:
+    first, second = (line_of(make("rewrite_files/compact", attempt=n)) for n in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.id != second.id

@@ -1,0 +1,97 @@
+"""A table's row is made of the newest of each fact, in whatever order they come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from firnline_console.folds import Key, fold, touched
+from firnline_console.tables import TableStates, TableView, totals_of
+from firnline_domain.events import TableChange
+from firnline_domain.identity import TableName
+
+Make = Callable[..., Any]
+COMMIT, DROP = "table_committed/upsert", "table_committed/dropped"
+STATE, CHANGE = "table_state/in_flight", "files_changed/upsert"
+
+
+def documents(facts: Any) -> tuple[TableView, TableStates]:
+    docs = fold({}, facts).docs
+    uuid = facts[0].table.uuid
+    view, states = docs[Key("table", uuid)], docs.get(Key("state", uuid))
+    assert isinstance(view, TableView)
+    assert states is None or isinstance(states, TableStates)
+    return view, states or TableStates()
+
+
+def test_every_order_of_arrival_gives_the_same_table(make: Make) -> None:
+    state = make(STATE, updated_at_ms=30)
+    facts = [
+        make(COMMIT, committed_at_ms=10),
+        make(CHANGE, observed_at_ms=20),
+        state,
+        replace(state, updated_at_ms=40, ordinal=58, snapshot_count=18),
+        make(COMMIT, event_id="later", committed_at_ms=50, user_agent="Spark"),
+    ]
+    found = [documents(order) for order in itertools.permutations(facts)]
+    assert all(one == found[0] for one in found)
+    view, states = found[0]
+    assert view.summary is not None
+    assert view.last_commit is not None
+    assert (view.summary.snapshot_count, view.last_commit.user_agent) == (18, "Spark")
+    assert states.refs["main"].ordinal == 58
+
+
+def test_told_twice_is_told_once(make: Make) -> None:
+    facts = [make(COMMIT), make(CHANGE), make(STATE)]
+    assert documents(facts * 2) == documents(facts)
+
+
+def test_debt_is_fragments_and_delete_files(make: Make) -> None:
+    assert documents([make(STATE)])[0].debt_files == 3
+
+
+def test_another_branch_does_not_stand_for_the_table(make: Make) -> None:
+    branch = make(STATE, ref="audit", updated_at_ms=2**42, snapshot_count=99)
+    view, states = documents([make(STATE), branch])
+    assert view.summary is not None
+    assert view.summary.snapshot_count == 17
+    assert set(states.refs) == {"main", "audit"}
+
+
+def test_a_planner_that_lost_its_store_is_believed(make: Make) -> None:
+    begun_again = make(STATE, updated_at_ms=2**42, epoch=0, ordinal=1, snapshot_count=3)
+    summary = documents([make(STATE), begun_again])[0].summary
+    assert summary is not None
+    assert summary.snapshot_count == 3
+
+
+def test_a_drop_outlives_a_state_that_comes_late(make: Make) -> None:
+    drop = make(DROP, table=make(STATE).table, committed_at_ms=50)
+    late = make(STATE, updated_at_ms=60)
+    assert documents([drop, late])[0].is_dropped
+    assert totals_of(documents([late, drop])[0]) == {"tables_dropped": 1}
+
+
+def test_a_table_registered_again_is_back(make: Make) -> None:
+    table = make(COMMIT).table
+    drop = make(DROP, table=table, committed_at_ms=50)
+    again = make(COMMIT, snapshots=(), change=TableChange.REGISTERED, committed_at_ms=60)
+    assert not documents([again, drop])[0].is_dropped
+
+
+def test_the_gateways_name_beats_one_seen_in_passing(make: Make) -> None:
+    renamed = TableName(make(STATE).table.uuid, ("shop",), "sales")
+    rename = make(COMMIT, table=renamed, change=TableChange.RENAMED, committed_at_ms=50)
+    old_name = make(STATE, updated_at_ms=2**42)
+    for facts in ([rename, old_name], [old_name, rename]):
+        assert documents(facts)[0].dotted == "shop.sales"
+
+
+def test_what_a_fact_touches_is_what_it_changes(make: Make) -> None:
+    """The store loads `touched`; a fold that changes more would overwrite what it never read."""
+    for path in (COMMIT, DROP, STATE, CHANGE, "rewrite_files/compact", "snapshots_expired/refused"):
+        fact = make(path)
+        assert set(fold({}, [fact]).docs) == set(touched(fact))

@@ -1,0 +1,263 @@
+"""One contract for the console's read model, held by the twin in memory and by Redis itself."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import redis
+from firnline_adapters.records import record_types
+from firnline_console.keys import Keys
+from firnline_console.memory import MemoryReadModel
+from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
+from firnline_console.redis_model import RedisReadModel
+from firnline_domain.events import TableChange
+from firnline_domain.identity import TableName
+from pydantic import TypeAdapter
+
+LIMITS = Limits(events=5, tasks=3, letters=2, dropped=1)
+FIRST = Built("first", 1_000)
+
+
+@dataclass
+class Bench:
+    """A model with a first generation in force, and a way to lose everything."""
+
+    model: ReadModel
+    lose: Callable[[], None]
+
+    def tell(self, *facts: Any) -> None:
+        self.model.apply(FIRST.generation, facts)
+
+
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.stack)])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    if request.param == "memory":
+        twin = MemoryReadModel(LIMITS)
+        twin.begin(FIRST, replace=False)
+        return Bench(twin, twin.lose)
+    client = redis.Redis.from_url(request.getfixturevalue("redis_url"), decode_responses=True)
+    keys = Keys(f"t{uuid.uuid4().hex}:view:")
+    model = RedisReadModel(client, keys, LIMITS)
+    model.begin(FIRST, replace=False)
+
+    def lose() -> None:
+        client.delete(*keys.all(), keys["seq"])
+
+    return Bench(model, lose)
+
+
+def make(path: str, **changes: Any) -> Any:
+    """A published example, changed."""
+    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
+    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
+    fields = json.loads(text)
+    for binary in {"key", "value"} & fields.keys():
+        fields[binary] = fields[binary].encode("latin-1")
+    return replace(TypeAdapter(record_types()[name]).validate_python(fields), **changes)
+
+
+def table(number: int, name: str = "") -> TableName:
+    return TableName(f"uuid-{number}", ("shop",), name or f"t{number}")
+
+
+def order(number: int, at_ms: int = 10, **changes: Any) -> Any:
+    return make("rewrite_files/compact", task_id=f"task-{number}", ordered_at_ms=at_ms, **changes)
+
+
+def commit(number: int, at_ms: int, **changes: Any) -> Any:
+    return make(
+        "rewrite_committed/native", task_id=f"task-{number}", committed_at_ms=at_ms, **changes
+    )
+
+
+def dropped(number: int, at_ms: int) -> Any:
+    return make(
+        "table_committed/dropped",
+        event_id=f"drop-{number}",
+        table=table(number),
+        committed_at_ms=at_ms,
+    )
+
+
+def told(model: ReadModel) -> list[str]:
+    return [one.event.id for one in model.events(None, 100)]
+
+
+def test_nothing_is_known_at_first(bench: Bench) -> None:
+    assert bench.model.totals(0) == {"tasks_running": 0, "tasks_overdue": 0}
+    assert bench.model.tables(10) == []
+    assert bench.model.table("shop.orders") is None
+    assert bench.model.states("x").refs == {}
+    assert bench.model.task("x") is None
+    assert bench.model.tasks(10) == bench.model.letters(10) == bench.model.events(None, 10) == []
+
+
+def test_documents_come_back_as_they_were_folded(bench: Bench) -> None:
+    state, twin = make("table_state/in_flight"), MemoryReadModel()
+    facts = [
+        state,
+        make("table_committed/upsert"),
+        make("files_changed/upsert"),
+        make("rewrite_files/compact"),
+        make("expire_snapshots/old_snapshots"),
+        make("rewrite_conflicted/new_position_deletes"),
+        make("dead_lettered/unknown_schema"),
+    ]
+    twin.begin(FIRST, replace=False)
+    twin.apply(FIRST.generation, facts)
+    bench.tell(*facts)
+    uuid_ = state.table.uuid
+    assert bench.model.table(uuid_) == twin.table(uuid_)
+    assert bench.model.states(uuid_).refs == {"main": state}
+    assert bench.model.tasks(10) == twin.tasks(10)
+    assert bench.model.letters(10) == twin.letters(10)
+    assert bench.model.totals(0) == twin.totals(0)
+
+
+def test_told_twice_is_told_once(bench: Bench) -> None:
+    facts = [order(1), commit(1, 20), make("table_state/in_flight"), dropped(1, 9)]
+    bench.tell(*facts)
+    before = (bench.model.totals(0), bench.model.events(None, 100), bench.model.tasks(10))
+    bench.tell(*facts)
+    bench.tell(*facts, *facts)
+    after = (bench.model.totals(0), bench.model.events(None, 100), bench.model.tasks(10))
+    assert after == before
+
+
+def test_totals_follow_the_documents(bench: Bench) -> None:
+    state = make("table_state/in_flight")
+    bench.tell(state)
+    assert bench.model.totals(0)["data_files"] == 1
+    bench.tell(replace(state, table=table(2)))
+    assert (bench.model.totals(0)["tables"], bench.model.totals(0)["debt_files"]) == (2, 6)
+    bench.tell(dropped(2, 2**42))
+    found = bench.model.totals(0)
+    assert (found["tables"], found["tables_dropped"], found["data_files"]) == (1, 1, 1)
+
+
+def test_tasks_run_until_their_deadline(bench: Bench) -> None:
+    bench.tell(order(1, deadline_ms=100), order(2, deadline_ms=200), order(3, deadline_ms=300))
+    bench.tell(commit(3, 50))
+    found = bench.model.totals(150)
+    assert (found["tasks_running"], found["tasks_overdue"]) == (1, 1)
+    assert found["tasks_committed"] == 1
+
+
+def test_a_table_is_found_by_name_and_by_uuid(bench: Bench) -> None:
+    bench.tell(make("table_state/in_flight", table=table(1)))
+    by_name, by_uuid = bench.model.table("shop.t1"), bench.model.table("uuid-1")
+    assert by_name is not None
+    assert by_name == by_uuid
+    assert bench.model.table("shop.t") is None
+    assert bench.model.table("shop.t11") is None
+
+
+def test_a_renamed_table_leaves_its_old_name(bench: Bench) -> None:
+    bench.tell(make("table_committed/upsert", table=table(1), committed_at_ms=10))
+    renamed = make(
+        "table_committed/upsert",
+        table=table(1, "new"),
+        change=TableChange.RENAMED,
+        committed_at_ms=20,
+    )
+    bench.tell(renamed)
+    assert bench.model.table("shop.t1") is None
+    assert bench.model.table("shop.new") == bench.model.table("uuid-1")
+
+
+@pytest.mark.parametrize("old_first", [True, False])
+def test_a_name_used_again_is_the_new_table(bench: Bench, old_first: bool) -> None:
+    old = [make("table_committed/upsert", table=table(1, "t"), committed_at_ms=10)]
+    old.append(replace(dropped(1, 20), table=table(1, "t")))
+    new = [make("table_committed/upsert", table=table(2, "t"), committed_at_ms=30)]
+    for facts in [old, new] if old_first else [new, old]:
+        bench.tell(*facts)
+    found = bench.model.table("shop.t")
+    assert found is not None
+    assert found.uuid == "uuid-2"
+
+
+def test_the_deepest_in_debt_comes_first(bench: Bench) -> None:
+    state = make("table_state/in_flight")
+    deep = replace(state, table=table(2), holds=state.holds + state.holds)
+    bench.tell(replace(state, table=table(1)), deep, replace(state, table=table(3)))
+    assert [one.debt_files for one in bench.model.tables(10)] == [6, 3, 3]
+    assert [one.uuid for one in bench.model.tables(1)] == ["uuid-2"]
+
+
+def test_tasks_come_newest_first_of_all_or_of_one_table(bench: Bench) -> None:
+    bench.tell(order(1, 10, table=table(1)), order(2, 30, table=table(2)))
+    bench.tell(order(3, 20, table=table(1)))
+    assert [one.task_id for one in bench.model.tasks(10)] == ["task-2", "task-3", "task-1"]
+    assert [one.task_id for one in bench.model.tasks(10, "uuid-1")] == ["task-3", "task-1"]
+    bench.tell(commit(1, 40, table=table(1)))
+    assert [one.task_id for one in bench.model.tasks(10, "uuid-1")] == ["task-1", "task-3"]
+    assert [one.task_id for one in bench.model.tasks(1, "uuid-1")] == ["task-1"]
+
+
+def test_lists_are_bounded_and_the_oldest_go(bench: Bench) -> None:
+    bench.tell(*(order(n, at_ms=n, table=table(1)) for n in range(6, 0, -1)))
+    assert [one.task_id for one in bench.model.tasks(10)] == ["task-6", "task-5", "task-4"]
+    assert [one.task_id for one in bench.model.tasks(10, "uuid-1")][-1] == "task-4"
+    assert bench.model.totals(0)["tasks_running"] == 3
+    assert told(bench.model) == [f"order:task-{n}:1" for n in range(2, 7)]
+    for n in range(3):
+        bench.tell(make("dead_lettered/unknown_schema", offset=n, at_ms=n))
+    assert [one.offset for one in bench.model.letters(10)] == [2, 1]
+    bench.tell(dropped(1, 10), dropped(2, 20))
+    assert bench.model.table("shop.t1") is None
+    assert bench.model.table("shop.t2") is not None
+
+
+def test_a_cursor_sees_every_later_arrival_once(bench: Bench) -> None:
+    bench.tell(order(1, at_ms=50))
+    [first] = bench.model.events(None, 10)
+    bench.tell(order(2, at_ms=10), order(1, at_ms=50))  # older by its time, later by its arrival
+    [second] = bench.model.events(first.number, 10)
+    assert second.event.id == "order:task-2:1"
+    assert second.number > first.number
+    assert bench.model.events(second.number, 10) == []
+    assert told(bench.model) == ["order:task-2:1", "order:task-1:1"]
+
+
+def test_a_rebuild_clears_and_cursors_go_on(bench: Bench) -> None:
+    bench.tell(order(1), make("table_state/in_flight"))
+    [*_, last] = bench.model.events(None, 10)
+    assert bench.model.begin(Built("second", 500), replace=True).generation == "second"
+    assert bench.model.tables(10) == bench.model.tasks(10) == bench.model.events(None, 9) == []
+    assert bench.model.totals(0) == {"tasks_running": 0, "tasks_overdue": 0}
+    bench.model.apply("second", [order(1)])
+    assert len(bench.model.events(last.number, 10)) == 1
+
+
+def test_a_store_without_its_data_says_so(bench: Bench) -> None:
+    bench.tell(order(1))
+    [event] = bench.model.events(None, 10)
+    bench.lose()
+    assert bench.model.built() is None
+    with pytest.raises(ViewLost):
+        bench.tell(order(2))
+    later = Built("second", event.number + 1)
+    assert bench.model.begin(later, replace=False) == later
+    bench.model.apply("second", [order(1)])
+    assert bench.model.events(None, 10)[0].number > event.number
+
+
+def test_a_generation_in_force_stays_unless_replaced(bench: Bench) -> None:
+    bench.tell(order(1))
+    assert bench.model.begin(Built("second", 2_000), replace=False) == FIRST
+    assert bench.model.built() == FIRST
+    assert len(bench.model.tasks(10)) == 1
+
+
+def test_an_old_generation_writes_no_more(bench: Bench) -> None:
+    bench.model.begin(Built("second", 2_000), replace=True)
+    with pytest.raises(ViewLost):
+        bench.tell(order(1))
+    assert bench.model.tasks(10) == []
