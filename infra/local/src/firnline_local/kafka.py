@@ -89,7 +89,8 @@ def command(directory: Path, port: int, controller_port: int) -> Command:
 
 def _format(paths: str, config: Path) -> None:
     """Give an empty disk a cluster id; one more JVM start, once per state directory."""
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # A leading "-" (one id in 64) would be read as an option, hence the zero byte.
+    cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config))
     subprocess.run(
         [java(), *JVM, "-cp", paths, *tool],
