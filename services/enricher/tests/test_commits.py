@@ -1,0 +1,192 @@
+"""Commits of real tables: what is told of each, and what is read for it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from firnline_domain.events import ChangeKind, TableChange
+from firnline_domain.identity import Scope
+from firnline_domain.tallies import FileTally, Tally
+from firnline_enricher.facts import settings_of
+from firnline_enricher.tallying import partition_changes
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+
+TARGET = 4096
+
+
+def recount(lake, ref: str = "main") -> dict[Scope, FileTally]:
+    """What the ref's head holds, read from all of its manifests."""
+    table = lake.tables.named(("db",), "t")
+    entries = live_entries(table, table.head_id(ref), Detail.COUNTS)
+    return {part.scope: part.added for part in partition_changes(entries, TARGET)}
+
+
+def local(path: str) -> Path:
+    return Path(path.removeprefix("file://"))
+
+
+def test_an_append_adds_what_it_wrote_per_partition(lake, rows) -> None:
+    lake.table.append(rows((1, 1), (1, 2), (2, 3)), snapshot_properties={"firnline.task-id": "t1"})
+    (change,) = lake.follow()
+    snapshot = lake.table.current_snapshot()
+    assert (change.kind, change.snapshot_id) == (ChangeKind.DELTA, snapshot.snapshot_id)
+    assert (change.parent_snapshot_id, change.sequence_number) == (None, 1)
+    assert (change.operation, change.task_id, change.format_version) == ("append", "t1", 2)
+    assert change.settings == {"write.target-file-size-bytes": "4096"}
+    one, two = change.partitions
+    assert (one.scope, two.scope) == (Scope(0, "[1]"), Scope(0, "[2]"))
+    assert (one.added.data.files, one.added.data.records) == (1, 2)
+    assert one.added.undersized.files == 1  # of 1 kB, against a target of 4 kB
+    assert (one.data_sequence_min, one.data_sequence_max) == (1, 1)
+    assert one.removed == FileTally()
+
+
+def test_only_the_manifests_that_the_snapshot_added_are_read(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    (old,) = lake.table.current_snapshot().manifests(lake.table.io)
+    lake.table.append(rows((1, 2)))
+    first, second = lake.commits()
+    local(old.manifest_path).unlink()
+    (change,) = lake.handle(second)
+    assert (change.kind, change.partitions[0].added.data.files) == (ChangeKind.DELTA, 1)
+    (gone,) = lake.handle(first)
+    assert gone.kind is ChangeKind.REF_MOVED
+
+
+def test_two_snapshots_of_one_post_are_two_changes_in_order(lake, rows) -> None:
+    lake.table.append(rows((1, 1), (2, 2)))
+    lake.follow()
+    lake.table.overwrite(rows((1, 3)), "part == 1")  # PyIceberg: a delete, then an append
+    (event,) = lake.commits()
+    assert len(event.snapshots) == 2
+    delete, append = lake.handle(replace(event, expired_snapshot_ids=(9,)))
+    assert delete.partitions[0].removed.data == Tally(1, 1, delete.partitions[0].removed.data.bytes)
+    assert append.parent_snapshot_id == delete.snapshot_id
+    assert (delete.expired_snapshot_ids, append.expired_snapshot_ids) == ((), (9,))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_summed_deltas_are_what_a_recount_finds(lake, rows, counters, seed: int) -> None:
+    dice = random.Random(seed)
+    for number in range(12):
+        part = dice.randrange(3)
+        table = lake.table
+        match dice.randrange(4):
+            case 0 | 1:
+                table.append(rows((part, number), (dice.randrange(3), number)))
+            case 2:
+                table.overwrite(rows((part, number)), f"part == {part}")
+            case _ if table.current_snapshot():
+                table.delete(f"id == {dice.randrange(number + 1)}")
+        lake.follow()
+    counters.fold(lake.sent)
+    assert counters.head == lake.table.current_snapshot().snapshot_id
+    assert counters.holds == recount(lake)
+
+
+def test_a_branch_has_changes_of_its_own(lake, rows, counters) -> None:
+    lake.table.append(rows((1, 1)))
+    first = lake.table.current_snapshot().snapshot_id
+    lake.table.manage_snapshots().create_branch(first, "audit").commit()
+    lake.table.append(rows((2, 2)), branch="audit")
+    append, created, onto = lake.follow()
+    assert (append.ref, created.ref, onto.ref) == ("main", "audit", "audit")
+    assert (created.kind, created.snapshot_id) == (ChangeKind.REF_MOVED, first)
+    assert (onto.kind, onto.parent_snapshot_id) == (ChangeKind.DELTA, first)
+    counters.head = first
+    assert counters.fold([onto], "audit").holds == {Scope(0, "[2]"): onto.partitions[0].added}
+    lake.table.manage_snapshots().remove_branch("audit").commit()
+    (gone,) = lake.follow()
+    assert (gone.kind, gone.ref) == (ChangeKind.REMOVED, "audit")
+
+
+def test_a_rollback_is_a_move_and_a_tag_is_nothing(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    first = lake.table.metadata.snapshots[0].snapshot_id
+    lake.follow()
+    lake.table.manage_snapshots().create_tag(first, "v1").commit()
+    assert lake.follow() == []
+    roll_back(lake.table, first)
+    (change,) = lake.follow()
+    assert (change.kind, change.ref, change.snapshot_id) == (ChangeKind.REF_MOVED, "main", first)
+
+
+def roll_back(table: Table, snapshot_id: int) -> None:
+    table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+
+def test_settings_are_told_at_once_and_kept_until_they_change(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    lake.follow()
+    assert lake.tables.loads == 1
+    with lake.table.transaction() as change:
+        change.set_properties({"firnline.enabled": "false", "comment": "mine"})
+    (told,) = lake.follow()
+    assert (told.kind, told.snapshot_id, told.partitions) == (ChangeKind.DELTA, None, ())
+    assert told.settings["firnline.enabled"] == "false"
+    assert "comment" not in told.settings
+    assert lake.tables.loads == 2
+
+
+def test_expired_snapshots_are_passed_on(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    first = lake.table.metadata.snapshots[0].snapshot_id
+    lake.follow()
+    lake.table.maintenance.expire_snapshots().by_id(first).commit()
+    (told,) = lake.follow()
+    assert (told.snapshot_id, told.expired_snapshot_ids) == (None, (first,))
+
+
+def test_a_new_spec_that_nobody_told_of_is_looked_up(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.follow()
+    with lake.table.update_spec() as spec:
+        spec.add_field("id", IdentityTransform())
+    lake.table.append(rows((1, 7)))
+    _, append = lake.commits()
+    (change,) = lake.handle(append)
+    assert change.partitions[0].scope == Scope(1, "[1,7]")
+
+
+def test_a_dropped_table_is_gone_whatever_came_before(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    (event,) = lake.commits()
+    lake.catalog.drop_table("db.t")
+    for told in (event, replace(event, change=TableChange.DROPPED, snapshots=(), refs=())):
+        (change,) = lake.handle(told)
+        assert (change.kind, change.operation) == (ChangeKind.REMOVED, "drop-table")
+
+
+def test_a_registered_table_is_announced_at_its_head(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    (event,) = lake.commits()
+    registered = replace(event, change=TableChange.REGISTERED, snapshots=(), refs=())
+    (change,) = lake.handle(registered)
+    head = lake.table.current_snapshot().snapshot_id
+    assert (change.kind, change.snapshot_id) == (ChangeKind.REF_MOVED, head)
+
+
+def test_commits_that_another_enricher_saw_empty_what_is_kept(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    first, second = lake.commits()
+    lake.handle(first)
+    lake.offset += 5
+    lake.handle(second)
+    assert lake.tables.loads == 2
+
+
+def test_the_properties_that_matter() -> None:
+    kept = ("firnline.x", "self-optimizing.y", "history.expire.z", "write.delete.mode")
+    kept += ("write.target-file-size-bytes", "gc.enabled")
+    everything = dict.fromkeys((*kept, "write.format.default", "owner"), "1")
+    assert settings_of(everything) == dict.fromkeys(kept, "1")

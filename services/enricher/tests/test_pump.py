@@ -1,0 +1,146 @@
+"""Offsets, order and patience."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import FilesChanged, RefMoved, TableChange, TableCommitted
+from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.ports import Delivery
+from firnline_enricher import pump as pumps
+from firnline_enricher.announcements import Subject, moved
+from firnline_enricher.handlers import Handlers
+from firnline_enricher.pump import Pump
+from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+
+GROUP, TOPIC = "enricher", "table-commits"
+A, B = "uuid-a", "uuid-c"  # of two buckets
+
+
+def commit(uuid: str, snapshot_id: int) -> TableCommitted:
+    table = TableName(uuid, ("db",), "t")
+    refs = (RefMoved("main", "branch", snapshot_id),)
+    return TableCommitted(
+        f"{uuid}-{snapshot_id}",
+        table,
+        "lake",
+        TableChange.COMMITTED,
+        (),
+        refs,
+        (),
+        False,
+        0,
+        "gateway",
+    )
+
+
+@dataclass
+class Scripted(Handlers):
+    """Handlers that fail as told: uuid -> what to raise."""
+
+    failing: dict[str, Exception] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__(MemoryTables(MemoryCatalog("file:///nowhere")), lambda: 1)
+
+    def handle(self, delivery: Delivery) -> list[FilesChanged]:
+        table = delivery.record.table
+        if table.uuid in self.failing:
+            raise self.failing[table.uuid]
+        event = delivery.record
+        return [moved(Subject(table, "main", event.event_id, 1), event.refs[0].snapshot_id)]
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.broker, self.now = MemoryBroker(8), 0.0
+        self.handlers = Scripted()
+        self.publisher = MemoryPublisher(self.broker)
+        self.inbox = MemoryInbox(self.broker, GROUP, [TOPIC])
+        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), lambda: self.now)
+
+    def commits(self, *events: TableCommitted) -> None:
+        for event in events:
+            self.publisher.publish(TOPIC, event.table.uuid, event)
+
+    def sent(self, uuid: str) -> list[int | None]:
+        changes = self.broker.records("file-changes")
+        return [change.snapshot_id for change in changes if change.table.uuid == uuid]
+
+    def offset(self, uuid: str) -> int:
+        return self.broker.committed.get((GROUP, TOPIC, bucket_of(uuid, 8)), 0)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    assert bucket_of(A, 8) != bucket_of(B, 8)
+    return Bench()
+
+
+def test_changes_go_out_in_order_and_then_offsets_commit(bench: Bench) -> None:
+    bench.commits(commit(A, 1), commit(A, 2), commit(B, 3))
+    bench.pump.step(0)
+    assert (bench.sent(A), bench.sent(B)) == ([1, 2], [3])
+    assert (bench.offset(A), bench.offset(B)) == (2, 1)
+
+
+def test_no_offset_commits_before_the_broker_has_the_changes(bench: Bench, monkeypatch) -> None:
+    bench.commits(commit(A, 1))
+
+    def refuse(timeout_s: float = 30.0) -> None:
+        raise RetryLater("the broker is away")
+
+    monkeypatch.setattr(bench.publisher, "flush", refuse)
+    with pytest.raises(RetryLater):
+        bench.pump.step(0)
+    assert bench.offset(A) == 0
+
+
+def test_a_stuck_partition_waits_alone_and_goes_on_in_order(bench: Bench) -> None:
+    bench.handlers.failing[A] = RetryLater("storage is away")
+    bench.commits(commit(A, 1), commit(A, 2), commit(B, 3))
+    bench.pump.step(0)
+    assert (bench.sent(A), bench.sent(B)) == ([], [3])
+    assert (bench.offset(A), bench.offset(B)) == (0, 1)
+    bench.handlers.failing.clear()
+    bench.pump.step(0)
+    assert bench.sent(A) == []  # its pause is not over
+    bench.now += pumps.FIRST_PAUSE_S
+    bench.pump.step(0)
+    assert (bench.sent(A), bench.offset(A)) == ([1, 2], 2)
+
+
+def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) -> None:
+    bench.handlers.failing[A] = RetryLater("storage is away")
+    bench.commits(commit(A, 1))
+    for now in (0.0, pumps.PATIENCE_S):
+        bench.now = now
+        bench.pump.step(0)
+        assert bench.offset(A) == 0
+    bench.now += pumps.LONGEST_PAUSE_S
+    bench.pump.step(0)
+    (letter,) = bench.broker.records("dead-letters")
+    assert (letter.reason, letter.service) == ("out_of_patience", "enricher")
+    assert (bench.sent(A), bench.offset(A)) == ([1], 1)
+
+
+def test_an_unreadable_table_stops_nobody(bench: Bench) -> None:
+    bench.handlers.failing[A] = ValueError("not an Avro file")
+    bench.commits(commit(A, 1), commit(B, 2))
+    bench.pump.step(0)
+    (letter,) = bench.broker.records("dead-letters")
+    assert (letter.reason, letter.message) == ("unreadable", "not an Avro file")
+    assert (bench.sent(A), bench.sent(B)) == ([1], [2])
+    assert (bench.offset(A), bench.offset(B)) == (1, 1)
+
+
+def test_too_many_waiting_records_end_the_process(bench: Bench, monkeypatch) -> None:
+    monkeypatch.setattr(pumps, "MOST_WAITING", 1)
+    bench.handlers.failing[A] = RetryLater("storage is away")
+    bench.commits(commit(A, 1), commit(A, 2))
+    with pytest.raises(RetryLater):
+        bench.pump.step(0)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+from firnline_domain.events import PartitionChange
+from firnline_domain.identity import Scope
+from firnline_domain.results import DeleteKind
+from firnline_domain.tallies import FileTally, Tally
+from firnline_enricher.tallying import partition_changes
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
+
+BASE: dict[str, Any] = {
+    "path": "p",
+    "manifest_path": "m",
+    "snapshot_id": 1,
+    "file_sequence_number": 1,
+    "spec_id": 0,
+    "format": "PARQUET",
+}
+
+
+def data(size: int, at: str = "[1]", status: Status = Status.ADDED, seq: int = 1) -> DataFileEntry:
+    return DataFileEntry(
+        bytes=size, records=10, partition=at, status=status, sequence_number=seq, **BASE
+    )
+
+
+def delete(kind: DeleteKind, seq: int = 1, size: int | None = None) -> DeleteFileEntry:
+    return DeleteFileEntry(
+        kind=kind,
+        bytes=5,
+        records=3,
+        partition="[1]",
+        status=Status.ADDED,
+        sequence_number=seq,
+        content_size=size,
+        **BASE,
+    )
+
+
+def only(changes: tuple[PartitionChange, ...]) -> PartitionChange:
+    (change,) = changes
+    return change
+
+
+def test_data_files_count_by_size_against_the_target() -> None:
+    entries = [data(124), data(125), data(750), data(1800), data(1801)]
+    assert only(partition_changes(entries, 1000)).added == FileTally(
+        fragments=Tally(1, 10, 124),
+        undersized=Tally(1, 10, 125),
+        on_target=Tally(2, 20, 2550),
+        oversized=Tally(1, 10, 1801),
+    )
+
+
+def test_deletes_count_by_kind_and_a_vector_by_its_own_bytes() -> None:
+    deletes = [
+        delete(DeleteKind.EQUALITY),
+        delete(DeleteKind.POSITION),
+        delete(DeleteKind.DELETION_VECTOR, size=2),
+        delete(DeleteKind.DELETION_VECTOR, size=1),
+    ]
+    assert only(partition_changes(deletes, 1000)).added == FileTally(
+        equality_deletes=Tally(1, 3, 5),
+        position_deletes=Tally(1, 3, 5),
+        deletion_vectors=Tally(2, 6, 3),
+    )
+
+
+def test_removed_and_added_stand_apart_and_partitions_too() -> None:
+    gone = data(100, "[2]", Status.DELETED, seq=9)
+    first, second = partition_changes([gone, data(100), data(100, "[2]", seq=4)], 1000)
+    assert (first.scope, second.scope) == (Scope(0, "[1]"), Scope(0, "[2]"))
+    assert (second.added.fragments.files, second.removed.fragments.files) == (1, 1)
+    assert (second.data_sequence_min, second.data_sequence_max) == (4, 4)
+
+
+def test_sequence_ranges_are_of_what_was_added() -> None:
+    entries = [data(1, seq=3), data(1, seq=7), delete(DeleteKind.EQUALITY, 8)]
+    change = only(partition_changes(entries, 1000))
+    assert (change.data_sequence_min, change.data_sequence_max) == (3, 7)
+    assert change.delete_sequence_max == 8
