@@ -1,0 +1,102 @@
+"""The one place that builds the worker's clients."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.leases import RedisLeases
+from firnline_adapters.logs import Log
+from firnline_iceberg.tables import Tables
+from pyspark.sql import SparkSession
+
+from firnline_worker.expiry import Expirer
+from firnline_worker.handlers import EXPIRIES, REWRITES, Handlers
+from firnline_worker.handover import Handover
+from firnline_worker.java import JavaTables
+from firnline_worker.leases import TaskLeases
+from firnline_worker.loop import TaskLoop
+from firnline_worker.rewrite import Rewriter
+from firnline_worker.settings import Settings
+from firnline_worker.shelf import Shelf
+from firnline_worker.spark import SparkStage, session
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Everything that runs, and how it ends."""
+
+    loop: TaskLoop
+    inbox: KafkaInbox
+    executor: ThreadPoolExecutor
+    stage: SparkStage
+    spark: SparkSession
+    shelf: Shelf
+    stop: threading.Event
+    grace_s: float
+    log: Log
+
+    def serve(self) -> None:
+        """Until `stop` is set; running tasks get `grace_s`, then they are given up and are read
+        again by another worker."""
+        self.loop.run(self.stop.is_set)
+        self.log.info("stopping", running=self.loop.running)
+        deadline = time.monotonic() + self.grace_s
+        while self.loop.running and time.monotonic() < deadline:
+            time.sleep(0.05)
+            self.loop.settle()
+        self.stage.cancel_all()
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        self.inbox.close()
+        self.shelf.close()
+        self.spark.stop()
+
+
+def build(settings: Settings, log: Log) -> Worker:
+    """Start Spark, warm it, join the consumer group last."""
+    name = f"{socket.gethostname()}-{os.getpid()}"
+    stop = threading.Event()
+    spark = session(settings)
+    stage = SparkStage(spark)
+    stage.warm()
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, name)
+    client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
+    leases = TaskLeases(RedisLeases(client), name, settings.lease_s, log)
+    shelf = Shelf(Path(settings.state_dir))
+    handlers = _handlers(settings, log, name, stop, spark, stage, publisher, leases, shelf)
+    executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
+    inbox = KafkaInbox(settings.kafka, settings.group, [REWRITES, EXPIRIES], publisher, log)
+    loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log, leases.renew)
+    return Worker(loop, inbox, executor, stage, spark, shelf, stop, settings.grace_s, log)
+
+
+def _handlers(
+    settings: Settings,
+    log: Log,
+    name: str,
+    stop: threading.Event,
+    spark: SparkSession,
+    stage: SparkStage,
+    publisher: KafkaPublisher,
+    leases: TaskLeases,
+    shelf: Shelf,
+) -> Handlers:
+    tables = Tables(settings.catalog_uri, settings.catalog_name)
+    java = JavaTables(spark, settings.catalog_name)
+    handover = Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}"))
+    rewriter = Rewriter(
+        tables, java, shelf, stage, handover, name, settings.set_budget_bytes, now_ms
+    )
+    expirer = Expirer(tables, java, leases.started_from, name, now_ms)
+    return Handlers(rewriter, expirer, leases, publisher, name, now_ms, log, stop.is_set)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)

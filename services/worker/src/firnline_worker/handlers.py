@@ -1,0 +1,130 @@
+"""From an order to the record that says what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.ports import Publisher
+from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
+
+from firnline_worker.leases import Busy, Order, TaskLeases, lease_of
+
+RESULTS = "task-results"
+REWRITES, EXPIRIES = "rewrite-tasks", "expiry-tasks"
+Result = RewriteFinished | SnapshotsExpired | TaskFailed
+
+
+class Rewrites(Protocol):
+    """`rewrite.Rewriter`."""
+
+    def rewrite(self, order: RewriteFiles, note: Callable[[int], None]) -> RewriteFinished: ...
+
+
+class Expiries(Protocol):
+    """`expiry.Expirer`."""
+
+    def expire(self, order: ExpireSnapshots) -> SnapshotsExpired: ...
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """Runs one order to its published result; called from many threads at once."""
+
+    rewrites: Rewrites
+    expiries: Expiries
+    leases: TaskLeases
+    publisher: Publisher
+    worker: str
+    now_ms: Callable[[], int]
+    log: Log
+    stopping: Callable[[], bool]
+
+    def handle(self, order: Order) -> None:
+        """Returns when the result is on its topic. Raises Busy to be asked again later, and
+        whatever interrupted a task that was given up on SIGTERM."""
+        if self.leases.is_finished(order):
+            self.log.info("task_known", task=order.task_id, attempt=order.attempt)
+            return
+        with self.leases.holding(lease_of(order)):
+            self.log.info("task_started", task=order.task_id, table=order.table.dotted)
+            result = self.run(order)
+            self._publish(result)
+            self.leases.finish(order)
+
+    def run(self, order: Order) -> Result:
+        """The order's result; every failure becomes a `TaskFailed` with its reason."""
+        try:
+            if isinstance(order, ExpireSnapshots):
+                return self.expiries.expire(order)
+            return self._rewrite(order)
+        except Busy:
+            raise
+        except TaskRefused as refused:
+            return self._failed(order, refused.reason, refused, refused.retryable)
+        except RetryLater as later:
+            return self._failed(order, "unreachable", later, True)
+        except MemoryError as error:  # pyarrow's ArrowMemoryError is one
+            return self._failed(order, "out_of_memory", error, True)
+        except Exception as error:
+            if self.stopping():
+                raise
+            self.log.error("task_failed", error, task=order.task_id)
+            return self._failed(order, type(error).__name__, error, True)
+
+    def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
+        if self.now_ms() > order.deadline_ms:
+            raise TaskRefused("deadline_passed", "the planner has taken the partition back", True)
+        lease = lease_of(order)
+        return self.rewrites.rewrite(
+            order, lambda snapshot_id: self.leases.note(lease, order.task_id, snapshot_id)
+        )
+
+    def _failed(
+        self, order: Order, reason: str, error: BaseException, retryable: bool
+    ) -> TaskFailed:
+        is_rewrite = isinstance(order, RewriteFiles)
+        return TaskFailed(
+            task_id=order.task_id,
+            table=order.table,
+            ref=order.ref if isinstance(order, RewriteFiles) else "main",
+            scope=order.scope if isinstance(order, RewriteFiles) else None,
+            kind="rewrite" if is_rewrite else "expiry",
+            attempt=order.attempt,
+            worker=self.worker,
+            reason=reason,
+            message=str(error)[:2000],
+            retryable=retryable,
+            failed_at_ms=self.now_ms(),
+        )
+
+    def _publish(self, result: Result) -> None:
+        """Until the broker has it: an outage never loses a finished task. Twice does no harm."""
+        while True:
+            self.publisher.publish(RESULTS, result.table.uuid, result)
+            try:
+                self.publisher.flush()
+                break
+            except RetryLater as later:
+                if self.stopping():
+                    raise
+                self.log.warning("publish_again", error=later)
+        self._account(result)
+
+    def _account(self, result: Result) -> None:
+        if isinstance(result, TaskFailed):
+            outcome = result.reason
+        elif isinstance(result, SnapshotsExpired):
+            outcome = "refused" if result.refused_reason else "expired"
+        else:
+            outcome = "handed_over" if result.handover_reason else "rewritten"
+            metrics.count("rows_in", sum(g.rows_in for g in result.groups))
+            metrics.count("rows_masked", sum(g.rows_masked for g in result.groups))
+            metrics.observe("task_seconds", (result.finished_at_ms - result.started_at_ms) / 1000)
+        metrics.count("tasks_finished", outcome=outcome)
+        self.log.info("task_finished", task=result.task_id, outcome=outcome)

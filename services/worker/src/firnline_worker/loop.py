@@ -1,0 +1,89 @@
+"""The poll loop: it never blocks, however long a task runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.ports import Delivery, Inbox
+
+from firnline_worker.leases import Busy
+
+IDLE_S, BUSY_S = 0.5, 0.1  # how long a turn may wait for records
+AGAIN_S = 3.0  # until a task whose lease another worker has is tried again
+
+
+@dataclass
+class TaskLoop:
+    """Takes orders, runs several at once, and commits offsets at the low watermark.
+
+    A delivery is done when `work` has returned: its result is then on its topic. What is not done
+    when the process ends is read again by whoever owns the partition next.
+    """
+
+    inbox: Inbox
+    executor: Executor
+    work: Callable[[Any], None]
+    at_once: int
+    log: Log
+    every_turn: Callable[[], None] = lambda: None
+    now: Callable[[], float] = time.monotonic
+    _waiting: list[tuple[float, Delivery]] = field(default_factory=list)
+    _running: dict[Future[None], Delivery] = field(default_factory=dict)
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Turn until told to stop."""
+        while not stopping():
+            self.turn(BUSY_S if self._running else IDLE_S)
+
+    def turn(self, timeout_s: float) -> None:
+        """Read, start what fits, put away what has ended, commit."""
+        for delivery in self.inbox.poll(timeout_s):
+            self._take(delivery)
+        self._start()
+        self.settle()
+
+    def settle(self) -> None:
+        """Put away what has ended and prolong the leases of what has not."""
+        for future in [future for future in self._running if future.done()]:
+            self._end(self._running.pop(future), future)
+        self.inbox.commit()
+        self.every_turn()
+        metrics.gauge("tasks_running", len(self._running))
+
+    @property
+    def running(self) -> int:
+        """Tasks in work."""
+        return len(self._running)
+
+    def _take(self, delivery: Delivery) -> None:
+        if isinstance(delivery.record, RewriteFiles | ExpireSnapshots):
+            self._waiting.append((self.now(), delivery))
+            return
+        self.log.warning("not_an_order", topic=delivery.topic, offset=delivery.offset)
+        self.inbox.done(delivery)
+
+    def _start(self) -> None:
+        """First come, first served, but who waits for a lease lets others pass."""
+        for item in list(self._waiting):
+            ready_at, delivery = item
+            if len(self._running) >= self.at_once:
+                return
+            if ready_at <= self.now():
+                self._waiting.remove(item)
+                self._running[self.executor.submit(self.work, delivery.record)] = delivery
+
+    def _end(self, delivery: Delivery, future: Future[None]) -> None:
+        error = future.exception()
+        if error is None:
+            self.inbox.done(delivery)
+            return
+        if not isinstance(error, Busy):
+            self.log.error("work_interrupted", error, offset=delivery.offset)
+        self._waiting.append((self.now() + AGAIN_S, delivery))

@@ -1,0 +1,198 @@
+"""A worker's parts on a real Spark session and catalog, and writers of equality deletes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.results import RewriteFinished
+from firnline_iceberg.tables import Tables
+from firnline_worker.handover import Handover
+from firnline_worker.java import JavaTables
+from firnline_worker.rewrite import Rewriter
+from firnline_worker.shelf import Shelf
+from firnline_worker.spark import SparkStage
+
+_numbers = itertools.count(1)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.fixture(scope="session")
+def tables(catalog_uri: str) -> Tables:
+    return Tables(catalog_uri)
+
+
+@pytest.fixture(scope="session")
+def java(spark: Any) -> JavaTables:
+    return JavaTables(spark, "lake")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    made = Shelf(tmp_path / "worker")
+    yield made
+    assert list(made.root.iterdir()) == []  # every set is gone when its last task ends
+    made.close()
+
+
+@pytest.fixture
+def rewriter(tables: Tables, java: JavaTables, shelf: Shelf, spark: Any) -> Rewriter:
+    handover = Handover(java, tables, lambda uuid: nullcontext())
+    return Rewriter(tables, java, shelf, SparkStage(spark), handover, "w1", 1 << 30, now_ms)
+
+
+class Lab:
+    """Tables made by Spark, upserts written by Iceberg's Java API, results committed by it."""
+
+    def __init__(self, spark: Any, java: JavaTables, tables: Tables, namespace: str) -> None:
+        self.spark, self.java, self.tables, self.namespace = spark, java, tables, namespace
+
+    def sql(self, text: str) -> Any:
+        return self.spark.sql(text.replace("{t}", f"lake.{self.namespace}.t"))
+
+    def create(self, columns: str, rest: str = "", **properties: str) -> None:
+        given = {"format-version": "2", "write.target-file-size-bytes": "1048576", **properties}
+        text = ", ".join(f"'{name}'='{value}'" for name, value in given.items())
+        self.sql(f"CREATE TABLE {{t}} ({columns}) USING iceberg {rest} TBLPROPERTIES ({text})")
+
+    def insert(self, values: str) -> None:
+        """One data file per partition."""
+        self.sql(f"INSERT INTO {{t}} SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted((tuple(row) for row in self.sql("SELECT * FROM {t}").collect()), key=repr)
+
+    @property
+    def name(self) -> TableName:
+        return self.tables.named((self.namespace,), "t").identity
+
+    def order(self, scope: Scope | None = None, ref: str = "main") -> RewriteFiles:
+        number = next(_numbers)
+        scope = scope or self.scopes()[0]
+        text = f"{scope.spec_id}{scope.partition}"
+        return RewriteFiles(
+            task_id=task_id(self.name.uuid, ref, text, "compact", number),
+            table=self.name,
+            ref=ref,
+            scope=scope,
+            action="compact",
+            reason="test",
+            trigger_snapshot_id=number,
+            attempt=1,
+            ordered_at_ms=now_ms(),
+            deadline_ms=now_ms() + 600_000,
+        )
+
+    def scopes(self) -> list[Scope]:
+        rows = self.sql("SELECT DISTINCT spec_id FROM {t}.data_files").collect()
+        table = self.tables.named((self.namespace,), "t")
+        from firnline_iceberg.planning import live_files
+
+        assert rows
+        return list(live_files(table, table.head_id("main")).scopes)
+
+    def equality_delete(
+        self,
+        columns: Sequence[str],
+        keys: str,
+        rows: str | None = None,
+        partition: Sequence[Any] | None = None,
+    ) -> None:
+        """One `RowDelta`: an equality-delete file of `keys` (SQL VALUES in the columns' types of
+        the table) and, if given, a data file of `rows`."""
+        gateway = self.spark.sparkContext._gateway
+        jvm = self.spark._jvm
+        iceberg = jvm.org.apache.iceberg
+        table = self.java.load(self.name).java
+        schema, spec = table.schema(), table.spec()
+        ids = gateway.new_array(jvm.int, len(columns))
+        names = gateway.new_array(jvm.java.lang.String, len(columns))
+        for index, column in enumerate(columns):
+            names[index], ids[index] = column, schema.findField(column).fieldId()
+        delete_schema = schema.select(names)
+        factory = (
+            getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table)
+            .dataSchema(schema)
+            .equalityFieldIds(ids)
+            .equalityDeleteRowSchema(delete_schema)
+            .build()
+        )
+        parquet = iceberg.FileFormat.PARQUET
+        files = (
+            iceberg.io.OutputFileFactory.builderFor(table, 0, next(_numbers))
+            .format(parquet)
+            .build()
+        )
+        where = self._partition(iceberg, schema, spec, partition)
+        delta = table.newRowDelta()
+        writer = factory.newEqualityDeleteWriter(self._out(files, where), spec, where)
+        self._write(writer, delete_schema, list(columns), keys)
+        delta = delta.addDeletes(writer.toDeleteFile())
+        if rows is not None:
+            writer = factory.newDataWriter(self._out(files, where), spec, where)
+            self._write(writer, schema, [f.name() for f in schema.columns()], rows)
+            delta = delta.addRows(writer.toDataFile())
+        delta.commit()
+
+    @staticmethod
+    def _out(files: Any, where: Any) -> Any:
+        return files.newOutputFile() if where is None else files.newOutputFile(where)
+
+    @staticmethod
+    def _partition(iceberg: Any, schema: Any, spec: Any, values: Sequence[Any] | None) -> Any:
+        if values is None:
+            return None
+        key = iceberg.PartitionKey(spec, schema)
+        for index, value in enumerate(values):
+            key.set(index, value)
+        return key
+
+    def _write(self, writer: Any, schema: Any, names: list[str], values: str) -> None:
+        convert = self.java.iceberg.spark.SparkValueConverter.convert
+        kinds = self.java.iceberg.spark.SparkSchemaUtil.convert(schema).toDDL()
+        listed = ", ".join(names)
+        frame = self.spark.sql(f"SELECT * FROM VALUES {values} AS v({listed})")
+        casts = [f"CAST({part.split(' ')[0]} AS {part.split(' ')[1]})" for part in kinds.split(",")]
+        frame = frame.selectExpr(*casts)
+        for row in frame._jdf.collectAsList():
+            writer.write(convert(schema, row))
+        writer.close()
+
+    def commit(self, result: RewriteFinished) -> None:
+        """As plainly as can be: nobody else writes here. Dangling deletes go with it."""
+        self.spark.catalog.clearCache()
+        iceberg = self.java.iceberg
+        table = self.java.load(self.name).java
+        mapper = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
+        rewrite = table.newRewrite().validateFromSnapshot(result.start_snapshot_id)
+        rewrite = rewrite.dataSequenceNumber(result.start_sequence_number)
+        live = {}
+        tasks = table.newScan().planFiles()
+        each = tasks.iterator()
+        while each.hasNext():
+            file = each.next().file()
+            live[file.location()] = file
+        tasks.close()
+        for group in result.groups:
+            for file in group.inputs:
+                rewrite = rewrite.deleteFile(live[file.path])
+            for output in group.outputs:
+                node = mapper.readTree(output.content_file_json)
+                made = iceberg.ContentFileParser.fromJson(node, table.specs())
+                rewrite = rewrite.addFile(made)
+        rewrite.commit()
+
+
+@pytest.fixture
+def lab(spark: Any, java: JavaTables, tables: Tables, namespace: str) -> Lab:
+    return Lab(spark, java, tables, namespace)
