@@ -46,7 +46,7 @@ class KafkaPublisher:
                 "enable.idempotence": True,  # retries neither reorder nor duplicate
                 "linger.ms": 5,
                 "message.max.bytes": MAX_MESSAGE_BYTES,
-                "compression.type": "zstd",
+                "compression.type": "gzip",  # all that aiokafka, under Faust, reads by itself
                 "delivery.timeout.ms": 120_000,
             },
             logger=LIBRDKAFKA,
