@@ -44,17 +44,18 @@ def content_file_json(jvm: Any, table: Any, file: Any) -> str:
     return str(jvm.org.apache.iceberg.ContentFileParser.toJson(file, spec))
 
 
-def removal_json(entry: FileEntry) -> str:
+def removal_json(entry: FileEntry, partition_fields: int) -> str:
     """What Java needs to know of a live file in order to remove it: a manifest filter compares
     the path and prunes by partition; statistics come from the manifest. Not for DVs, which go
-    with their data file.
+    with their data file. `partition_fields`: of the file's spec, void ones included.
     """
+    partition = json.loads(entry.partition) or [None] * partition_fields
     body: dict[str, Any] = {
         "spec-id": entry.spec_id,
         "content": "data",
         "file-path": entry.path,
         "file-format": entry.format.lower(),
-        "partition": json.loads(entry.partition),
+        "partition": partition,
         "file-size-in-bytes": entry.bytes,
         "record-count": entry.records,
     }

@@ -1,0 +1,76 @@
+"""What is live in a table at one pinned snapshot, and which delete applies to which data file.
+
+The protocols are met by the manifest entries of `firnline_iceberg.files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from firnline_domain.identity import Scope
+from firnline_domain.results import DeleteKind
+
+
+class LiveData(Protocol):
+    """A live data file."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def normal(self) -> str: ...
+    @property
+    def sequence_number(self) -> int: ...
+    @property
+    def scope(self) -> Scope: ...
+    @property
+    def records(self) -> int: ...
+
+
+class LiveDelete(Protocol):
+    """A live delete file; `referenced_data_file` is a normal path, None = the whole partition."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def normal(self) -> str: ...
+    @property
+    def sequence_number(self) -> int: ...
+    @property
+    def scope(self) -> Scope: ...
+    @property
+    def kind(self) -> DeleteKind: ...
+    @property
+    def is_global(self) -> bool: ...
+    @property
+    def referenced_data_file(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Head:
+    """A ref's head: everything that the commit of a rewrite depends on.
+
+    `last_sequence_number` is the table's, over all branches. `ancestors` are the retained
+    snapshots on the way from the head to its root, the head included; `reaches_root` says that
+    none of them was expired. `data` is by normal path.
+    """
+
+    snapshot_id: int
+    last_sequence_number: int
+    data: Mapping[str, LiveData]
+    deletes: tuple[LiveDelete, ...]
+    ancestors: frozenset[int]
+    retained: frozenset[int]
+    reaches_root: bool
+
+
+def reaches(delete: LiveDelete, scope: Scope) -> bool:
+    """Whether an equality delete is about a scope at all (iceberg-rules 4.1)."""
+    return delete.is_global or delete.scope == scope
+
+
+def outlives(delete: LiveDelete, scope: Scope, stamp: int) -> bool:
+    """Whether an equality delete applies to files of `scope` stamped `stamp`: strictly above."""
+    of_equality = delete.kind is DeleteKind.EQUALITY
+    return of_equality and reaches(delete, scope) and delete.sequence_number > stamp

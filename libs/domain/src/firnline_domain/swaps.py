@@ -1,0 +1,189 @@
+"""How examined results are swapped in: one rewrite per distinct stamp (H6), safe from issue 10312.
+
+Iceberg 1.12 (`MergingSnapshotProducer.apply`), with every commit that removes a file, drops the
+delete files whose number is below that of every data file that *remains*. Files that the commit
+adds do not count there, though their stamp may be older: a delete that they still need is dropped,
+and deleted rows come back (iceberg-rules 2.4 a). So each rewrite is played through before it is
+made.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from firnline_domain.conflicts import Conflict, inputs
+from firnline_domain.events import ConflictReason
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.live import Head, LiveDelete, outlives, reaches
+from firnline_domain.results import DeleteKind, RewriteFinished, RewriteGroup
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One group of one result, where it lies."""
+
+    task_id: str
+    scope: Scope
+    group: RewriteGroup
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One rewrite of the commit: all its outputs get the data sequence number `stamp`."""
+
+    stamp: int
+    parts: tuple[Replacement, ...]
+    removed_deletes: tuple[LiveDelete, ...] = ()
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """Tasks that it serves, in order."""
+        return tuple(dict.fromkeys(part.task_id for part in self.parts))
+
+    @property
+    def output_scopes(self) -> frozenset[Scope]:
+        """Scopes that get an output."""
+        return frozenset(part.scope for part in self.parts if part.group.outputs)
+
+    @property
+    def input_paths(self) -> frozenset[str]:
+        """Normal paths that it replaces."""
+        files = (file for part in self.parts for file in part.group.inputs)
+        return frozenset(normal_path(file.path) for file in files)
+
+    def still_needs(self, delete: LiveDelete) -> bool:
+        """Whether an output of this rewrite comes under an equality delete."""
+        return any(outlives(delete, scope, self.stamp) for scope in self.output_scopes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rewrites of one commit, in order, and the results that no safe form was found for."""
+
+    swaps: tuple[Swap, ...]
+    refused: dict[str, Conflict]
+
+
+def plan(results: Sequence[RewriteFinished], head: Head) -> Plan:
+    """Swaps of `results`, each of which passed `examine` on `head`, no two sharing an input.
+
+    Only the rewrite that comes first, with the lowest stamp, is exposed: its outputs protect the
+    later ones. So where no form is safe, its results are refused and the rest is tried again.
+    """
+    refused: dict[str, Conflict] = {}
+    left = list(results)
+    while left:
+        swaps = _by_stamp(left)
+        last = (*swaps[:-1], replace(swaps[-1], removed_deletes=spent_deletes(left, head)))
+        if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
+            return Plan(safe, refused)
+        lost = lost_deletes(last, head)
+        text = f"drops {lost[0].path} ({lost[0].sequence_number}), stamp {swaps[0].stamp}"
+        for task_id in swaps[0].task_ids:
+            refused[task_id] = Conflict(ConflictReason.HAZARD_10312, text)
+        left = [result for result in left if result.task_id not in refused]
+    return Plan((), refused)
+
+
+def _by_stamp(results: Iterable[RewriteFinished]) -> tuple[Swap, ...]:
+    parts: dict[int, list[Replacement]] = defaultdict(list)
+    for result in results:
+        parts[result.start_sequence_number] += (
+            Replacement(result.task_id, result.scope, group) for group in result.groups
+        )
+    return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in sorted(parts))
+
+
+def forms(swaps: tuple[Swap, ...]) -> Iterator[tuple[Swap, ...]]:
+    """As given; then with one rewrite in two, where the first leaves an old file alive and the
+    second is protected by the first's outputs (iceberg-rules 2.4, probe E)."""
+    yield swaps
+    for number, swap in enumerate(swaps):
+        if halves := _halves(swap):
+            yield (*swaps[:number], *halves, *swaps[number + 1 :])
+
+
+def _halves(swap: Swap) -> tuple[Swap, Swap] | None:
+    first = next((part for part in swap.parts if part.group.outputs), None)
+    rest = tuple(part for part in swap.parts if part is not first)
+    if first is None or not rest:
+        return None
+    return Swap(swap.stamp, (first,)), replace(swap, parts=rest)
+
+
+def lost_deletes(swaps: Iterable[Swap], head: Head) -> tuple[LiveDelete, ...]:
+    """Equality deletes that Iceberg drops although an output of the same rewrite needs them."""
+    numbers = {path: file.sequence_number for path, file in head.data.items()}
+    deletes = {d.normal: d for d in head.deletes if d.kind is DeleteKind.EQUALITY}
+    last = head.last_sequence_number
+    for swap in swaps:
+        for path in swap.input_paths:
+            numbers.pop(path, None)
+        oldest = min(last, min(numbers.values(), default=last))
+        dropped = [d for d in deletes.values() if 0 < d.sequence_number < oldest]
+        if lost := tuple(delete for delete in dropped if swap.still_needs(delete)):
+            return lost
+        for delete in (*dropped, *swap.removed_deletes):
+            deletes.pop(delete.normal, None)
+        numbers.update(_outputs(swap))
+        last += 1
+    return ()
+
+
+def _outputs(swap: Swap) -> dict[str, int]:
+    files = (file for part in swap.parts for file in part.group.outputs)
+    return {normal_path(file.path): swap.stamp for file in files}
+
+
+def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveDelete, ...]:
+    """Delete files of the results' scopes, and global ones, that apply to nothing afterwards.
+
+    An equality delete: number <= the lowest of the live data in its scope, outputs included; a
+    global one looks at all specs. A position delete: no file is left that it may name; outputs
+    are new, so it cannot name them. DVs go with their data file, by Iceberg itself.
+    """
+    replaced = {normal_path(file.path) for result in results for file in inputs(result)}
+    left = _lowest(
+        (file.scope, file.sequence_number)
+        for path, file in head.data.items()
+        if path not in replaced
+    )
+    stamps = [
+        (result.scope, result.start_sequence_number)
+        for result in results
+        if any(group.outputs for group in result.groups)
+    ]
+    after = _lowest([*left.items(), *stamps])
+    scopes = {result.scope for result in results}
+    return tuple(
+        delete
+        for delete in head.deletes
+        if any(reaches(delete, scope) for scope in scopes)
+        and (
+            _nothing_below(delete, after)
+            if delete.kind is DeleteKind.EQUALITY
+            else _names_nothing(delete, left, replaced)
+        )
+    )
+
+
+def _lowest(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
+    found: dict[Scope, int] = {}
+    for scope, number in numbers:
+        found[scope] = min(number, found.get(scope, number))
+    return found
+
+
+def _nothing_below(delete: LiveDelete, after: dict[Scope, int]) -> bool:
+    concerned = [number for scope, number in after.items() if reaches(delete, scope)]
+    return delete.sequence_number <= min(concerned, default=delete.sequence_number)
+
+
+def _names_nothing(delete: LiveDelete, left: dict[Scope, int], replaced: set[str]) -> bool:
+    if delete.kind is DeleteKind.DELETION_VECTOR:
+        return False
+    if delete.referenced_data_file is not None:
+        return delete.referenced_data_file in replaced
+    return left.get(delete.scope, delete.sequence_number + 1) > delete.sequence_number
