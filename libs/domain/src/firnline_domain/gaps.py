@@ -10,7 +10,7 @@ from firnline_domain.counters import TableCounters, Waiting
 from firnline_domain.events import ChangeKind, FilesChanged
 
 HELD_CHANGES = 32  # more are dropped: the resync brings them again
-HELD_PARTITIONS = 2_000  # partition changes over all held ones, about 0.5 MB of state
+HELD_PARTITIONS = 1_000  # over all held changes: 0.4 MB in a changelog record of at most 1 MB
 PATIENCE_MS = 3_000  # a reordered delivery comes within that; a lost one never
 ASK_AGAIN_MS = 10_000  # doubles with each ask
 ASK_AGAIN_MAX_MS = 300_000

@@ -8,7 +8,14 @@ from typing import Protocol
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 
-from firnline_planner.values import from_bytes, partition_key, table_key, table_prefix, to_bytes
+from firnline_planner.values import (
+    partition_from,
+    partition_key,
+    table_from,
+    table_key,
+    table_prefix,
+    to_bytes,
+)
 
 
 class Pairs(Protocol):
@@ -103,18 +110,18 @@ class State:
     def table(self, uuid: str, ref: str) -> Table | None:
         """One ref of a table."""
         data = self._tables.get(table_key(uuid, ref))
-        return None if data is None else from_bytes(Table, data)
+        return None if data is None else table_from(data)
 
     def table_at(self, key: bytes) -> Table | None:
         """The table of a key as `tables` gave it."""
         data = self._tables.get(key)
-        return None if data is None else from_bytes(Table, data)
+        return None if data is None else table_from(data)
 
     def tables(self, uuid: str | None = None) -> Iterator[tuple[bytes, Table]]:
         """Every table with its key, or every ref of one table."""
         prefix = b"" if uuid is None else table_prefix(uuid)
         for key, data in self._tables.scan(prefix):
-            yield key, from_bytes(Table, data)
+            yield key, table_from(data)
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
@@ -131,12 +138,12 @@ class State:
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
         data = self._partitions.get(partition_key(uuid, ref, scope))
-        return None if data is None else from_bytes(Partition, data)
+        return None if data is None else partition_from(data)
 
     def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
         """Every partition of a ref."""
         for _, data in self._partitions.scan(table_key(uuid, ref)):
-            yield from_bytes(Partition, data)
+            yield partition_from(data)
 
     def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
         """Keep a partition; one of which nothing is known is dropped."""

@@ -6,15 +6,12 @@ new version. The keys sort a table's entries together, for scans by prefix.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import cache
-from typing import Any, TypeVar
-
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 from pydantic import TypeAdapter
 
-T = TypeVar("T", Table, Partition)
+TABLES = TypeAdapter(Table)
+PARTITIONS = TypeAdapter(Partition)
 VERSION = b"\x01"
 SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
 
@@ -23,22 +20,27 @@ class UnknownVersion(ValueError):
     """The state was written by a newer planner; start that one, or remove its directory."""
 
 
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def to_bytes(value: Table | Partition) -> bytes:
     """The value as it is kept."""
-    return VERSION + _adapter(type(value)).dump_json(value, exclude_defaults=True)
+    if isinstance(value, Table):
+        return VERSION + TABLES.dump_json(value, exclude_defaults=True)
+    return VERSION + PARTITIONS.dump_json(value, exclude_defaults=True)
 
 
-def from_bytes(kind: type[T], data: bytes) -> T:
-    """The value back. Raises UnknownVersion."""
+def table_from(data: bytes) -> Table:
+    """A table back. Raises UnknownVersion."""
+    return TABLES.validate_json(_body(data))
+
+
+def partition_from(data: bytes) -> Partition:
+    """A partition back. Raises UnknownVersion."""
+    return PARTITIONS.validate_json(_body(data))
+
+
+def _body(data: bytes) -> bytes:
     if data[:1] != VERSION:
         raise UnknownVersion(f"state of version {data[:1].hex()}")
-    value: T = _adapter(kind).validate_json(data[1:])
-    return value
+    return data[1:]
 
 
 def table_prefix(uuid: str) -> bytes:

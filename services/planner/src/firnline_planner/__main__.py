@@ -1,0 +1,28 @@
+"""firnline-planner: FilesChanged in, orders out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from firnline_adapters.logs import start_logging
+from firnline_adapters.settings import from_environment, shown
+from firnline_domain.errors import Misconfigured
+
+from firnline_planner.bootstrap import run
+from firnline_planner.settings import Settings
+
+
+def main() -> None:
+    """Parse the environment and serve."""
+    log = start_logging("planner")
+    try:
+        settings = from_environment(Settings, os.environ)
+    except Misconfigured as wrong:
+        sys.exit(str(wrong))
+    log.info("starting", **shown(settings))
+    run(settings, log)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Drives the buckets with Faust: one agent, one event at a time, acknowledged by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from aiokafka import AIOKafkaProducer
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.records import encode
+from firnline_domain.events import TickPassed
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner import meters
+from firnline_planner.bucket import Bucket
+from firnline_planner.faust_app import FaustApp, FaustPairs
+from firnline_planner.inputs import TICKS, TOPICS, Input, Reader
+from firnline_planner.settings import Settings
+from firnline_planner.step import Output
+
+
+def wall_ms() -> int:
+    """Now, in milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+class FaustDriver:
+    """Owns the buckets whose partitions this worker is given."""
+
+    def __init__(
+        self,
+        faust_app: FaustApp,
+        settings: Settings,
+        reader: Reader,
+        defaults: Thresholds,
+        log: Log,
+        stop: Callable[[str], NoReturn],
+    ) -> None:
+        self._faust = faust_app
+        self._settings = settings
+        self._reader = reader
+        self._defaults = defaults
+        self._log = log
+        self._stop = stop
+        self._buckets: dict[int, Bucket] = {}
+        self._producer: AIOKafkaProducer | None = None
+        self._ready = False
+        self.handled = 0  # events, for the watchdog
+
+    def install(self) -> None:
+        """Give the app its agent, its timer and the hooks of a rebalance."""
+        app = self._faust.app
+        app.agent(self._faust.facts, name="plan")(self._plan)
+        app.timer(self._settings.tick_s, name="tick")(self._tick)
+        app.on_partitions_revoked.connect(self._forget, weak=False)
+        app.on_rebalance_complete.connect(self._forget, weak=False)
+
+    async def _plan(self, stream: Any) -> None:
+        # Acknowledged by hand: an event whose outcome is not kept must come again.
+        async for event in stream.noack().events():
+            try:
+                await self._handle(event)
+            except Exception as error:
+                self._log.error("stopped", error, why="an event could not be dealt with")
+                self._stop("event_failed")
+
+    async def _handle(self, event: Any) -> None:
+        message = event.message
+        came = Input(message.topic, message.partition, message.offset, message.key, message.value)
+        metrics.count("records_read", topic=came.topic)
+        bucket = self._bucket(came.partition)
+        step = self._reader.step(came, bucket, wall_ms())
+        await self._send(step.outputs, came.partition)
+        if message.tp not in self._faust.app.consumer.assignment():
+            bucket.discard()  # the partition has gone meanwhile: its new owner does this again
+            return
+        bucket.commit()
+        event.ack()
+        meters.count(step)
+        self.handled += 1
+        self._say_ready(came.topic)
+
+    def _bucket(self, partition: int) -> Bucket:
+        if partition not in self._buckets:
+            faust = self._faust
+            pairs = FaustPairs(faust.tables, partition), FaustPairs(faust.partitions, partition)
+            self._buckets[partition] = Bucket(*pairs, self._defaults)
+        return self._buckets[partition]
+
+    async def _send(self, outputs: list[Output], partition: int) -> None:
+        """Return when every output is on the broker. Raises KafkaError."""
+        if not outputs:
+            return
+        producer = await self._started_producer()
+        sent = [
+            await producer.send(
+                output.topic, encode(output.record), output.key.encode(), partition=partition
+            )
+            for output in outputs
+        ]
+        for future in sent:
+            await future
+
+    async def _started_producer(self) -> AIOKafkaProducer:
+        """Our own: Faust's waits its linger time, and gives up on sends without saying so."""
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self._settings.kafka, acks="all", enable_idempotence=True
+            )
+            await producer.start()
+            self._producer = producer
+        return self._producer
+
+    async def _tick(self) -> None:
+        """Put the time into every partition that this worker owns (H16)."""
+        app = self._faust.app
+        if app.rebalancing or app.in_recovery:
+            return
+        owned = sorted(tp.partition for tp in app.consumer.assignment() if tp.topic == TICKS)
+        if not owned:
+            self._say_ready(TICKS)  # more workers than partitions: ready to take over
+        producer = await self._started_producer()
+        for partition in owned:
+            tick = TickPassed(bucket=partition, at_ms=wall_ms())
+            await producer.send(TICKS, encode(tick), str(partition).encode(), partition=partition)
+        meters.show(self._buckets.values())
+
+    def _say_ready(self, topic: str) -> None:
+        """A tick that comes back proves recovery, producer and agent."""
+        if not self._ready and topic == TICKS:
+            self._ready = True
+            self._log.info("ready", topics=",".join(TOPICS), buckets=len(self._buckets))
+
+    async def _forget(self, *_: Any, **__: Any) -> None:
+        """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
+        self._buckets.clear()

@@ -1,0 +1,67 @@
+"""Ends the process when Faust hangs, so that its supervisor starts it again.
+
+Seen in 58 two-worker joins: 2 recoveries that waited for ever, heartbeating all the while, and 1
+commit that never advanced. Only a restart cured them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NoReturn
+
+from firnline_adapters.logs import Log
+
+STALLED = 75  # EX_TEMPFAIL: start me again
+LOOKS = 6  # per stall time
+
+
+def stop(log: Log, reason: str) -> NoReturn:
+    """End at once. Nothing is lost: what was not acknowledged comes again."""
+    log.error("stopping", reason=reason, exit_code=STALLED)
+    os._exit(STALLED)
+
+
+class Watchdog:
+    """A thread, for the event loop itself may hang.
+
+    `signs` maps each thing that has to advance to its mark; a mark that stays the same for
+    `stall_s` is a stall, unless it is None (nothing to do).
+    """
+
+    def __init__(
+        self,
+        signs: Mapping[str, Callable[[], Hashable | None]],
+        stall_s: float,
+        on_stall: Callable[[str], Any],
+    ) -> None:
+        self._signs = signs
+        self._stall_s = stall_s
+        self._on_stall = on_stall
+        self._ended = threading.Event()
+        self._marks: dict[str, Hashable | None] = {}
+        self._quiet_s = dict.fromkeys(signs, 0.0)
+
+    def start(self) -> None:
+        """Watch until `end`."""
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def end(self) -> None:
+        """Stop watching."""
+        self._ended.set()
+
+    def _watch(self) -> None:
+        pause = self._stall_s / LOOKS
+        while not self._ended.wait(pause):
+            self.look(pause)
+
+    def look(self, passed_s: float) -> None:
+        """Compare the marks with those of the last look, `passed_s` ago."""
+        for name, sign in self._signs.items():
+            mark = sign()
+            moved = mark is None or mark != self._marks.get(name)
+            self._marks[name] = mark
+            self._quiet_s[name] = 0.0 if moved else self._quiet_s[name] + passed_s
+            if self._quiet_s[name] >= self._stall_s:
+                self._on_stall(f"no progress in {name} for {self._quiet_s[name]:.0f} s")
