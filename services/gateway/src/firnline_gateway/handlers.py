@@ -54,7 +54,7 @@ class Gateway:
 
     async def _pass(self, request: BaseRequest) -> StreamResponse:
         body = stream_of(request) if request.can_read_body else None
-        headers = to_upstream(request.headers)
+        headers = to_upstream(request.raw_headers)
         try:
             upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
         except FAILURES as failure:
@@ -64,7 +64,7 @@ class Gateway:
 
     async def _config(self, request: BaseRequest, base: str) -> StreamResponse:
         """The one answer that is changed: the catalog's own URIs become ours."""
-        headers = to_upstream(request.headers)
+        headers = to_upstream(request.raw_headers)
         wants_gzip = "gzip" in headers.get(hdrs.ACCEPT_ENCODING, "").lower()
         headers[hdrs.ACCEPT_ENCODING] = "gzip" if wants_gzip else "identity"
         try:
@@ -90,7 +90,7 @@ class Gateway:
         client that hangs up half-way then leaves the catalog untouched."""
         body = await body_of(request)
         pending = await self._capture.begin(self._call(request, body), route)
-        headers = to_upstream(request.headers)
+        headers = to_upstream(request.raw_headers)
         try:
             upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
         except NOTHING_SENT as failure:

@@ -7,7 +7,7 @@ What is not passed on is what HTTP defines as belonging to one connection (RFC 9
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Sequence
 
 from aiohttp import ClientConnectorError, ClientError, ClientResponse, ConnectionTimeoutError, hdrs
 from aiohttp.http import HttpVersion11
@@ -32,28 +32,26 @@ NOTHING_SENT = (ClientConnectorError, ConnectionTimeoutError)
 FAILURES = (ClientError, OSError, TimeoutError)
 
 
-def end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    """The headers that travel on, in their order, repeated ones too."""
-    named = {name.strip().lower() for name in headers.get(hdrs.CONNECTION, "").split(",")}
-    return CIMultiDict(
-        (name, _writable(value))
-        for name, value in headers.items()
-        if name.lower() not in _HOP_BY_HOP | named
-    )
+RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
-def to_upstream(headers: Mapping[str, str]) -> CIMultiDict[str]:
+def end_to_end(raw: RawHeaders) -> CIMultiDict[str]:
+    """The headers that travel on, as they were spelt, in their order, repeated ones too."""
+    headers = CIMultiDict((_text(name), _text(value)) for name, value in raw)
+    named = ",".join(headers.getall(hdrs.CONNECTION, [])).lower().split(",")
+    stay = _HOP_BY_HOP.union(name.strip() for name in named)
+    return CIMultiDict((name, text) for name, text in headers.items() if name.lower() not in stay)
+
+
+def to_upstream(raw: RawHeaders) -> CIMultiDict[str]:
     """The headers of a request on its way to the catalog."""
-    return CIMultiDict(
-        (name, value)
-        for name, value in end_to_end(headers).items()
-        if name.lower() not in _OURS_ALONE
-    )
+    headers = end_to_end(raw)
+    return CIMultiDict((n, text) for n, text in headers.items() if n.lower() not in _OURS_ALONE)
 
 
-def _writable(value: str) -> str:
+def _text(raw: bytes) -> str:
     """aiohttp writes headers as strict UTF-8; a stray byte must not cost a commit its answer."""
-    return value.encode(errors="replace").decode()
+    return raw.decode(errors="replace")
 
 
 class Answer(StreamResponse):
@@ -69,7 +67,7 @@ class Answer(StreamResponse):
 
 def answer_to(upstream: ClientResponse) -> Answer:
     """An answer of ours that looks like the catalog's."""
-    headers = end_to_end(upstream.headers)
+    headers = end_to_end(upstream.raw_headers)
     return Answer(status=upstream.status, reason=upstream.reason, headers=headers)
 
 

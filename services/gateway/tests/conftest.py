@@ -1,0 +1,187 @@
+"""Recorded calls, and a gateway in this process over a scripted catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_domain.events import TableCommitted
+from firnline_gateway import bootstrap
+from firnline_gateway.calls import Call
+from firnline_gateway.handlers import Gateway
+from firnline_gateway.settings import Settings
+from firnline_local.ports import free_port
+
+RECORDED = Path(__file__).parent / "recorded"
+UUID = "d0ac8717-9593-4b4d-80f6-ebf1431529fb"
+
+
+@cache
+def _recorded(client: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((RECORDED / f"{client}.json").read_text())
+    return rows
+
+
+@pytest.fixture
+def recorded() -> Callable[[str, int], Call]:
+    """One call of a real client, as it went through the gateway to the reference catalog."""
+
+    def nth(client: str, index: int) -> Call:
+        row = _recorded(client)[index]
+        body = row["body"].encode()
+        return Call(f"{client}-{index}", row["method"], row["path"], body, 0, "%2E")
+
+    return nth
+
+
+@dataclass
+class Catalog:
+    """A catalog that sends exactly what it is told to: raw bytes per request, in turn.
+
+    `script` maps a request's first line to what is sent back; None closes the connection.
+    """
+
+    port: int = 0
+    seen: list[bytes] = field(default_factory=list)
+    script: dict[str, Callable[[bytes], bytes | None] | bytes | None] = field(default_factory=dict)
+    hold: asyncio.Event | None = None  # answers to POST wait for it
+    reached: asyncio.Event = field(default_factory=asyncio.Event)  # a POST has arrived
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while request := await _request(reader):
+                self.seen.append(request)
+                await self._answer(request, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, request: bytes, writer: asyncio.StreamWriter) -> None:
+        line = request.split(b"\r\n")[0].decode().removesuffix(" HTTP/1.1")
+        if line.startswith("POST"):
+            self.reached.set()
+            if self.hold:
+                await self.hold.wait()
+        answer = self.script.get(line, not_found)
+        raw = answer(request) if callable(answer) else answer
+        if raw is None:
+            raise ConnectionResetError
+        writer.write(raw)
+        await writer.drain()
+
+    def lines(self) -> list[str]:
+        """First lines of the requests so far."""
+        return [request.split(b" HTTP/1.1\r\n")[0].decode() for request in self.seen]
+
+
+async def _request(reader: asyncio.StreamReader) -> bytes:
+    """The raw bytes of one request, to its end."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return b""
+    lower = head.lower()
+    if b"content-length:" in lower:
+        size = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
+        return head + await reader.readexactly(size)
+    if b"transfer-encoding: chunked" in lower:
+        body = b""
+        while not body.endswith(b"0\r\n\r\n"):
+            body += await reader.readuntil(b"\r\n")
+        return head + body
+    return head
+
+
+def said(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    """A raw answer with a length."""
+    lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def not_found(request: bytes) -> bytes:
+    return said(b'{"error":{"code":404}}', "404 Not Found", "Content-Type: application/json")
+
+
+@pytest.fixture
+async def catalog() -> AsyncIterator[Catalog]:
+    found = Catalog()
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    found.port = server.sockets[0].getsockname()[1]
+    yield found
+    server.close()
+
+
+@dataclass
+class Bench:
+    """A gateway over the scripted catalog, and where its events end up."""
+
+    catalog: Catalog
+    broker: MemoryBroker
+    settings: Settings
+    publisher: Any
+    gateway: Gateway | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.settings.port}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.settings.port
+
+    def events(self) -> list[TableCommitted]:
+        return self.broker.records("table-commits")
+
+    async def until(self, count: int) -> list[TableCommitted]:
+        """Wait for so many events (the pump is a thread of its own)."""
+        async with asyncio.timeout(20):
+            while len(self.events()) < count:
+                await asyncio.sleep(0.01)
+        return self.events()
+
+    async def raw(self, request: bytes) -> bytes:
+        """Send bytes, read until the other side closes."""
+        reader, writer = await asyncio.open_connection(*self.address)
+        writer.write(request)
+        answer = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        return answer
+
+
+@pytest.fixture
+def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
+    def make(**changed: Any) -> Bench:
+        settings = Settings(
+            upstream_uri=f"http://127.0.0.1:{catalog.port}",
+            kafka="-",
+            port=free_port(),
+            state_dir=str(tmp_path / "state"),
+        )
+        broker = MemoryBroker()
+        return Bench(catalog, broker, replace(settings, **changed), MemoryPublisher(broker))
+
+    return make
+
+
+@pytest.fixture
+async def bench(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
+    made = make_bench()
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway
+        yield made
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+        yield session
