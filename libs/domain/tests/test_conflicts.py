@@ -584,6 +584,20 @@ def test_deletes_that_still_apply_stay() -> None:
     assert other in table.data
 
 
+def test_a_position_delete_of_its_own_commit_stays() -> None:
+    """Flink writes a data file and position deletes on it in one commit: equal numbers."""
+    table = Table()
+    table.append(A, 1)
+    result = rewrite(table, A)
+    rows = ((2, 90), (2, 91))
+    named = frozenset({("flink", rows[0])})
+    table.commit(Data("flink", -1, A, rows), Delete("pos", -1, A, DeleteKind.POSITION, named=named))
+    before, head = table.visible(), table.pinned()
+    applied = AppliedDelete("pos", DeleteKind.POSITION, 2, A)
+    table.swap(plan([replace(result, applied_deletes=(applied,))], head).swaps)
+    assert table.visible() == before
+
+
 def test_a_global_delete_goes_when_every_spec_is_past_it() -> None:
     table = Table()
     table.append(A, 1)

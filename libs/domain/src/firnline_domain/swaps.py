@@ -186,4 +186,4 @@ def _names_nothing(delete: LiveDelete, left: dict[Scope, int], replaced: set[str
         return False
     if delete.referenced_data_file is not None:
         return delete.referenced_data_file in replaced
-    return left.get(delete.scope, delete.sequence_number + 1) >= delete.sequence_number
+    return left.get(delete.scope, delete.sequence_number + 1) > delete.sequence_number
