@@ -1,0 +1,379 @@
+"""From a call through the gateway to its event, over a catalog that does what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from firnline_adapters.logs import Log
+from firnline_domain.errors import Misconfigured
+from firnline_domain.events import TableChange
+from firnline_gateway import bootstrap, capture
+from firnline_gateway.sqlite_outbox import SqliteOutbox
+
+from .conftest import UUID, Bench, said
+
+TABLE = "/v1/namespaces/n/tables/t"
+SNAPSHOT = 7221073864782945431
+
+
+def append(uuid: str | None = UUID, snapshot: int = SNAPSHOT) -> bytes:
+    requirements = [{"type": "assert-table-uuid", "uuid": uuid}] if uuid else []
+    body = {
+        "requirements": requirements,
+        "updates": [
+            {
+                "action": "add-snapshot",
+                "snapshot": {
+                    "snapshot-id": snapshot,
+                    "sequence-number": 1,
+                    "timestamp-ms": 1,
+                    "manifest-list": "file:/m",
+                    "summary": {"operation": "append"},
+                },
+            },
+            {
+                "action": "set-snapshot-ref",
+                "ref-name": "main",
+                "type": "branch",
+                "snapshot-id": snapshot,
+            },
+        ],
+    }
+    return json.dumps(body).encode()
+
+
+def loaded(snapshot: int | None = SNAPSHOT, uuid: str = UUID) -> bytes:
+    snapshots = [{"snapshot-id": snapshot, "manifest-list": "file:/m"}] if snapshot else []
+    return said(json.dumps({"metadata": {"table-uuid": uuid, "snapshots": snapshots}}).encode())
+
+
+async def post(
+    client: aiohttp.ClientSession, bench: Bench, body: bytes, path: str = TABLE, **headers: str
+) -> tuple[int, bytes]:
+    async with client.post(bench.uri + path, data=body, headers=headers) as answer:
+        return answer.status, await answer.read()
+
+
+async def test_an_accepted_commit_is_an_event(bench: Bench, client: aiohttp.ClientSession) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    headers = {"User-Agent": "Writer/1"}
+    assert await post(client, bench, append(), **headers) == (200, b"{}")
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.table.dotted) == (UUID, "n.t")
+    assert (event.catalog, event.source, event.user_agent) == ("lake", "gateway", "Writer/1")
+    assert event.snapshots[0].snapshot_id == SNAPSHOT
+
+
+async def test_a_bodiless_transaction_is_an_event_per_table(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    def change(name: str, uuid: str) -> dict[str, Any]:
+        identifier = {"namespace": ["n"], "name": name}
+        return {"identifier": identifier, **json.loads(append(uuid))}
+
+    bench.catalog.script["POST /v1/transactions/commit"] = b"HTTP/1.1 204 No Content\r\n\r\n"
+    body = json.dumps({"table-changes": [change("a", "ua"), change("b", "ub")]}).encode()
+    assert await post(client, bench, body, "/v1/transactions/commit") == (204, b"")
+    found = {event.table.uuid: event.table.name for event in await bench.until(2)}
+    assert found == {"ua": "a", "ub": "b"}
+
+
+async def test_a_zipped_request_is_read_too(bench: Bench, client: aiohttp.ClientSession) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    await post(client, bench, gzip.compress(append()), **{"Content-Encoding": "gzip"})
+    [event] = await bench.until(1)
+    assert event.snapshots[0].snapshot_id == SNAPSHOT
+
+
+@pytest.mark.parametrize("status", ["400 Bad", "403 No", "404 Gone", "409 Conflict", "429 Wait"])
+async def test_a_refused_commit_is_none(
+    bench: Bench, client: aiohttp.ClientSession, status: str
+) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"why", status, "Retry-After: 7")
+    code, body = await post(client, bench, append())
+    assert (f"{code}", body) == (status.split()[0], b"why")
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    await post(client, bench, append(snapshot=2))
+    [event] = await bench.until(1)
+    assert event.snapshots[0].snapshot_id == 2
+    assert forgotten(bench)
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_after_a_5xx_the_table_is_asked(
+    bench: Bench, client: aiohttp.ClientSession, status: int
+) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"why", f"{status} X")
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    assert await post(client, bench, append()) == (status, b"why")
+    [event] = await bench.until(1)
+    assert (event.source, event.snapshots[0].snapshot_id) == ("reconciled", SNAPSHOT)
+
+
+async def test_a_lost_connection_is_a_502_and_the_table_is_asked_until_it_says(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    answers = iter([said(b"busy", "503 Busy"), loaded(snapshot=None), loaded()])
+    bench.catalog.script[f"POST {TABLE}"] = None
+    bench.catalog.script[f"GET {TABLE}"] = lambda _: next(answers)
+    status, body = await post(client, bench, append())
+    assert (status, json.loads(body)["error"]["code"]) == (502, 502)
+    [event] = await bench.until(1)
+    assert event.source == "reconciled"
+    assert bench.catalog.lines().count(f"POST {TABLE}") == 1
+
+
+async def test_silence_is_a_504_without_retry_after(
+    make_bench: Callable[..., Bench], client: aiohttp.ClientSession
+) -> None:
+    bench = make_bench(upstream_timeout_s=0.2)
+    bench.catalog.hold = asyncio.Event()
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    async with (
+        bootstrap.running(bench.settings, bench.publisher, Log("gateway")),
+        client.post(bench.uri + TABLE, data=append()) as answer,
+    ):
+        assert answer.status == 504
+        assert "Retry-After" not in answer.headers
+        [event] = await bench.until(1)
+        assert event.source == "reconciled"
+
+
+async def test_a_commit_that_was_never_sent_may_be_sent_again(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    assert bench.gateway is not None
+    bench.gateway._upstream.base = "http://127.0.0.1:1"
+    async with client.post(bench.uri + TABLE, data=append()) as answer:
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+    assert forgotten(bench)
+
+
+def forgotten(bench: Bench) -> bool:
+    """True if the outbox file holds no call any more."""
+    assert bench.gateway is not None
+    bench.gateway._capture._journal.depth().result(20)  # all steps before it are done
+    with sqlite3.connect(Path(bench.settings.state_dir) / "outbox.db") as file:
+        return bool(file.execute("SELECT count(*) FROM calls").fetchone() == (0,))
+
+
+CREATED = json.dumps({"metadata": {"table-uuid": UUID}}).encode()
+CREATE = json.dumps({"name": "t", "schema": {}}).encode()
+
+
+@pytest.mark.parametrize(
+    "answer", [said(CREATED), said(gzip.compress(CREATED), "200 OK", "Content-Encoding: gzip")]
+)
+async def test_a_created_table_is_named_by_its_answer(
+    bench: Bench, client: aiohttp.ClientSession, answer: bytes
+) -> None:
+    bench.catalog.script["POST /v1/namespaces/n/tables"] = answer
+    await post(client, bench, CREATE, "/v1/namespaces/n/tables")
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.change) == (UUID, TableChange.CREATED)
+
+
+async def test_a_commit_that_asserts_nothing_is_named_by_the_catalog(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"?", "200 OK", "Content-Encoding: zstd")
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    await post(client, bench, append(uuid=None))
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.source) == (UUID, "gateway")
+
+
+async def test_a_table_that_nobody_can_name_yet_is_asked_for_again(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    answers = iter([said(b"", "503 Busy"), loaded()])
+    bench.catalog.script[f"POST {TABLE}"] = said(b"?", "200 OK", "Content-Encoding: zstd")
+    bench.catalog.script[f"GET {TABLE}"] = lambda _: next(answers)
+    await post(client, bench, append(uuid=None))
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.source) == (UUID, "reconciled")
+
+
+async def test_a_renamed_table_is_asked_for_its_uuid(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    ends = {"source": {"namespace": ["n"], "name": "s"}, "destination": {"namespace": ["n"]}}
+    ends["destination"]["name"] = "t"
+    bench.catalog.script["POST /v1/tables/rename"] = b"HTTP/1.1 204 No Content\r\n\r\n"
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    await post(client, bench, json.dumps(ends).encode(), "/v1/tables/rename")
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.change) == (UUID, TableChange.RENAMED)
+
+
+async def test_a_table_is_asked_for_its_uuid_before_it_is_dropped(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    bench.catalog.script[f"DELETE {TABLE}?purgeRequested=true"] = said(b"", "204 No Content")
+    async with client.delete(f"{bench.uri}{TABLE}?purgeRequested=true") as answer:
+        assert answer.status == 204
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.change) == (UUID, TableChange.DROPPED)
+
+
+async def test_a_drop_of_a_table_that_committed_before_needs_no_question(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    bench.catalog.script[f"DELETE {TABLE}"] = said(b"", "204 No Content")
+    await post(client, bench, append())
+    async with client.delete(bench.uri + TABLE):  # GET answers 404
+        pass
+    _, event = await bench.until(2)
+    assert (event.table.uuid, event.change) == (UUID, TableChange.DROPPED)
+
+
+async def test_a_drop_is_sent_once(bench: Bench, client: aiohttp.ClientSession) -> None:
+    """aiohttp would send it again on a new connection; the second answer would be 404."""
+    bench.catalog.script[f"DELETE {TABLE}"] = None
+    async with client.delete(bench.uri + TABLE) as answer:
+        assert answer.status == 502
+    assert bench.catalog.lines().count(f"DELETE {TABLE}") == 1
+
+
+async def test_a_client_that_hangs_up_during_its_commit_does_not_lose_the_event(
+    bench: Bench,
+) -> None:
+    bench.catalog.hold = asyncio.Event()
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    _, writer = await asyncio.open_connection(*bench.address)
+    body = append()
+    writer.write(
+        f"POST {TABLE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    )
+    writer.write(body)
+    await bench.catalog.reached.wait()
+    writer.transport.abort()
+    await asyncio.sleep(0)
+    bench.catalog.hold.set()
+    [event] = await bench.until(1)
+    assert event.source == "gateway"
+
+
+async def test_a_client_that_hangs_up_before_the_end_of_its_commit_changes_nothing(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    _, writer = await asyncio.open_connection(*bench.address)
+    writer.write(f"POST {TABLE} HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n{{".encode())
+    await writer.drain()
+    writer.transport.abort()
+    async with client.get(f"{bench.uri}/v1/x"):
+        pass
+    assert f"POST {TABLE}" not in bench.catalog.lines()
+
+
+async def test_a_disk_that_hangs_does_not_hold_up_the_answer(
+    bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healed = threading.Event()
+    original = SqliteOutbox.transaction
+
+    @contextmanager
+    def stuck(self: SqliteOutbox):
+        healed.wait(20)
+        with original(self):
+            yield
+
+    monkeypatch.setattr(SqliteOutbox, "transaction", stuck)
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    assert await post(client, bench, append()) == (200, b"{}")
+    healed.set()
+    assert len(await bench.until(1)) == 1
+
+
+async def test_a_broken_disk_costs_neither_the_commit_nor_its_event(
+    make_bench: Callable[..., Bench], client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("a file where a directory should be")
+    bench = make_bench(state_dir=str(tmp_path / "file" / "state"))
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+        assert await post(client, bench, append()) == (200, b"{}")
+        assert len(await bench.until(1)) == 1
+
+
+async def test_a_call_in_flight_ends_well_when_the_gateway_is_told_to_stop(
+    make_bench: Callable[..., Bench], client: aiohttp.ClientSession
+) -> None:
+    bench = make_bench()
+    bench.catalog.hold = asyncio.Event()
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+        call = asyncio.create_task(post(client, bench, append()))
+        await bench.catalog.reached.wait()
+        asyncio.get_running_loop().call_later(0.2, bench.catalog.hold.set)
+    assert await call == (200, b"{}")
+    assert len(bench.events()) == 1
+
+
+async def test_what_was_open_at_a_crash_is_read_from_the_table(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(catalog_token="our-own")
+    call = capture.Call("c", "POST", TABLE, append(), bootstrap.now_ms())
+    crashed = SqliteOutbox(Path(bench.settings.state_dir) / "outbox.db")
+    with crashed.transaction():
+        crashed.open(call)
+    crashed.close()
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+        [event] = await bench.until(1)
+    assert (event.source, event.committed_at_ms) == ("reconciled", call.received_ms)
+    assert b"Authorization: Bearer our-own\r\n" in bench.catalog.seen[-1]
+
+
+async def test_a_replay_has_the_same_event_id(bench: Bench, client: aiohttp.ClientSession) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    for _ in range(2):
+        await post(client, bench, append(), **{"Idempotency-Key": "k"})
+    first, second = await bench.until(2)
+    assert first.event_id == second.event_id
+
+
+async def test_tokens_are_neither_logged_nor_stored(
+    bench: Bench, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    bench.catalog.script[f"POST {TABLE}"] = None
+    await post(client, bench, append(), Authorization="Bearer s3cret")
+    assert b"Bearer s3cret" in bench.catalog.seen[-1]
+    assert "outcome_unknown" in caplog.text
+    assert "s3cret" not in caplog.text
+    bench.gateway._capture._journal.depth().result(20)  # type: ignore[union-attr]
+    for file in Path(bench.settings.state_dir).iterdir():
+        assert b"s3cret" not in file.read_bytes()
+
+
+async def test_two_gateways_may_not_share_a_state_directory(
+    bench: Bench, make_bench: Callable[..., Bench]
+) -> None:
+    other = make_bench()
+    with pytest.raises(Misconfigured, match="FIRNLINE_STATE_DIR"):
+        async with bootstrap.running(other.settings, other.publisher, Log("gateway")):
+            pass
+
+
+async def test_an_accepted_call_that_cannot_be_read_passes_and_is_reported(
+    bench: Bench, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    assert await post(client, bench, b"\xff not json") == (200, b"{}")
+    assert "call_unreadable" in caplog.text
+    assert forgotten(bench)

@@ -1,0 +1,123 @@
+"""The outbox's thread, and what it does when the disk does not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_gateway.calls import Call
+from firnline_gateway.journal import Journal
+from firnline_gateway.sqlite_outbox import SqliteOutbox
+
+WAIT_S = 20.0
+
+
+class Disk(SqliteOutbox):
+    """An outbox whose disk can be full; counts transactions."""
+
+    full = False
+    transactions = 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.transactions += 1
+        if self.full:
+            raise sqlite3.OperationalError("database or disk is full")
+        with super().transaction():
+            yield
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path / "outbox.db")
+
+
+@pytest.fixture
+def journal(disk: Disk) -> Iterator[Journal]:
+    journal = Journal(disk, Log("gateway"), lambda: 1)
+    yield journal
+    journal.stop(WAIT_S)
+
+
+def call(name: str) -> Call:
+    return Call(name, "POST", "/v1/namespaces/n/tables/t", b"{}", 0)
+
+
+def payloads(journal: Journal) -> list[bytes]:
+    return journal.waiting(100).result(WAIT_S).payloads
+
+
+def test_a_settled_call_is_on_the_disk(journal: Journal, tmp_path: Path) -> None:
+    journal.open(call("a"))
+    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    assert journal.changed.is_set()
+    with sqlite3.connect(tmp_path / "outbox.db") as file:
+        assert file.execute("SELECT payload FROM events").fetchall() == [(b"event",)]
+        assert file.execute("SELECT * FROM calls").fetchall() == []
+
+
+def test_an_opened_call_is_on_the_disk_when_its_future_says_so(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.open(call("a")).result(WAIT_S)
+    with sqlite3.connect(tmp_path / "outbox.db") as file:
+        assert file.execute("SELECT call_id, doubtful FROM calls").fetchall() == [("a", 0)]
+
+
+def test_steps_that_wait_together_share_a_transaction(journal: Journal, disk: Disk) -> None:
+    journal.open(call("first")).result(WAIT_S)
+    before = disk.transactions
+    futures = [journal.open(call(str(n))) for n in range(200)]
+    for future in futures:
+        future.result(WAIT_S)
+    assert disk.transactions - before < 100
+
+
+def test_a_full_disk_costs_neither_the_caller_nor_the_event(journal: Journal, disk: Disk) -> None:
+    disk.full = True
+    journal.open(call("a")).result(WAIT_S)
+    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    assert payloads(journal) == [b"event"]
+    assert journal.depth().result(WAIT_S) == (1, 1)
+
+
+def test_a_doubt_survives_a_full_disk(journal: Journal, disk: Disk) -> None:
+    disk.full = True
+    journal.open(call("a"))
+    journal.doubt(call("a")).result(WAIT_S)
+    assert journal.doubts().result(WAIT_S) == [call("a")]
+    disk.full = False
+    assert journal.doubts().result(WAIT_S) == [call("a")]
+    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    assert journal.doubts().result(WAIT_S) == []
+
+
+def test_a_disk_that_comes_back_is_used_again(journal: Journal, disk: Disk, tmp_path: Path) -> None:
+    disk.full = True
+    journal.settle(call("a"), [b"in memory"]).result(WAIT_S)
+    disk.full = False
+    journal.settle(call("b"), [b"on disk"]).result(WAIT_S)
+    assert payloads(journal) == [b"on disk", b"in memory"]
+    journal.sent(journal.waiting(10).result(WAIT_S)).result(WAIT_S)
+    assert journal.depth().result(WAIT_S) == (0, None)
+
+
+def test_what_the_disk_will_not_forget_is_not_sent_again(journal: Journal, disk: Disk) -> None:
+    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    batch = journal.waiting(10).result(WAIT_S)
+    disk.full = True
+    journal.sent(batch).result(WAIT_S)
+    disk.full = False
+    assert payloads(journal) == []
+    assert journal.depth().result(WAIT_S)[0] == 0
+    journal.sent(journal.waiting(10).result(WAIT_S)).result(WAIT_S)
+    assert journal.depth().result(WAIT_S) == (0, None)
+
+
+def test_a_caller_that_stops_waiting_does_not_undo_the_step(journal: Journal) -> None:
+    assert not journal.open(call("a")).cancel()
+    assert journal.depth().result(WAIT_S) == (0, None)  # the thread still lives

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_adapters.records import encode
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import TableChange, TableCommitted
+from firnline_domain.identity import TableName, bucket_of
+from firnline_gateway.calls import Call
+from firnline_gateway.journal import Journal
+from firnline_gateway.pump import Pump
+from firnline_gateway.sqlite_outbox import SqliteOutbox
+
+WAIT_S = 20.0
+CALL = Call("a", "POST", "/v1/namespaces/n/tables/t", b"{}", 0)
+
+
+class Moody(MemoryPublisher):
+    """A broker that does not confirm while it is away."""
+
+    away = False
+    refused = threading.Event()
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        if self.away:
+            self.refused.set()
+            raise RetryLater("away")
+
+
+def event(number: int) -> TableCommitted:
+    return TableCommitted(
+        str(number), TableName(f"uuid-{number % 3}", ("n",), "t"), "lake",
+        TableChange.COMMITTED, (), (), (), True, number, "gateway",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    return MemoryBroker()
+
+
+@pytest.fixture
+def publisher(broker: MemoryBroker) -> Moody:
+    return Moody(broker)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(SqliteOutbox(tmp_path / "outbox.db"), Log("gateway"), lambda: 1)
+    yield journal
+    journal.stop(WAIT_S)
+
+
+@pytest.fixture
+def pump(journal: Journal, publisher: Moody) -> Pump:
+    return Pump(journal, publisher, Log("gateway"), lambda: 1)
+
+
+def accept(journal: Journal, *numbers: int) -> None:
+    journal.settle(CALL, [encode(event(n)) for n in numbers]).result(WAIT_S)
+
+
+def test_events_go_out_in_order_keyed_by_their_table(
+    pump: Pump, journal: Journal, broker: MemoryBroker
+) -> None:
+    accept(journal, *range(1200))
+    assert pump.drain() == 1200
+    for (topic, partition), log in broker.logs.items():
+        assert topic == "table-commits"
+        assert {bucket_of(key, 8) for key, _ in log} <= {partition}
+    for table in range(3):
+        ids = [int(e.event_id) for e in broker.records("table-commits") if e.event_id and
+               e.table.uuid == f"uuid-{table}"]  # fmt: skip
+        assert ids == list(range(table, 1200, 3))
+    assert journal.depth().result(WAIT_S) == (0, None)
+
+
+def test_an_event_is_kept_until_the_broker_has_it(
+    pump: Pump, journal: Journal, publisher: Moody, broker: MemoryBroker
+) -> None:
+    accept(journal, 1, 2)
+    publisher.away = True
+    with pytest.raises(RetryLater):
+        pump.drain()
+    assert journal.depth().result(WAIT_S)[0] == 2
+    publisher.away = False
+    assert pump.drain() == 2
+    sent = [e.event_id for e in broker.records("table-commits")]
+    assert sorted(sent) == ["1", "1", "2", "2"]  # again is allowed, never is not
+
+
+def test_the_thread_goes_on_after_an_outage(
+    pump: Pump, journal: Journal, publisher: Moody, broker: MemoryBroker
+) -> None:
+    publisher.refused.clear()
+    publisher.away = True
+    pump.start()
+    accept(journal, 1)
+    assert publisher.refused.wait(WAIT_S)
+    publisher.away = False
+    assert pump.stop(WAIT_S)
+    assert {e.event_id for e in broker.records("table-commits")} == {"1"}
+
+
+def test_the_end_waits_for_the_broker_no_longer_than_told(
+    pump: Pump, journal: Journal, publisher: Moody
+) -> None:
+    publisher.away = True
+    pump.start()
+    accept(journal, 1)
+    assert pump.stop(0.2) is False
+    assert journal.depth().result(WAIT_S)[0] == 1
+    publisher.away = False  # lets the thread end
+    assert pump.stop(WAIT_S)
+
+
+def test_an_unreadable_event_does_not_block_those_behind_it(
+    pump: Pump, journal: Journal, broker: MemoryBroker
+) -> None:
+    journal.settle(CALL, [b"of another version", encode(event(1))]).result(WAIT_S)
+    assert pump.drain() == 2
+    assert [e.event_id for e in broker.records("table-commits")] == ["1"]

@@ -1,0 +1,156 @@
+"""When the reconciler looks, and when it gives up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec
+from firnline_domain.errors import RetryLater
+from firnline_gateway.calls import Call
+from firnline_gateway.capture import Capture
+from firnline_gateway.journal import Journal
+from firnline_gateway.reconciler import GIVE_UP_MS, Reconciler
+from firnline_gateway.sqlite_outbox import SqliteOutbox
+
+TABLE = "/v1/namespaces/n/tables/t"
+APPEND = {"action": "add-snapshot", "snapshot": {"snapshot-id": 7, "timestamp-ms": 1}}
+MOVE = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 7}
+PROPERTIES = {"action": "set-properties", "updates": {}}
+
+
+class Tables:
+    """Twin of the catalog's read side: metadata per path; an exception is raised."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self.asked = 0
+
+    async def table(self, path: str) -> dict[str, Any] | None:
+        self.asked += 1
+        found = self.found.get(path)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class Clock:
+    now = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Scene:
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self.tables = Tables()
+        self.clock = clock
+        self.journal = journal
+        log = Log("gateway")
+        upstream: Any = self.tables
+        capture = Capture(journal, upstream, "lake", log, clock)
+        self.reconciler = Reconciler(journal, upstream, capture, log, clock)
+
+    def doubt(self, *updates: dict[str, Any], call_id: str = "c") -> None:
+        body = json.dumps({"updates": updates}).encode()
+        self.journal.doubt(Call(call_id, "POST", TABLE, body, self.clock.now)).result(20)
+
+    async def look_after(self, ms: int) -> list[Any]:
+        """Let time pass, look, and say all events so far."""
+        self.clock.now += ms
+        await self.reconciler.look()
+        codec = RecordCodec()
+        return [codec.decode(p) for p in self.journal.waiting(100).result(20).payloads]
+
+    def in_doubt(self) -> int:
+        return len(self.journal.doubts().result(20))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(SqliteOutbox(tmp_path / "outbox.db"), Log("gateway"), lambda: 1)
+    yield journal
+    journal.stop(20)
+
+
+@pytest.fixture
+async def scene(journal: Journal) -> Scene:
+    return Scene(journal, Clock())
+
+
+def metadata(*snapshots: int, main: int | None = None) -> dict[str, Any]:
+    return {
+        "table-uuid": "u",
+        "snapshots": [{"snapshot-id": snapshot} for snapshot in snapshots],
+        "refs": {"main": {"snapshot-id": main}} if main else {},
+    }
+
+
+async def test_what_happened_is_an_event_at_once(scene: Scene) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = metadata(7)
+    [event] = await scene.look_after(0)
+    assert (event.source, event.snapshots[0].snapshot_id) == ("reconciled", 7)
+    assert scene.in_doubt() == 0
+
+
+async def test_what_has_not_happened_may_still_happen(scene: Scene) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = metadata()
+    assert await scene.look_after(0) == []
+    scene.tables.found[TABLE] = metadata(7)
+    assert len(await scene.look_after(GIVE_UP_MS // 2)) == 1
+
+
+async def test_what_left_no_trace_for_long_did_not_happen(scene: Scene) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = metadata()
+    assert await scene.look_after(0) == []
+    assert await scene.look_after(GIVE_UP_MS + 1) == []
+    assert scene.in_doubt() == 0
+
+
+async def test_a_catalog_that_is_away_is_asked_for_ever(scene: Scene) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = RetryLater("away")
+    for _ in range(3):
+        assert await scene.look_after(GIVE_UP_MS) == []
+    assert scene.in_doubt() == 1
+    scene.tables.found[TABLE] = metadata(7)
+    assert len(await scene.look_after(GIVE_UP_MS)) == 1
+
+
+async def test_one_doubt_does_not_hold_up_another(scene: Scene) -> None:
+    scene.doubt(PROPERTIES, call_id="first")
+    scene.clock.now += 1
+    scene.doubt(APPEND, call_id="second")
+    scene.tables.found[TABLE] = metadata(7)
+    assert [event.snapshots[0].snapshot_id for event in await scene.look_after(0)] == [7]
+
+
+async def test_a_ref_that_moved_on_is_told_as_it_stands(scene: Scene) -> None:
+    scene.doubt(MOVE)
+    scene.tables.found[TABLE] = metadata(7, 8, main=8)
+    assert await scene.look_after(0) == []
+    [event] = await scene.look_after(GIVE_UP_MS + 1)
+    assert [(ref.ref, ref.snapshot_id) for ref in event.refs] == [("main", 8)]
+
+
+async def test_looks_become_rarer(scene: Scene) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = metadata()
+    for _ in range(60):
+        await scene.look_after(1000)
+    assert 5 <= scene.tables.asked <= 8  # after 1, 2, 4, 8, 16, 32 s
+
+
+async def test_an_unreadable_call_is_given_up(scene: Scene, journal: Journal) -> None:
+    call = Call("c", "POST", TABLE, b"?", scene.clock.now)
+    journal.doubt(replace(call, call_id="bad")).result(20)
+    assert await scene.look_after(0) == []
+    assert scene.in_doubt() == 0
