@@ -13,7 +13,8 @@ import pytest
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.results import RewriteFinished
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.rewrite import Rewriter
@@ -74,7 +75,15 @@ class Lab:
 
     @property
     def name(self) -> TableName:
-        return self.tables.named((self.namespace,), "t").identity
+        return self.table().identity
+
+    def table(self) -> LoadedTable:
+        return self.tables.named((self.namespace,), "t")
+
+    def stored(self) -> set[str]:
+        """Every file under the table's location."""
+        root = Path(self.table().metadata.location.removeprefix("file:"))
+        return {str(path) for path in root.rglob("*") if path.is_file()}
 
     def order(self, scope: Scope | None = None, ref: str = "main") -> RewriteFiles:
         number = next(_numbers)
@@ -94,11 +103,7 @@ class Lab:
         )
 
     def scopes(self) -> list[Scope]:
-        rows = self.sql("SELECT DISTINCT spec_id FROM {t}.data_files").collect()
-        table = self.tables.named((self.namespace,), "t")
-        from firnline_iceberg.planning import live_files
-
-        assert rows
+        table = self.table()
         return list(live_files(table, table.head_id("main")).scopes)
 
     def equality_delete(

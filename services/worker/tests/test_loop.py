@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_domain.commands import ResyncTable, RewriteFiles
+from firnline_domain.identity import Scope, TableName
+from firnline_worker.handlers import REWRITES
+from firnline_worker.leases import Busy
+from firnline_worker.loop import AGAIN_S, TaskLoop
+
+TABLE = TableName("0f0f-uuid", ("db",), "t")
+
+
+def order(name: str) -> RewriteFiles:
+    return RewriteFiles(name, TABLE, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15)
+
+
+class Bench:
+    """A loop over the in-memory broker; one table, so one topic partition."""
+
+    def __init__(self, work: Any, at_once: int = 4, executor: Any = None) -> None:
+        self.broker = MemoryBroker()
+        self.publisher = MemoryPublisher(self.broker)
+        self.seconds = 0.0
+        self.executor = executor or ThreadPoolExecutor(at_once)
+        self.loop = self.another(work, at_once)
+
+    def another(self, work: Any, at_once: int = 4) -> TaskLoop:
+        inbox = MemoryInbox(self.broker, "worker", [REWRITES])
+        return TaskLoop(
+            inbox, self.executor, work, at_once, Log("t"), lambda: None, lambda: self.seconds
+        )
+
+    def send(self, *names: str) -> None:
+        for name in names:
+            self.publisher.publish(REWRITES, TABLE.uuid, order(name))
+
+    @property
+    def committed(self) -> int:
+        return max(self.broker.committed.values(), default=0)
+
+    def turn_until(self, done: Any) -> None:
+        for _ in range(20_000):
+            self.loop.turn(0)
+            if done():
+                return
+            threading.Event().wait(0.001)
+        pytest.fail("the loop never got there")
+
+
+def test_a_long_task_delays_no_other_and_nothing_commits_past_it():
+    """The 5-minute task before 20 short ones of the same partition."""
+    release, finished = threading.Event(), []
+
+    def work(task: RewriteFiles) -> None:
+        if task.task_id == "long":
+            assert release.wait(60)
+        finished.append(task.task_id)
+
+    bench = Bench(work)
+    bench.send("long", *(f"short-{n}" for n in range(20)))
+    bench.turn_until(lambda: len(finished) == 20)
+    bench.loop.turn(0)
+    assert "long" not in finished
+    assert bench.committed == 0
+    release.set()
+    bench.turn_until(lambda: bench.committed == 21)
+    assert finished[-1] == "long"
+    assert sorted(finished) == sorted({"long", *(f"short-{n}" for n in range(20))})
+
+
+def test_who_dies_leaves_its_unfinished_tasks_to_the_next():
+    never, finished = threading.Event(), []
+
+    def work(task: RewriteFiles) -> None:
+        if task.task_id == "b" and not finished.count("again"):
+            never.wait(60)
+            return
+        finished.append(task.task_id)
+
+    bench = Bench(work)
+    bench.send("a", "b", "c")
+    bench.turn_until(lambda: set(finished) == {"a", "c"})
+    bench.turn_until(lambda: bench.committed == 1)
+    finished[:] = ["again"]
+    bench.loop = bench.another(work)  # the first one is gone, with whatever it held
+    bench.turn_until(lambda: bench.committed == 3)
+    assert finished == ["again", "b", "c"]
+    never.set()
+
+
+def test_a_busy_lease_lets_others_pass_and_is_tried_again():
+    held, calls = {"a"}, []
+
+    def work(task: RewriteFiles) -> None:
+        calls.append(task.task_id)
+        if task.task_id in held:
+            raise Busy(task.task_id)
+
+    bench = Bench(work, at_once=1)
+    bench.send("a", "b")
+    bench.turn_until(lambda: calls == ["a", "b"])
+    bench.turn_until(lambda: not bench.loop.running)
+    bench.loop.turn(0)
+    assert calls == ["a", "b"]  # not before its time
+    assert bench.committed == 0
+    held.clear()
+    bench.seconds += AGAIN_S
+    bench.turn_until(lambda: bench.committed == 2)
+    assert calls == ["a", "b", "a"]
+
+
+def test_an_interrupted_task_is_not_done():
+    def work(task: RewriteFiles) -> None:
+        raise RuntimeError("given up")
+
+    bench = Bench(work)
+    bench.send("a")
+    bench.turn_until(lambda: bench.loop._waiting and not bench.loop.running)
+    assert bench.committed == 0
+
+
+class Never(ThreadPoolExecutor):
+    """Counts what it is given and finishes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.given: list[str] = []
+
+    def submit(self, work: Any, task: Any) -> Future[None]:  # type: ignore[override]
+        self.given.append(task.task_id)
+        return Future()
+
+
+def test_no_more_tasks_than_asked_for_run_at_once():
+    executor = Never()
+    bench = Bench(lambda task: None, at_once=2, executor=executor)
+    bench.send("a", "b", "c")
+    bench.loop.turn(0)
+    bench.loop.turn(0)
+    assert executor.given == ["a", "b"]
+    assert bench.loop.running == 2
+
+
+def test_a_record_that_is_no_order_is_passed_over():
+    bench = Bench(lambda task: None)
+    bench.publisher.publish(REWRITES, TABLE.uuid, ResyncTable(TABLE, "main", None, None, "r", 0))
+    bench.turn_until(lambda: bench.committed == 1)
