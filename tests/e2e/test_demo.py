@@ -1,4 +1,4 @@
-"""The main job as a user runs it: `firnline demo` as a process, twice, the second time under fire."""
+"""The main job as a user runs it: `firnline demo`, twice, the second time under fire."""
 
 from __future__ import annotations
 
