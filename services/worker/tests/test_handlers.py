@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import redis
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryLeases, MemoryPublisher
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.results import Mode, RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_worker.handlers import RESULTS, Handlers
+from firnline_worker.leases import Busy, TaskLeases, lease_of
+
+TABLE = TableName("u-1", ("db",), "t")
+ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 1, 100, 1000)
+EXPIRE = ExpireSnapshots("e1", TABLE, 5, 1, (), "r", 7, 1, 100)
+DONE = RewriteFinished(
+    "t1", TABLE, "main", Scope(0, "[]"), 1, "w", Mode.NATIVE, 7, 3, 0, (), (), None, 1, 2, 3, 4
+)
+EXPIRED = SnapshotsExpired("e1", TABLE, 1, 1, 5, 3, None, "w", 9)
+
+
+class Bench:
+    """Handlers on twins; `doing` is what a task does."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
+        self.publisher = MemoryPublisher(self.broker)
+        self.store: Any = MemoryLeases(lambda: self.seconds)
+        self.seconds = 0.0
+        self.doing: Any = lambda order, note: DONE
+        self.calls = 0
+        self.stopping = False
+        self.log = Log("test")
+
+    def worker(self, name: str = "w") -> Handlers:
+        self.leases = TaskLeases(self.store, name, 30.0, self.log, lambda: self.seconds)
+        return Handlers(
+            self,
+            self,
+            self.leases,
+            self.publisher,
+            name,
+            lambda: 500,
+            self.log,
+            lambda: self.stopping,
+        )
+
+    def rewrite(self, order: RewriteFiles, note: Any) -> Any:
+        self.calls += 1
+        return self.doing(order, note)
+
+    def expire(self, order: ExpireSnapshots) -> Any:
+        self.calls += 1
+        return EXPIRED
+
+    @property
+    def results(self) -> list[Any]:
+        return self.broker.records(RESULTS)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def raising(error: BaseException) -> Any:
+    def doing(order: Any, note: Any) -> Any:
+        raise error
+
+    return doing
+
+
+def test_results_go_to_their_topic(bench):
+    bench.worker().handle(ORDER)
+    bench.worker().handle(EXPIRE)
+    assert bench.results == [DONE, EXPIRED]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "retryable"),
+    [
+        (TaskRefused("table_gone", "m"), "table_gone", False),
+        (TaskRefused("r", "m", True), "r", True),
+        (RetryLater("m"), "unreachable", True),
+        (MemoryError("m"), "out_of_memory", True),
+        (KeyError("m"), "KeyError", True),
+    ],
+)
+def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):
+    bench.doing = raising(error)
+    bench.worker().handle(ORDER)
+    (failed,) = bench.results
+    assert isinstance(failed, TaskFailed)
+    assert (failed.reason, failed.retryable, failed.kind) == (reason, retryable, "rewrite")
+    assert (failed.task_id, failed.scope, failed.attempt) == ("t1", ORDER.scope, 1)
+
+
+def test_an_order_whose_deadline_has_passed_is_not_begun(bench):
+    bench.worker().handle(dataclasses.replace(ORDER, deadline_ms=499))
+    assert bench.calls == 0
+    assert bench.results[0].reason == "deadline_passed"
+    assert bench.results[0].retryable
+
+
+def test_a_redelivered_attempt_is_not_done_again_but_the_next_attempt_is(bench):
+    bench.worker("one").handle(ORDER)
+    bench.worker("two").handle(ORDER)
+    assert bench.calls == 1
+    bench.worker("two").handle(dataclasses.replace(ORDER, attempt=2))
+    assert bench.calls == 2
+
+
+def test_one_scope_is_worked_on_once_at_a_time(bench):
+    other = bench.worker("two")
+    same_scope = dataclasses.replace(ORDER, task_id="t2")
+    elsewhere = dataclasses.replace(ORDER, task_id="t3", scope=Scope(0, "[1]"))
+
+    def doing(order: Any, note: Any) -> Any:
+        if order is ORDER:
+            with pytest.raises(Busy):
+                other.handle(same_scope)
+            other.handle(elsewhere)
+        return DONE
+
+    bench.doing = doing
+    bench.worker("one").handle(ORDER)
+    other.handle(same_scope)
+    assert bench.calls == 3
+
+
+def test_the_start_snapshot_is_noted_while_the_task_runs(bench):
+    one, two = bench.worker("one"), bench.worker("two")
+
+    def doing(order: Any, note: Any) -> Any:
+        assert two.leases.started_from(TABLE.uuid) == set()
+        note(77)
+        assert two.leases.started_from(TABLE.uuid) == {77}
+        bench.seconds += 20
+        one.leases.renew()
+        bench.seconds += 20  # 40 s: past the first lease, within the renewed one
+        assert two.leases.started_from(TABLE.uuid) == {77}
+        assert two.leases.started_from("u-2") == set()
+        return DONE
+
+    bench.doing = doing
+    one.handle(ORDER)
+    assert two.leases.started_from(TABLE.uuid) == set()
+
+
+def test_a_dead_workers_lease_ends(bench):
+    bench.store.acquire(lease_of(ORDER), "dead/1", 30.0)
+    with pytest.raises(Busy):
+        bench.worker().handle(ORDER)
+    bench.seconds += 31
+    bench.worker().handle(ORDER)
+    assert bench.results == [DONE]
+
+
+class RaisingLeases:
+    def _away(self, *args: Any, **more: Any) -> Any:
+        raise redis.ConnectionError("away")
+
+    acquire = renew = release = notes = _away
+
+
+def test_without_redis_rewrites_go_on_but_nothing_expires(bench):
+    bench.store = RaisingLeases()
+    worker = bench.worker()
+    bench.doing = lambda order, note: note(1) or DONE
+    worker.handle(ORDER)
+    assert bench.results == [DONE]
+    with pytest.raises(RetryLater):
+        worker.leases.started_from(TABLE.uuid)
+
+
+def test_a_result_is_published_until_the_broker_has_it(bench, monkeypatch):
+    failures = [RetryLater("down"), RetryLater("down")]
+    monkeypatch.setattr(bench.publisher, "flush", lambda: failures and _throw(failures.pop()))
+    bench.worker().handle(ORDER)
+    assert bench.calls == 1
+    assert bench.results == [DONE] * 3
+
+
+def _throw(error: BaseException) -> None:
+    raise error
+
+
+def test_a_task_given_up_at_the_end_of_the_process_says_nothing(bench):
+    bench.stopping = True
+    bench.doing = raising(RuntimeError("cancelled"))
+    with pytest.raises(RuntimeError):
+        bench.worker().handle(ORDER)
+    assert bench.results == []
+    bench.stopping, bench.doing = False, lambda order, note: DONE
+    bench.worker("next").handle(ORDER)
+    assert bench.results == [DONE]

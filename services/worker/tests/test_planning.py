@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+from firnline_domain.identity import Scope
+from firnline_domain.results import DeleteKind
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.planning import LiveFiles
+from firnline_worker.planning import NOTHING, grouped, plan
+
+TARGET = 800
+
+
+def entry(path: str, sequence: int, size: int, partition: str) -> dict[str, object]:
+    return {
+        "path": path,
+        "manifest_path": "m",
+        "status": Status.ADDED,
+        "snapshot_id": 1,
+        "sequence_number": sequence,
+        "file_sequence_number": sequence,
+        "spec_id": 0,
+        "partition": partition,
+        "format": "PARQUET",
+        "records": 10,
+        "bytes": size,
+    }
+
+
+def data(path: str, sequence: int = 1, size: int = 500, partition: str = "[1]") -> DataFileEntry:
+    return DataFileEntry(**entry(path, sequence, size, partition))
+
+
+def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
+    made = entry(path, sequence, 9, partition)
+    return DeleteFileEntry(**made, kind=DeleteKind.EQUALITY, equality_ids=(1,))
+
+
+def planned(files, deletes=(), scope="[1]"):
+    return plan(LiveFiles(1, tuple(files), tuple(deletes)), Scope(0, scope), TARGET)
+
+
+def paths(groups):
+    return ["".join(file.path for file in group) for group in groups]
+
+
+def test_files_with_applicable_deletes_and_fragments_are_taken():
+    files = [
+        data("a", 1),
+        data("b", 5),  # newer than the delete
+        data("f", 6, 99),
+        data("g", 7, 99),
+        data("z", 1, 500, "[2]"),
+    ]
+    made = planned(files, [delete("d", 3), delete("late", 1), delete("other", 9, "[2]")])
+    assert paths(made.groups) == ["afg"]
+    assert [d.path for d in made.deletes] == ["d"]
+
+
+def test_one_fragment_alone_is_left_where_it_is():
+    assert planned([data("a"), data("f", 2, 10)]) == NOTHING
+    assert paths(planned([data("a"), data("f", 1, 10)], [delete("d", 2)]).groups) == ["a", "f"]
+    assert paths(planned([data("a"), data("f", 2, 10)], [delete("d", 2)]).groups) == ["a"]
+
+
+def test_the_whole_table_makes_two_groups_a_part_of_it_one():
+    files = [data(name, 1, 100) for name in "abc"]
+    assert paths(planned(files, [delete("d", 2)]).groups) == ["ab", "c"]
+    more = [*files, data("z", 1, 100, "[2]")]
+    assert paths(planned(more, [delete("d", 2)]).groups) == ["abc"]
+    alone = planned([data("a")], [delete("d", 2)])
+    assert paths(alone.groups) == ["a"]
+
+
+def test_a_merge_that_lessens_nothing_is_nothing():
+    assert planned([data("f", 1, 10), data("g", 2, 10)]) == NOTHING
+    three = [data(name, n, 10) for n, name in enumerate("fgh")]
+    assert len(planned(three).groups) == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least", "expected"),
+    [
+        ([500, 300, 1], 1, [[500, 300], [1]]),
+        ([900, 1, 900], 1, [[900], [1], [900]]),
+        ([], 2, []),
+        ([1, 1, 1, 700], 2, [[1, 1, 1], [700]]),
+        ([700, 1, 1, 1], 2, [[700], [1, 1, 1]]),
+        ([1], 2, [[1]]),
+    ],
+)
+def test_groups_fill_the_target_in_order(sizes, least, expected):
+    files = [data(str(n), n, size) for n, size in enumerate(sizes)]
+    made = grouped(files, TARGET, least)
+    assert [[file.bytes for file in group] for group in made] == expected

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from firnline_worker.shelf import Shelf
+
+
+def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path):
+    shelf = Shelf(tmp_path)
+    built, inside, release = [], threading.Barrier(4), threading.Event()
+
+    def write(path):
+        built.append(path)
+        path.write_text("set")
+
+    def use():
+        with shelf.holding("a", write) as path:
+            assert path.read_text() == "set"
+            inside.wait(30)
+            release.wait(30)
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    inside.wait(30)  # three hold it at once
+    assert len(built) == 1
+    assert list(shelf.root.iterdir()) == built
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert list(shelf.root.iterdir()) == []
+
+
+def test_a_failed_build_is_tried_again_by_the_next(tmp_path):
+    shelf = Shelf(tmp_path)
+
+    def fail(path):
+        raise OSError("storage")
+
+    with pytest.raises(OSError, match="storage"), shelf.holding("a", fail):
+        pass
+    with shelf.holding("a", lambda path: path.write_text("x")) as path:
+        assert path.read_text() == "x"
+
+
+def test_leftovers_of_an_earlier_life_go(tmp_path):
+    old = Shelf(tmp_path)
+    (old.root / "x.arrow").write_text("x")
+    (tmp_path / "else").write_text("not ours")
+    new = Shelf(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["else", new.root.name])
+    new.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["else"]
