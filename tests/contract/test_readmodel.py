@@ -146,6 +146,8 @@ def test_tasks_run_until_their_deadline(bench: Bench) -> None:
     bench.tell(commit(3, 50))
     found = bench.model.totals(150)
     assert (found["tasks_running"], found["tasks_overdue"]) == (1, 1)
+    assert [one.task_id for one in bench.model.open_tasks(9)] == ["task-1", "task-2"]
+    assert [one.task_id for one in bench.model.open_tasks(1)] == ["task-1"]
     assert found["tasks_committed"] == 1
 
 

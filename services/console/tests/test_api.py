@@ -98,10 +98,12 @@ async def test_tasks_say_when_they_are_overdue(site: Site, make: Make) -> None:
     assert (await site.get("/api/tasks"))["tasks"][0]["status"] == "overdue"
 
 
-async def test_tasks_of_one_table(site: Site, make: Make) -> None:
-    site.tell(make("rewrite_files/compact"))
-    assert len((await site.get(f"/api/tasks?table={UUID}"))["tasks"]) == 1
-    assert (await site.get("/api/tasks?table=other"))["tasks"] == []
+async def test_an_old_open_task_is_not_pushed_out_by_new_ones(site: Site, make: Make) -> None:
+    old = make("rewrite_files/compact", task_id="old", ordered_at_ms=1)
+    commit = "rewrite_committed/native"
+    site.tell(old, *(make(commit, task_id=str(n), committed_at_ms=n + 10) for n in range(5)))
+    found = (await site.get("/api/tasks?limit=3"))["tasks"]
+    assert [one["task_id"] for one in found] == ["old", "4", "3"]
 
 
 async def test_events_after_a_number(site: Site, make: Make) -> None:

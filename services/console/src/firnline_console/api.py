@@ -110,9 +110,13 @@ class Api:
         return view
 
     async def tasks(self, request: web.Request) -> web.Response:
-        """`?limit=&table=`: the newest tasks; `table` is a uuid."""
-        table = request.query.get("table")
-        found = await asyncio.to_thread(self._model.tasks, limit_of(request), table)
+        """`?limit=`: open tasks, the next deadline first, then the newest that have ended."""
+        limit = limit_of(request)
+        running, newest = await asyncio.gather(
+            asyncio.to_thread(self._model.open_tasks, limit),
+            asyncio.to_thread(self._model.tasks, limit),
+        )
+        found = list({one.task_id: one for one in (*running, *newest)}.values())[:limit]
         now_ms = self._now_ms()
         return web.json_response({"tasks": [task_json(one, now_ms) for one in found]})
 

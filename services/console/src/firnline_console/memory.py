@@ -100,8 +100,8 @@ class MemoryReadModel:
 
     def totals(self, now_ms: int) -> dict[str, int]:
         """See `ReadModel.totals`."""
-        running = [one for one in self._by_change() if one.status is Status.ORDERED and one.order]
-        late = sum(one.order.deadline_ms < now_ms for one in running if one.order)
+        running = self._open()
+        late = sum(_deadline(one) < now_ms for one in running)
         found = {name: count for name, count in self._totals.items() if count}
         return {**found, "tasks_running": len(running) - late, "tasks_overdue": late}
 
@@ -127,6 +127,14 @@ class MemoryReadModel:
         found = self._docs.get(Key("task", task_id))
         return found if isinstance(found, TaskView) else None
 
+    def open_tasks(self, limit: int) -> list[TaskView]:
+        """See `ReadModel.open_tasks`."""
+        return self._open()[:limit]
+
+    def _open(self) -> list[TaskView]:
+        found = [one for one in self._by_change() if one.status is Status.ORDERED]
+        return sorted(found, key=lambda one: (_deadline(one), one.task_id))
+
     def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
         """See `ReadModel.tasks`."""
         wanted = [one for one in self._by_change() if table_uuid in (None, one.table.uuid)]
@@ -142,3 +150,7 @@ class MemoryReadModel:
     def letters(self, limit: int) -> list[LetterView]:
         """See `ReadModel.letters`."""
         return self._letters()[:limit]
+
+
+def _deadline(task: TaskView) -> int:
+    return task.order.deadline_ms if task.order else 0

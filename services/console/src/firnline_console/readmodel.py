@@ -79,6 +79,9 @@ class ReadModel(Protocol):
     def task(self, task_id: str) -> TaskView | None:
         """One task."""
 
+    def open_tasks(self, limit: int) -> list[TaskView]:
+        """Tasks without an outcome, the next deadline first."""
+
     def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
         """The newest tasks, of all tables or of one."""
 

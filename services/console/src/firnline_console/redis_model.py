@@ -144,6 +144,12 @@ class RedisReadModel:
             found = self._docs("task", [task_id])
         return found[0] if found else None
 
+    def open_tasks(self, limit: int) -> list[TaskView]:
+        """See `ReadModel.open_tasks`."""
+        with _reachable():
+            ids = self._client.zrange(self._keys["open-tasks"], 0, limit - 1)
+            return self._docs("task", cast("list[str]", ids))
+
     def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
         """See `ReadModel.tasks`."""
         with _reachable():

@@ -17,9 +17,9 @@ DECISIONS = {
     "old_debt": "below every threshold, but some of it has waited longer than "
     "firnline.rewrite.max-age-ms",
     "healthy": "nothing to do",
-    "accumulating": "below every threshold: small files {fragments} of {min_fragments}, "
+    "accumulating": "below every threshold (small files {fragments} of {min_fragments}, "
     "equality deletes {equality_deletes} of {min_equality_deletes}, "
-    "position deletes {position_deletes} of {min_position_deletes}",
+    "position deletes {position_deletes} of {min_position_deletes})",
     "fixed_point": "the last rewrite left as much; another would change nothing",
     "quiet_period": "writers are at work in it right now; waits until they pause",
     "in_flight": "a task is at work",
