@@ -89,6 +89,7 @@ async def test_nothing_is_added_to_a_bare_answer(bench: Bench) -> None:
         ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n"),
         ("HEAD", b"HTTP/1.1 204 No Content\r\n\r\n"),
         ("GET", b'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\n\r\n'),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 0\r\n\r\n"),
         ("DELETE", b"HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n"),
     ],
 )

@@ -58,11 +58,13 @@ class Answer(StreamResponse):
     """A response with the catalog's headers and no others."""
 
     async def _prepare_headers(self) -> None:
-        sent = {name.lower() for name in self.headers}
+        sent = self.headers.copy()
         await super()._prepare_headers()
         for added in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER):
-            if added.lower() not in sent:
+            if added not in sent:
                 self.headers.popall(added, None)
+        if hdrs.CONTENT_LENGTH in sent:  # aiohttp takes it out of a 304
+            self.headers.setdefault(hdrs.CONTENT_LENGTH, sent[hdrs.CONTENT_LENGTH])
 
 
 def answer_to(upstream: ClientResponse) -> Answer:
