@@ -1,0 +1,194 @@
+"""Rewrites committed through Iceberg's Java API, all of one commit in one transaction.
+
+Pinned: Java applies them only onto the snapshot that was examined. It looks again after every
+refresh (`validateWith`, Iceberg 1.11), and the catalog after that (`assert-ref-snapshot-id`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import ConflictReason
+from firnline_domain.identity import MAIN, TableName
+from py4j.protocol import Py4JJavaError
+
+from firnline_iceberg.java import content_file, load_table, rest_catalog
+from firnline_iceberg.jvm import IcebergJvm
+
+TASK_ID = "firnline.task-id"  # snapshot summary; ids of one rewrite's tasks, comma-separated
+_EXCEPTIONS = "org.apache.iceberg.exceptions"
+_MOVED = f"{_EXCEPTIONS}.CommitFailedException"
+_GONE = f"{_EXCEPTIONS}.NoSuchTableException"
+_REASONS = {
+    "Missing required files to delete": ConflictReason.INPUTS_GONE,
+    "found new position delete": ConflictReason.NEW_POSITION_DELETES,
+    "found new delete": ConflictReason.NEW_POSITION_DELETES,
+    "Cannot determine history": ConflictReason.START_NOT_ANCESTOR,
+}
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One snapshot to make. Files are `ContentFileParser` JSON; `removed` may hold data files
+    and delete files. `start_snapshot_id`: Java, too, looks for new deletes since then."""
+
+    task_ids: tuple[str, ...]
+    stamp: int
+    start_snapshot_id: int
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Landed:
+    """All rewrites are in the table."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Nothing was committed: the head is not, or was not any more, the pinned one."""
+
+    detail: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Perhaps committed, perhaps not, perhaps later: only the table can tell."""
+
+    detail: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Nothing was committed, and the same would be refused again."""
+
+    reason: ConflictReason
+    detail: str
+
+
+Outcome = Landed | Moved | Unknown | Refused
+
+
+class JavaCommits:
+    """Commits to the tables of one REST catalog."""
+
+    def __init__(self, iceberg: IcebergJvm, uri: str, name: str = "lake") -> None:
+        self._jvm = iceberg.jvm
+        self._catalog = rest_catalog(self._jvm, uri, name)
+
+    def commit(
+        self, table: TableName, ref: str, pinned: int, rewrites: tuple[Rewrite, ...]
+    ) -> Outcome:
+        """Make the rewrites, in order, children of snapshot `pinned`, the head of `ref`.
+
+        Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
+        loaded; nothing was sent then.
+        """
+        pin = Pin(pinned)
+        try:
+            transaction = self._load(table).newTransaction()
+        except Py4JJavaError as error:
+            raise RetryLater(f"catalog: {_text(error)}") from error
+        try:
+            for number, rewrite in enumerate(rewrites):
+                self._add(transaction, rewrite, ref, pin if number == 0 else None)
+        except Py4JJavaError as error:
+            return self._not_sent(error, pin)
+        try:
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            return self._maybe_sent(error, pin)
+        return Landed()
+
+    def _load(self, table: TableName) -> Any:
+        return load_table(self._jvm, self._catalog, table)
+
+    def _add(self, transaction: Any, rewrite: Rewrite, ref: str, pin: Pin | None) -> None:
+        table = transaction.table()
+        change = transaction.newRewrite()
+        if ref != MAIN:
+            change.toBranch(ref)
+        for text in rewrite.removed:
+            change.deleteFile(content_file(self._jvm, table, text))
+        for text in rewrite.added:
+            change.addFile(content_file(self._jvm, table, text))
+        change.validateFromSnapshot(rewrite.start_snapshot_id)
+        change.dataSequenceNumber(rewrite.stamp)
+        change.set(TASK_ID, ",".join(rewrite.task_ids))
+        if pin is not None:
+            change.validateWith(pin)
+        change.commit()
+
+    def _not_sent(self, error: Py4JJavaError, pin: Pin) -> Outcome:
+        if pin.lost:
+            return Moved(_text(error))
+        if self._is(error, f"{_EXCEPTIONS}.ValidationException") or self._is(
+            error, "java.lang.IllegalArgumentException"
+        ):
+            return _refused(error)
+        return Moved(_text(error))  # a manifest gone with its snapshot, a file system away
+
+    def _maybe_sent(self, error: Py4JJavaError, pin: Pin) -> Outcome:
+        if pin.lost or self._is(error, _MOVED) or self._is(error, _GONE):
+            return Moved(_text(error))
+        if self._is(error, f"{_EXCEPTIONS}.CleanableFailure"):  # Iceberg: surely not committed
+            return _refused(error)
+        return Unknown(_text(error))
+
+    def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
+        """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
+
+        One try, and no API that tries again: a repeated one would undo the other commit.
+        Raises RetryLater where the outcome is unknown.
+        """
+        try:
+            operations = self._load(table).operations()
+            base = operations.current()
+            head = base.ref(ref)
+            if head is None or head.snapshotId() != ours:
+                return False
+            metadata = self._jvm.org.apache.iceberg.TableMetadata
+            back = metadata.buildFrom(base).setBranchSnapshot(parent, ref).build()
+            operations.commit(base, back)
+        except Py4JJavaError as error:
+            if self._is(error, _MOVED):
+                return False
+            raise RetryLater(f"catalog: {_text(error)}") from error
+        return True
+
+    def _is(self, error: Py4JJavaError, name: str) -> bool:
+        return bool(self._jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
+
+
+class Pin:
+    """A Java `SnapshotAncestryValidator`: the parent must be the examined snapshot."""
+
+    def __init__(self, snapshot_id: int) -> None:
+        self._snapshot_id = snapshot_id
+        self.lost = False
+
+    def validate(self, ancestry: Any) -> bool:
+        """Called by Java before each try, with the new snapshot's ancestors, nearest first."""
+        snapshots = ancestry.iterator()
+        parent = snapshots.next().snapshotId() if snapshots.hasNext() else None
+        self.lost = parent != self._snapshot_id
+        return not self.lost
+
+    def errorMessage(self) -> str:  # noqa: N802  Java's name
+        """Part of Java's ValidationException."""
+        return f"the head is not {self._snapshot_id} any more"
+
+    class Java:
+        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
+def _refused(error: Py4JJavaError) -> Refused:
+    text = _text(error)
+    found = (reason for sign, reason in _REASONS.items() if sign in text)
+    return Refused(next(found, ConflictReason.REJECTED), text)
+
+
+def _text(error: Py4JJavaError) -> str:
+    return str(error.java_exception)[:1000]

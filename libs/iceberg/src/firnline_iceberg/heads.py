@@ -1,0 +1,100 @@
+"""A ref's head as the decisions want it (`firnline_domain.live.Head`), and swaps as Java does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from firnline_domain.live import Head
+from firnline_domain.swaps import Swap
+
+from firnline_iceberg.commits import Rewrite
+from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
+from firnline_iceberg.java import removal_json
+from firnline_iceberg.manifests import read_manifest, read_manifest_list
+from firnline_iceberg.planning import LiveFiles, live_files
+from firnline_iceberg.tables import LoadedTable
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A head, and the manifest entries behind it."""
+
+    head: Head
+    table: LoadedTable
+    live: LiveFiles
+
+    def rewrites(self, swaps: Iterable[Swap], starts: Mapping[str, int]) -> tuple[Rewrite, ...]:
+        """What to commit for `swaps`, which were planned on this head. `starts`: by task id."""
+        return tuple(self._rewrite(swap, starts) for swap in swaps)
+
+    def _rewrite(self, swap: Swap, starts: Mapping[str, int]) -> Rewrite:
+        deletes = {entry.normal: entry for entry in self.live.deletes}
+        removed = [
+            *(self._removal(self.live.data_file(path)) for path in sorted(swap.input_paths)),
+            *(self._removal(deletes[delete.normal]) for delete in swap.removed_deletes),
+        ]
+        files = (file for part in swap.parts for file in part.group.outputs)
+        return Rewrite(
+            swap.task_ids,
+            swap.stamp,
+            self._validated_from({starts[task] for task in swap.task_ids}),
+            tuple(removed),
+            tuple(file.content_file_json for file in files),
+        )
+
+    def _removal(self, entry: FileEntry | None) -> str:
+        assert entry is not None, "planned on another head"
+        return removal_json(entry, len(self.table.spec(entry.spec_id).fields))
+
+    def _validated_from(self, starts: set[int]) -> int:
+        """The common start where history reaches it. Else the head: it was examined itself, and
+        deletes that one of several results has applied would be new to another's start."""
+        (start, *others) = starts
+        usable = not others and start in self.head.ancestors
+        return start if usable else self.head.snapshot_id
+
+
+def pinned(table: LoadedTable, ref: str) -> Pinned:
+    """Raises RefGone, MetadataFileGone, RetryLater."""
+    snapshot_id = table.head(ref).snapshot_id
+    live = live_files(table, snapshot_id)
+    ancestors = list(table.ancestors(snapshot_id))
+    head = Head(
+        snapshot_id=snapshot_id,
+        last_sequence_number=table.last_sequence_number,
+        data={entry.normal: entry for entry in live.data},
+        deletes=live.deletes,
+        ancestors=frozenset(snapshot.snapshot_id for snapshot in ancestors),
+        retained=frozenset(snapshot.snapshot_id for snapshot in table.snapshots),
+        reaches_root=ancestors[-1].parent_snapshot_id is None,
+    )
+    return Pinned(head, table, live)
+
+
+def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteFileEntry]:
+    """Delete files that a snapshot took out. Raises SnapshotGone, MetadataFileGone, RetryLater."""
+    for manifest in read_manifest_list(table.io, table.snapshot(snapshot_id).manifest_list):
+        if not manifest.holds_deletes or manifest.added_snapshot_id != snapshot_id:
+            continue
+        for entry in read_manifest(table.io, manifest, table.partition_text(manifest.spec_id)):
+            gone = entry.status is Status.DELETED and entry.snapshot_id == snapshot_id
+            if gone and isinstance(entry, DeleteFileEntry):
+                yield entry
+
+
+def paths_since(table: LoadedTable, sequence_number: int) -> Iterator[FileEntry]:
+    """Data-file entries, of any status, of every manifest that a retained snapshot of any ref has
+    and that was written after `sequence_number`; each manifest once. Raises as above."""
+    seen: set[str] = set()
+    numbered = table.format_version > 1  # v1 numbers everything 0
+    for snapshot in table.snapshots:
+        if numbered and (snapshot.sequence_number or 0) <= sequence_number:
+            continue
+        for manifest in read_manifest_list(table.io, snapshot.manifest_list):
+            old = numbered and manifest.sequence_number <= sequence_number
+            if old or manifest.holds_deletes or manifest.path in seen:
+                continue
+            seen.add(manifest.path)
+            text = table.partition_text(manifest.spec_id)
+            yield from read_manifest(table.io, manifest, text)

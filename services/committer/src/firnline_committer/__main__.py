@@ -1,0 +1,50 @@
+"""`firnline-committer`: task-results in, commits and maintenance-events out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log, start_logging
+from firnline_adapters.settings import from_environment, shown
+from firnline_domain.errors import Misconfigured, RetryLater
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+
+from firnline_committer.bootstrap import running
+from firnline_committer.settings import Settings
+
+POLL_S = 0.1  # what a lone result waits for company
+
+
+def main() -> None:
+    """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
+    log = start_logging("committer")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        settings = from_environment(Settings, os.environ)
+        log.info("starting", **shown(settings))
+        metrics.serve(settings.metrics_port)
+        run(settings, log, stop)
+    except Misconfigured as error:
+        sys.exit(str(error))
+    except (RetryLater, Py4JNetworkError, Py4JJavaError) as error:
+        log.error("starting_anew", why=error)
+        sys.exit(1)
+    log.info("stopped")
+
+
+def run(settings: Settings, log: Log, stop: threading.Event) -> None:
+    """Pump until `stop`; what was read and not dealt with is read again by the next run."""
+    with running(settings, log) as pump:
+        log.info("ready")
+        while not stop.is_set():
+            pump.step(POLL_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The one place that builds clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.tables import Tables
+
+from firnline_committer.handlers import Handlers
+from firnline_committer.outputs import Outputs
+from firnline_committer.pump import Pump
+from firnline_committer.settings import Settings
+from firnline_committer.swapping import Swapper
+
+GROUP = "committer"
+TOPICS = ("task-results",)
+
+
+@contextmanager
+def running(settings: Settings, log: Log) -> Iterator[Pump]:
+    """A pump over Kafka, the catalog and a JVM; nothing is read before its first step.
+
+    Raises Misconfigured; py4j.protocol.Py4JJavaError where the catalog does not answer.
+    """
+    with IcebergJvm(Path(settings.iceberg_jar), settings.heap_mb) as iceberg:
+        publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
+        inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
+        tables = Tables(settings.catalog_uri, settings.catalog_name)
+        commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
+        swapper = Swapper(tables, commits, Outputs(tables, log), log, now_ms, time.sleep)
+        try:
+            yield Pump(inbox, publisher, Handlers(swapper, tables, now_ms), log)
+        finally:
+            inbox.close()
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,138 @@
+"""Poll, commit, flush, then offsets: tables one after another, a stuck one alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.records import encode
+from firnline_domain.conflicts import Conflict
+from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.events import ConflictReason, DeadLettered
+from firnline_domain.ports import Delivery, Inbox, Publisher
+from firnline_domain.results import RewriteFinished
+from py4j.protocol import Py4JNetworkError
+
+from firnline_committer import reports
+from firnline_committer.handlers import Handlers
+
+EVENTS = "maintenance-events"
+DEAD_LETTERS = "dead-letters"
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 15.0
+MOST_AT_ONCE = 100  # results of one table in a commit
+MOST_WAITING = 5_000  # records; beyond, start anew from the committed offsets
+
+Place = tuple[str, str | None]  # table uuid, ref
+
+
+@dataclass
+class Lane:
+    """One table and ref: what waits, and since when it cannot go on."""
+
+    waiting: list[Delivery] = field(default_factory=list)
+    not_before: float = 0.0
+    pause: float = FIRST_PAUSE_S
+
+
+class Pump:
+    """Carries deliveries from an inbox through the handlers to a publisher."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        publisher: Publisher,
+        handlers: Handlers,
+        log: Log,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._inbox = inbox
+        self._publisher = publisher
+        self._handlers = handlers
+        self._log = log
+        self._now = now
+        self._lanes: dict[Place, Lane] = {}
+
+    def step(self, timeout_s: float) -> None:
+        """One round. Offsets commit only after the events are on the broker.
+
+        Raises RetryLater where the broker does not take records or too many wait, and
+        Py4JNetworkError where the JVM has ended: start anew, the tables know what was done.
+        """
+        for delivery in self._inbox.poll(timeout_s):
+            self._lanes.setdefault(_place(delivery.record), Lane()).waiting.append(delivery)
+        handled = [delivery for lane in self._lanes.values() for delivery in self._run(lane)]
+        if handled:
+            self._publisher.flush()
+            for delivery in handled:
+                self._inbox.done(delivery)
+            self._inbox.commit()
+        self._lanes = {place: lane for place, lane in self._lanes.items() if lane.waiting}
+        if (waiting := sum(len(lane.waiting) for lane in self._lanes.values())) > MOST_WAITING:
+            raise RetryLater(f"{waiting} results wait for catalog or storage")
+
+    def _run(self, lane: Lane) -> list[Delivery]:
+        batch = lane.waiting[:MOST_AT_ONCE]
+        if not batch or lane.not_before > self._now() or not self._dealt_with(batch, lane):
+            return []
+        lane.waiting = lane.waiting[len(batch) :]
+        lane.not_before, lane.pause = 0.0, FIRST_PAUSE_S
+        return batch
+
+    def _dealt_with(self, batch: list[Delivery], lane: Lane) -> bool:
+        """False: not now, the lane pauses."""
+        started = self._now()
+        try:
+            self._publish(self._handlers.handle([delivery.record for delivery in batch]))
+        except RetryLater as error:
+            self._log.warning("retry_later", table=batch[0].record.table.dotted, why=error)
+            lane.not_before = self._now() + lane.pause
+            lane.pause = min(lane.pause * 2, LONGEST_PAUSE_S)
+            return False
+        except Py4JNetworkError:
+            raise
+        except Exception as error:  # one broken result must not stop the other tables
+            self._log.error("unusable", error, table=batch[0].record.table.dotted)
+            return self._one_by_one(batch, error)
+        metrics.observe("commit_seconds", self._now() - started)
+        return True
+
+    def _one_by_one(self, batch: list[Delivery], error: Exception) -> bool:
+        """Find the broken one; it goes to `dead-letters`, the others are dealt with."""
+        if len(batch) == 1:
+            self._give_up(batch[0], error)
+            return True
+        return all(self._dealt_with([delivery], Lane()) for delivery in batch)
+
+    def _publish(self, events: list[Any]) -> None:
+        for event in events:
+            self._publisher.publish(EVENTS, event.table.uuid, event)
+
+    def _give_up(self, delivery: Delivery, error: Exception) -> None:
+        """Kept whole for a person; and the planner gets its partition back."""
+        record = delivery.record
+        if isinstance(record, RewriteFinished):
+            conflict = Conflict(ConflictReason.REJECTED, f"unusable: {error}"[:1000])
+            at_ms = int(self._now() * 1000)
+            self._publish([reports.conflicted(record, conflict, None, at_ms)])
+        letter = DeadLettered(
+            topic=delivery.topic,
+            partition=delivery.partition,
+            offset=delivery.offset,
+            key=delivery.key.encode() if delivery.key else None,
+            value=encode(delivery.record),
+            reason=error.reason if isinstance(error, PoisonousRecord) else "unusable",
+            message=str(error)[:1000],
+            service="committer",
+            at_ms=int(self._now() * 1000),
+        )
+        metrics.count("dead_letters", reason=letter.reason)
+        self._publisher.publish(DEAD_LETTERS, f"{delivery.topic}/{delivery.partition}", letter)
+
+
+def _place(record: Any) -> Place:
+    return record.table.uuid, getattr(record, "ref", None)

@@ -1,0 +1,114 @@
+"""What `maintenance-events` is told of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from firnline_domain.conflicts import Conflict, inputs, outputs
+from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.results import RewriteFinished
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.table.snapshots import Summary
+
+from firnline_committer.settlement import Settled, task_ids
+
+
+def committed(
+    result: RewriteFinished, table: LoadedTable, found: Settled, redelivered: bool, at_ms: int
+) -> RewriteCommitted:
+    """Files, bytes and rows are the result's own; deletes are counted by the snapshots."""
+    summaries = list(_own_summaries(result, table, found))
+    return RewriteCommitted(
+        task_id=result.task_id,
+        table=result.table,
+        ref=result.ref,
+        scope=result.scope,
+        snapshot_ids=found.snapshot_ids,
+        start_snapshot_id=result.start_snapshot_id,
+        files_removed=sum(1 for _ in inputs(result)),
+        files_added=sum(1 for _ in outputs(result)),
+        equality_deletes_removed=_sum(summaries, "removed-equality-delete-files"),
+        position_deletes_removed=_positional(summaries),
+        bytes_before=sum(file.bytes for file in inputs(result)),
+        bytes_after=sum(file.bytes for file in outputs(result)),
+        rows_in=sum(group.rows_in for group in result.groups),
+        rows_masked=sum(group.rows_masked for group in result.groups),
+        rows_out=sum(group.rows_out for group in result.groups),
+        mode=result.mode,
+        redelivered=redelivered,
+        committed_at_ms=at_ms,
+        ordered_at_ms=result.ordered_at_ms,
+    )
+
+
+def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) -> RewriteCommitted:
+    """Iceberg's own action has committed; its numbers stand in its snapshot, while that lasts."""
+    snapshot_id = result.committed_snapshot_id
+    assert snapshot_id is not None
+    kept = table is not None and table.retains(snapshot_id)
+    summaries = [table.snapshot(snapshot_id).summary] if table is not None and kept else []
+    rows_in, rows_out = _sum(summaries, "deleted-records"), _sum(summaries, "added-records")
+    return RewriteCommitted(
+        task_id=result.task_id,
+        table=result.table,
+        ref=result.ref,
+        scope=result.scope,
+        snapshot_ids=(snapshot_id,),
+        start_snapshot_id=result.start_snapshot_id,
+        files_removed=_sum(summaries, "deleted-data-files"),
+        files_added=_sum(summaries, "added-data-files"),
+        equality_deletes_removed=_sum(summaries, "removed-equality-delete-files"),
+        position_deletes_removed=_positional(summaries),
+        bytes_before=_sum(summaries, "removed-files-size"),
+        bytes_after=_sum(summaries, "added-files-size"),
+        rows_in=rows_in,
+        rows_masked=rows_in - rows_out,
+        rows_out=rows_out,
+        mode=result.mode,
+        redelivered=False,
+        committed_at_ms=at_ms,
+        reason=result.handover_reason,
+        ordered_at_ms=result.ordered_at_ms,
+    )
+
+
+def conflicted(
+    result: RewriteFinished, conflict: Conflict, head: int | None, at_ms: int
+) -> RewriteConflicted:
+    """The partition goes back to the planner."""
+    return RewriteConflicted(
+        task_id=result.task_id,
+        table=result.table,
+        ref=result.ref,
+        scope=result.scope,
+        reason=conflict.reason,
+        detail=conflict.detail,
+        start_snapshot_id=result.start_snapshot_id,
+        head_snapshot_id=head,
+        conflicted_at_ms=at_ms,
+    )
+
+
+def skipped(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
+    """Nothing was to be done."""
+    reason = result.handover_reason or "nothing_to_do"
+    return RewriteSkipped(result.task_id, result.table, result.ref, result.scope, reason, at_ms)
+
+
+def _own_summaries(
+    result: RewriteFinished, table: LoadedTable, found: Settled
+) -> Iterator[Summary | None]:
+    """Of the snapshots that this task shares with none before it, so that sums stay true."""
+    for snapshot_id in found.snapshot_ids:
+        summary = table.snapshot(snapshot_id).summary if table.retains(snapshot_id) else None
+        if task_ids(summary)[:1] == (result.task_id,):
+            yield summary
+
+
+def _positional(summaries: Iterable[Summary | None]) -> int:
+    kept = list(summaries)
+    return _sum(kept, "removed-position-delete-files") + _sum(kept, "removed-dvs")
+
+
+def _sum(summaries: Iterable[Summary | None], name: str) -> int:
+    return sum(int(one.get(name) or 0) for one in summaries if one is not None)

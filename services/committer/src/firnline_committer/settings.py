@@ -1,0 +1,22 @@
+"""What the committer is told from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_adapters.settings import setting
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Read once, in `main()`."""
+
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+    catalog_uri: str = setting("FIRNLINE_CATALOG_URI", "Iceberg REST URI: the gateway's.")
+    iceberg_jar: str = setting("FIRNLINE_ICEBERG_JAR", "Path of the Iceberg Spark runtime jar.")
+    catalog_name: str = setting("FIRNLINE_CATALOG_NAME", "Name of that catalog.", "lake")
+    heap_mb: int = setting("FIRNLINE_COMMITTER_HEAP_MB", "Heap of the small JVM, in MB.", 512)
+    buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of every table-keyed topic.", 8)
+    metrics_port: int = setting(
+        "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
+    )

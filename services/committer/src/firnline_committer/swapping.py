@@ -1,0 +1,193 @@
+"""Settle, examine, commit, look again: until every result of one table and ref has its event."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_domain.conflicts import Conflict, examine
+from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.identity import TableName
+from firnline_domain.results import RewriteFinished
+from firnline_domain.swaps import Swap, plan
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.commits import JavaCommits, Landed, Moved, Outcome, Refused, Unknown
+from firnline_iceberg.heads import Pinned, pinned
+from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone, Tables
+
+from firnline_committer import aftermath, reports
+from firnline_committer.outputs import Outputs
+from firnline_committer.settlement import Settled, settled
+
+TRIES = 8  # of one batch against a head that moves
+FIRST_PAUSE_S = 0.05  # doubled at each try, times 0.5 to 1.5
+LONGEST_PAUSE_S = 1.0
+GONE = Settled(())
+Event = RewriteCommitted | RewriteConflicted
+
+
+@dataclass
+class Batch:
+    """Results of one table and ref, no two with a task or an input in common."""
+
+    table: TableName
+    ref: str
+    open: dict[str, RewriteFinished]
+    events: list[Event] = field(default_factory=list)
+    sent: bool = False  # a commit went out: what is found in the table then is ours
+
+
+class Swapper:
+    """Commits batches. One thread."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        commits: JavaCommits,
+        outputs: Outputs,
+        log: Log,
+        now_ms: Callable[[], int],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._tables = tables
+        self._commits = commits
+        self._outputs = outputs
+        self._log = log
+        self._now_ms = now_ms
+        self._sleep = sleep
+        self._unknown: set[str] = set()  # tasks whose outputs may yet land: never swept
+
+    def swap(self, results: Sequence[RewriteFinished]) -> list[Event]:
+        """One event per result. Raises RetryLater: ask again with the same results."""
+        first = results[0]
+        batch = Batch(first.table, first.ref, {one.task_id: one for one in results})
+        for number in range(TRIES):
+            self._try(batch)
+            if not batch.open:
+                return batch.events
+            pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
+            self._sleep(pause * random.uniform(0.5, 1.5))
+        return self._gave_up(batch)
+
+    def _try(self, batch: Batch) -> None:
+        try:
+            table = self._tables.load(batch.table)
+            self._settle(batch, table)
+            if batch.open:
+                self._commit(batch, pinned(table, batch.ref))
+        except TableGone as gone:
+            self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
+        except RefGone as gone:
+            self._refuse_all(batch, Conflict(ConflictReason.REF_GONE, str(gone)), None)
+        except (MetadataFileGone, SnapshotGone) as gone:  # expired under our eyes: load again
+            self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
+
+    def _settle(self, batch: Batch, table: LoadedTable) -> None:
+        """Close what is in the table already, whoever put it there."""
+        for task_id, found in settled(table, list(batch.open.values())).items():
+            self._committed(batch, task_id, table, found, redelivered=not batch.sent)
+
+    def _commit(self, batch: Batch, at: Pinned) -> None:
+        refused = self._examined(batch, at)
+        fit = [one for one in batch.open.values() if one.task_id not in refused]
+        made = plan(fit, at.head)
+        refused |= made.refused
+        if made.swaps:
+            starts = {one.task_id: one.start_snapshot_id for one in fit}
+            rewrites = at.rewrites(made.swaps, starts)
+            outcome = self._commits.commit(batch.table, batch.ref, at.head.snapshot_id, rewrites)
+            if not self._dealt_with(batch, at, made.swaps, outcome):
+                return  # the others are examined at the next head as well
+        for task_id, conflict in refused.items():
+            self._refuse(batch, task_id, conflict, at.head.snapshot_id)
+
+    def _examined(self, batch: Batch, at: Pinned) -> dict[str, Conflict]:
+        found = {one.task_id: examine(one, at.head) for one in batch.open.values()}
+        refused = {task_id: conflict for task_id, conflict in found.items() if conflict}
+        for result in batch.open.values():
+            if result.task_id not in refused and (lost := self._outputs.lost(at.table, result)):
+                text = f"{lost} does not exist"
+                refused[result.task_id] = Conflict(ConflictReason.REJECTED, text)
+        return refused
+
+    def _dealt_with(
+        self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome
+    ) -> bool:
+        """False: try again at the new head."""
+        tasks = dict.fromkeys(task_id for swap in swaps for task_id in swap.task_ids)
+        match outcome:
+            case Landed():
+                batch.sent = True
+                self._landed(batch, at, swaps, tuple(tasks))
+            case Refused(reason, detail):
+                for task_id in tasks:
+                    self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
+            case Moved(detail):
+                self._log.info("head_moved", table=batch.table.dotted, why=detail)
+                return False
+            case Unknown(detail):
+                batch.sent = True
+                self._unknown.update(tasks)
+                self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
+                return False
+        return True
+
+    def _landed(
+        self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], tasks: tuple[str, ...]
+    ) -> None:
+        table = self._tables.load(batch.table)
+        found = settled(table, [batch.open[task_id] for task_id in tasks])
+        made = {number for one in found.values() for number in one.snapshot_ids}
+        if lost := aftermath.needed_but_removed(table, made, swaps):
+            conflict = self._undone(batch, at, aftermath.newest(table, made), lost)
+            for task_id in tasks:
+                self._refuse(batch, task_id, conflict, at.head.snapshot_id)
+            return
+        for task_id in tasks:
+            self._committed(batch, task_id, table, found.get(task_id, GONE), redelivered=False)
+
+    def _undone(self, batch: Batch, at: Pinned, ours: int, lost: str) -> Conflict:
+        """A guard has failed; rows are back that were deleted. Undo, if that harms nobody."""
+        done = self._commits.undo(batch.table, batch.ref, ours, at.head.snapshot_id)
+        text = f"removed {lost}, which an output needs; " + ("undone" if done else "NOT undone")
+        self._log.error("delete_lost", table=batch.table.dotted, why=text)
+        return Conflict(ConflictReason.HAZARD_10312, text)
+
+    def _committed(
+        self, batch: Batch, task_id: str, table: LoadedTable, found: Settled, redelivered: bool
+    ) -> None:
+        result = batch.open.pop(task_id)
+        batch.events.append(reports.committed(result, table, found, redelivered, self._now_ms()))
+        metrics.count("rewrites_committed")
+        self._log.info("committed", table=batch.table.dotted, task=task_id, redelivered=redelivered)
+
+    def _refuse(self, batch: Batch, task_id: str, conflict: Conflict, head: int | None) -> None:
+        result = batch.open.pop(task_id)
+        batch.events.append(reports.conflicted(result, conflict, head, self._now_ms()))
+        metrics.count("rewrites_conflicted", reason=conflict.reason)
+        self._log.warning(
+            "conflicted",
+            table=batch.table.dotted,
+            task=task_id,
+            reason=conflict.reason,
+            detail=conflict.detail,
+        )
+        if task_id not in self._unknown:
+            self._outputs.sweep(result, conflict)
+
+    def _refuse_all(self, batch: Batch, conflict: Conflict, head: int | None) -> None:
+        for task_id in list(batch.open):
+            self._refuse(batch, task_id, conflict, head)
+
+    def _gave_up(self, batch: Batch) -> list[Event]:
+        """An unknown outcome of the last try is settled by one more look at the table."""
+        text = f"the head moved at each of {TRIES} tries"
+        try:
+            self._settle(batch, self._tables.load(batch.table))
+        except TableGone as gone:
+            text = str(gone)
+        self._refuse_all(batch, Conflict(ConflictReason.PIN_LOST, text), None)
+        return batch.events
