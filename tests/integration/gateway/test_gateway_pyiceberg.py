@@ -8,13 +8,15 @@ from firnline_domain.events import TableChange, TableCommitted
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.types import StringType
 
+from .conftest import Events
+
 pytestmark = pytest.mark.stack
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
 
 def test_every_change_of_a_table_is_an_event(
-    through: RestCatalog, lake: RestCatalog, namespace: str, events
+    through: RestCatalog, lake: RestCatalog, namespace: str, events: Events
 ) -> None:
     table = through.create_table(f"{namespace}.t", ROWS.schema)
     table.append(ROWS)

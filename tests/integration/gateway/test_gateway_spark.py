@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.events import TableChange
+from firnline_domain.events import TableChange, TableCommitted
 from pyspark.sql import SparkSession
+
+from .conftest import Events
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
@@ -68,7 +70,7 @@ def test_every_change_of_a_table_is_an_event(through: SparkSession, namespace: s
 
 
 def test_create_table_as_select_is_one_creation_with_its_snapshot(
-    through: SparkSession, namespace: str, events
+    through: SparkSession, namespace: str, events: Events
 ) -> None:
     """Java stages the create: the first call creates nothing, the commit creates all."""
     through.sql(f"CREATE TABLE gw.{namespace}.ctas USING iceberg AS SELECT 1 AS id")
@@ -80,7 +82,7 @@ def test_create_table_as_select_is_one_creation_with_its_snapshot(
 
 
 def test_two_snapshots_of_one_call_stay_in_order(
-    through: SparkSession, namespace: str, events
+    through: SparkSession, namespace: str, events: Events
 ) -> None:
     """Iceberg's Transaction sends several add-snapshots in one POST (H6)."""
     name = f"gw.{namespace}.multi"
@@ -101,5 +103,5 @@ def test_two_snapshots_of_one_call_stay_in_order(
     assert [ref.snapshot_id for ref in last.refs][-1] == newer.snapshot_id
 
 
-def moved(event) -> list[tuple[str, str, int | None]]:
+def moved(event: TableCommitted) -> list[tuple[str, str, int | None]]:
     return [(ref.ref, ref.kind, ref.snapshot_id) for ref in event.refs]
