@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from firnline_demo.upserts import upsert
 from firnline_domain.events import ChangeKind
 from firnline_domain.identity import Scope
 from firnline_domain.tallies import FileTally
@@ -36,3 +37,48 @@ def test_random_histories(seed: int, make_history: Callable, follower: Callable)
         assert behind.head == table.head_id("main")
         assert behind.holds == recount(table)
     assert ChangeKind.DELTA in behind.kinds
+
+
+def files_by_spark(spark, table: str) -> dict[int, tuple[int, int]]:
+    """Content (0 data, 1 positions, 2 equality) -> files and records, by Iceberg's own table."""
+    query = f"SELECT content, count(*), sum(record_count) FROM {table}.files GROUP BY content"
+    return {content: (files, records) for content, files, records in spark.sql(query).collect()}
+
+
+def files_by_us(holds: dict[Scope, FileTally]) -> dict[int, tuple[int, int]]:
+    total = sum(holds.values(), FileTally())
+    kinds = {0: total.data, 1: total.position_deletes, 2: total.equality_deletes}
+    return {key: (one.files, one.records) for key, one in kinds.items() if one.files}
+
+
+def test_appends_merge_on_read_upserts_and_a_rewrite(spark, namespace, follower) -> None:
+    table = f"lake.{namespace}.written"
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT, v STRING) USING iceberg TBLPROPERTIES "
+        "('format-version'='2','write.delete.mode'='merge-on-read',"
+        " 'write.target-file-size-bytes'='4096')"
+    )
+    behind = follower("written")
+
+    def agrees() -> None:
+        loaded = behind.follow()
+        assert behind.holds == recount(loaded)
+        assert files_by_us(behind.holds) == files_by_spark(spark, table)
+
+    spark.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range(100)")
+    agrees()
+    spark.sql(f"DELETE FROM {table} WHERE id % 7 = 0")
+    agrees()
+    assert 1 in files_by_us(behind.holds)
+    for number in range(3):
+        upsert(spark, table, ["id"], [(number, "b"), (number + 50, "b")])
+        agrees()
+    assert files_by_us(behind.holds)[2] == (3, 6)
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{namespace}.written')")
+    agrees()
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.mode'='copy-on-write')")
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    agrees()
+    spark.sql(f"TRUNCATE TABLE {table}")
+    agrees()
+    assert 0 not in files_by_us(behind.holds)
