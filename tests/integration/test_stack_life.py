@@ -117,6 +117,8 @@ def test_ctrl_c_leaves_no_process_and_no_port(state: StateDir) -> None:
         assert up.wait(60) == 0
         assert up.stdout is not None
         assert "ready in" in up.stdout.read()
+    # Parts are asked to stop and waited for; the broker says on its disk that it had the time.
+    assert (state.data("kafka") / "data" / ".kafka_cleanshutdown").exists()
     assert leftovers.find(state.root) == []
     assert not any(is_open(port) for port in ports.values())
 
@@ -125,7 +127,11 @@ def test_ctrl_c_while_it_starts_leaves_nothing(state: StateDir) -> None:
     argv = [*FIRNLINE, "up", "--state", str(state.root), "--only", "kafka"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as up:
         until(lambda: "kafka" in state.read().parts)
+        broker = psutil.Process(state.read().parts["kafka"].pid)
+        broker.suspend()  # so it cannot become ready
         up.send_signal(signal.SIGINT)
+        until(lambda: ("", "stopping") in events(state))
+        broker.resume()
         assert up.wait(60) == 0
     assert leftovers.find(state.root) == []
 

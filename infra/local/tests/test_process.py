@@ -11,7 +11,7 @@ import pytest
 from firnline_local.command import Command
 from firnline_local.process import NotReady, Process, serving
 
-SLEEPER = "import time; time.sleep(600)"
+SLEEPER = "import time; print('alive', flush=True); time.sleep(600)"
 STARTER = f"""
 import sys, time
 from pathlib import Path
@@ -19,7 +19,10 @@ from firnline_local.command import Command
 from firnline_local.process import Process
 root = Path(sys.argv[1])
 command = Command("part", (sys.executable, "-c", {SLEEPER!r}), root, lambda: True)
-print(Process(command, root / "part.log").pid, flush=True)
+process = Process(command, root / "part.log")
+while "alive" not in process.log_tail():  # past the tether's own check of its parent
+    time.sleep(0.02)
+print(process.pid, flush=True)
 time.sleep(600)
 """
 
