@@ -81,9 +81,9 @@ class Lab:
         return self.tables.named((self.namespace,), "t")
 
     def stored(self) -> set[str]:
-        """Every file under the table's location."""
+        """Every file under the table's location, without Hadoop's checksums."""
         root = Path(self.table().metadata.location.removeprefix("file:"))
-        return {str(path) for path in root.rglob("*") if path.is_file()}
+        return {str(path) for path in root.rglob("*") if path.is_file() and path.suffix != ".crc"}
 
     def order(self, scope: Scope | None = None, ref: str = "main") -> RewriteFiles:
         number = next(_numbers)

@@ -150,7 +150,7 @@ def test_outputs_have_the_metrics_that_iceberg_would_write(lab, rewriter):
     )
     lab.insert(
         "(1, 'a string longer than sixteen characters', CAST('NaN' AS DOUBLE), 1.5,"
-        " named_struct('x', 5), array(1)), (2, NULL, -0.0, 2.5, NULL, NULL)"
+        " named_struct('x', 5), array(1)), (2, NULL, 0.25, 2.5, NULL, NULL)"
     )
     lab.insert("(3, 'b', 0.5, 3.5, named_struct('x', 6), array(2, 3))")
     columns = "value_counts, null_value_counts, nan_value_counts, lower_bounds, upper_bounds"

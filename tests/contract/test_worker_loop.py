@@ -1,0 +1,174 @@
+"""The worker's loop on both buses: a long task delays nobody, a death loses nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.ports import Inbox, Publisher
+from firnline_worker.handlers import REWRITES
+from firnline_worker.loop import TaskLoop
+
+BUCKETS = 8
+WAIT_S = 90.0  # a member that died is missed after its session timeout, 10 s
+
+
+@dataclass
+class Bench:
+    """One table's orders, hence one topic partition; `ran` is what was run, in order."""
+
+    publisher: Publisher
+    open_inbox: Callable[[], Inbox]
+    committed: Callable[[], int]
+    table: TableName
+    release: threading.Event = field(default_factory=threading.Event)
+    ran: list[str] = field(default_factory=list)
+
+    def send(self, *names: str) -> int:
+        """Publish orders; nothing before the first of them is ours."""
+        for name in names:
+            order = RewriteFiles(
+                name, self.table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15
+            )
+            self.publisher.publish(REWRITES, self.table.uuid, order)
+        self.publisher.flush()
+        return len(names)
+
+    def work(self, order: RewriteFiles) -> None:
+        if order.table != self.table:
+            return  # another test's
+        if order.task_id == "long":
+            assert self.release.wait(WAIT_S)
+        self.ran.append(order.task_id)
+
+    def loop(self, executor: ThreadPoolExecutor) -> TaskLoop:
+        return TaskLoop(self.open_inbox(), executor, self.work, 4, Log("contract"))
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    table = TableName(str(uuid.uuid4()), ("db",), "t")
+    group, partition = uuid.uuid4().hex, bucket_of(table.uuid, BUCKETS)
+    if request.param == "memory":
+        broker = MemoryBroker(BUCKETS)
+        key = (group, REWRITES, partition)
+        yield Bench(
+            MemoryPublisher(broker),
+            lambda: MemoryInbox(broker, group, [REWRITES]),
+            lambda: broker.committed.get(key, 0),
+            table,
+        )
+        return
+    bootstrap: str = request.getfixturevalue("kafka")
+    publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    place = TopicPartition(REWRITES, partition)
+    start = reader.get_watermark_offsets(place)[1]
+
+    def committed() -> int:
+        (found,) = reader.committed([place])
+        return max(0, found.offset - start)
+
+    yield Bench(
+        publisher,
+        lambda: KafkaInbox(bootstrap, group, [REWRITES], publisher, Log("contract")),
+        committed,
+        table,
+    )
+    reader.close()
+
+
+def turn_until(loop: TaskLoop, done: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, "the loop never got there"
+        loop.turn(0.05)
+
+
+SHORT = [f"short-{number}" for number in range(20)]
+
+
+def test_a_long_task_before_twenty_short_ones(bench: Bench) -> None:
+    bench.send("long", *SHORT)
+    with ThreadPoolExecutor(4) as executor:
+        loop = bench.loop(executor)
+        turn_until(loop, lambda: len(bench.ran) == 20)
+        loop.turn(0.05)
+        assert "long" not in bench.ran
+        assert bench.committed() == 0
+        bench.release.set()
+        turn_until(loop, lambda: bench.committed() == 21)
+        loop.inbox.close()
+    assert sorted(bench.ran) == sorted([*SHORT, "long"])
+
+
+def test_what_a_member_had_not_finished_goes_to_the_next(bench: Bench) -> None:
+    bench.send("first", "long", "last")
+    with ThreadPoolExecutor(4) as executor:
+        gone = bench.loop(executor)
+        turn_until(gone, lambda: set(bench.ran) == {"first", "last"})
+        turn_until(gone, lambda: bench.committed() == 1)
+        gone.inbox.close()  # it ends while its long task runs
+        bench.ran.clear()
+        bench.release.set()
+        heir = bench.loop(executor)
+        turn_until(heir, lambda: bench.committed() == 3)
+        heir.inbox.close()
+    assert {"long", "last"} <= set(bench.ran)
+    assert "first" not in bench.ran
+
+
+@pytest.mark.stack
+def test_a_second_member_takes_part_and_nothing_is_lost(kafka: str) -> None:
+    """A rebalance in the middle: every order is run, and all offsets are committed at the end."""
+    group, run = uuid.uuid4().hex, uuid.uuid4().hex
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    ran: list[str] = []
+
+    def work(order: RewriteFiles) -> None:
+        if order.table.name == run:
+            time.sleep(0.01)
+            ran.append(order.task_id)
+            if len(ran) > 20:
+                enough.set()
+
+    def opened() -> TaskLoop:
+        inbox = KafkaInbox(kafka, group, [REWRITES], publisher, Log("contract"))
+        return TaskLoop(inbox, executor, work, 4, Log("contract"))
+
+    names = [f"task-{number}" for number in range(200)]
+    for number, name in enumerate(names):
+        table = TableName(f"{run}-{number % 16}", ("db",), run)
+        order = RewriteFiles(name, table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15)
+        publisher.publish(REWRITES, table.uuid, order)
+    publisher.flush()
+    enough, stop = threading.Event(), threading.Event()
+
+    def member() -> None:
+        loop = opened()
+        loop.run(lambda: stop.is_set() and not loop.running)
+        loop.inbox.close()
+
+    with ThreadPoolExecutor(8) as executor, ThreadPoolExecutor(2) as members:
+        first = members.submit(member)
+        assert enough.wait(WAIT_S)
+        second = members.submit(member)
+        deadline = time.monotonic() + WAIT_S
+        while set(ran) != set(names) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        stop.set()
+        first.result(WAIT_S)
+        second.result(WAIT_S)
+    assert set(ran) == set(names)

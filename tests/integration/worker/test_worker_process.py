@@ -1,0 +1,106 @@
+"""The worker as a process: from an order on the topic to its result, and its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.identity import Scope, TableName, task_id
+from firnline_local.command import Command
+from firnline_local.process import Process, serving
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+WAIT_S = 120.0
+
+
+@pytest.fixture
+def command(
+    kafka: str, redis_url: str, catalog_uri: str, iceberg_jar: Path, tmp_path: Path
+) -> Command:
+    log = tmp_path / "worker.log"
+    return Command(
+        "worker",
+        (sys.executable, "-m", "firnline_worker"),
+        tmp_path / "cwd",
+        lambda: log.exists() and b"action=ready" in log.read_bytes(),
+        {
+            "FIRNLINE_KAFKA": kafka,
+            "FIRNLINE_REDIS": redis_url,
+            "FIRNLINE_CATALOG_URI": catalog_uri,
+            "FIRNLINE_ICEBERG_JAR": str(iceberg_jar),
+            "FIRNLINE_STATE_DIR": str(tmp_path / "state"),
+            "FIRNLINE_SPARK_MASTER": "local[2]",
+            "FIRNLINE_WORKER_GROUP": uuid.uuid4().hex,
+        },
+    )
+
+
+@pytest.fixture
+def worker(command: Command, tmp_path: Path) -> Iterator[Process]:
+    with serving(command, tmp_path / "worker.log", WAIT_S) as process:
+        yield process
+
+
+@pytest.fixture
+def results(kafka: str) -> Iterator[Callable[[str], Any]]:
+    """Waits for the result of a task."""
+    publisher = KafkaPublisher(kafka, 8, "test")
+    inbox = KafkaInbox(kafka, uuid.uuid4().hex, ["task-results"], publisher, Log("test"))
+
+    def wait(task: str) -> Any:
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            for delivery in inbox.poll(0.5):
+                if delivery.record.task_id == task:
+                    return delivery.record
+        raise AssertionError(f"no result of {task}")
+
+    yield wait
+    inbox.close()
+
+
+def ordered(kafka: str, table: TableName, scope: Scope, attempt: int = 1) -> str:
+    now = int(time.time() * 1000)
+    name = task_id(table.uuid, "main", scope.partition, "compact", attempt)
+    order = RewriteFiles(
+        name, table, "main", scope, "compact", "test", 1, attempt, now, now + 600_000
+    )
+    publisher = KafkaPublisher(kafka, 8, "test")
+    publisher.publish("rewrite-tasks", table.uuid, order)
+    publisher.flush()
+    return name
+
+
+def test_an_order_becomes_a_result_and_sigterm_ends_all(
+    worker, command, kafka, lake, namespace, results, tmp_path
+):
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", None]})
+    table = lake.create_table(f"{namespace}.t", rows.schema)
+    for _ in range(4):
+        table.append(rows)
+    name = TableName(str(table.metadata.table_uuid), (namespace,), "t")
+    result = results(ordered(kafka, name, Scope(0, "[]")))
+    assert [len(group.inputs) for group in result.groups] == [2, 2]
+    assert sum(group.rows_out for group in result.groups) == 8
+    assert result.start_snapshot_id == table.refresh().current_snapshot().snapshot_id
+    assert all(os.path.exists(_local(o.path)) for g in result.groups for o in g.outputs)
+    gone = results(ordered(kafka, TableName("no-such", (namespace,), "nothing"), Scope(0, "[]")))
+    assert (gone.reason, gone.retryable) == ("table_gone", False)
+    worker.terminate()
+    worker._popen.wait(30)
+    assert worker.exit_code() == 0
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def _local(path: str) -> str:
+    return "/" + path.removeprefix("file:").lstrip("/")
