@@ -217,6 +217,15 @@ def test_lists_are_bounded_and_the_oldest_go(bench: Bench) -> None:
     assert bench.model.table("shop.t2") is not None
 
 
+def test_a_record_rejected_again_by_a_rebuild_is_one_letter(bench: Bench) -> None:
+    for at_ms, generation in ((20, "b"), (10, "a"), (30, "c")):
+        service = f"firnline-console-{generation}"
+        bench.tell(make("dead_lettered/unknown_schema", service=service, at_ms=at_ms))
+    [letter] = bench.model.letters(10)
+    assert (letter.service, letter.at_ms) == ("console", 10)
+    assert bench.model.totals(0)["dead_letters"] == len(told(bench.model)) == 1
+
+
 def test_a_cursor_sees_every_later_arrival_once(bench: Bench) -> None:
     bench.tell(order(1, at_ms=50))
     [first] = bench.model.events(None, 10)

@@ -71,7 +71,7 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
     }
     idle = replace(state.partitions[0], status="idle", reason="accumulating", numbers=numbers)
     assert answer(replace(state, partitions=(idle,)))["verdict"] == (
-        "3 files of debt. The deepest, 2026-11-21: below every threshold (small files 1 of 8, "
+        "3 files of debt. The deepest, 2026-11-21: not enough yet (small files 1 of 8, "
         "equality deletes 1 of 4, position deletes 1 of 8)."
     )
     waiting = answer(replace(state, waiting_for_resync=True))

@@ -20,7 +20,7 @@ from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.states import TableState
 
 from firnline_console import tables, tasks
-from firnline_console.letters import LetterView, letter_of, place_of
+from firnline_console.letters import LetterView, fold_letter, place_of
 from firnline_console.lines import EventView, line_of
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
@@ -94,7 +94,7 @@ def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
             return tables.fold_state(old, fact)
         return tables.fold_states(old, fact)
     if isinstance(fact, DeadLettered):
-        return letter_of(fact)
+        return fold_letter(old, fact)
     return tasks.fold_task(old, fact)
 
 

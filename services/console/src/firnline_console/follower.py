@@ -10,6 +10,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Inbox
 
 from firnline_console.handlers import on_deliveries
+from firnline_console.letters import GROUP
 from firnline_console.readmodel import Built, ReadModel, ViewLost
 
 POLL_S = 0.5
@@ -56,7 +57,7 @@ class Follower:
         return built
 
     def _follow(self, built: Built, stop: Event) -> None:
-        inbox = self._open_inbox(f"firnline-console-{built.generation}")
+        inbox = self._open_inbox(GROUP + built.generation)
         try:
             while not stop.is_set():
                 deliveries = inbox.poll(POLL_S)

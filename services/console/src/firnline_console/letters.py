@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from firnline_domain.events import DeadLettered
 
 SHOWN_BYTES = 64
+GROUP = "firnline-console-"  # and the view's generation: the console's consumer group
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,18 @@ class LetterView:
 
 def place_of(fact: DeadLettered) -> str:
     """The same record rejected by two services is two letters."""
-    return f"{fact.topic}/{fact.partition}/{fact.offset} {fact.service}"
+    return f"{fact.topic}/{fact.partition}/{fact.offset} {service_of(fact)}"
 
 
-def letter_of(fact: DeadLettered) -> LetterView:
-    """What is kept of it; the whole record stays on its topic."""
+def service_of(fact: DeadLettered) -> str:
+    """Who gave up. Every rebuild of ours rejects the same records again under a new group."""
+    return "console" if fact.service.startswith(GROUP) else fact.service
+
+
+def fold_letter(old: LetterView | None, fact: DeadLettered) -> LetterView:
+    """What is kept of it: when it was rejected first. The whole record stays on its topic."""
+    if old is not None and old.at_ms <= fact.at_ms:
+        return old
     value = fact.value or b""
     return LetterView(
         place=place_of(fact),
@@ -44,6 +52,6 @@ def letter_of(fact: DeadLettered) -> LetterView:
         value_start=value[:SHOWN_BYTES].hex(),
         reason=fact.reason,
         message=fact.message,
-        service=fact.service,
+        service=service_of(fact),
         at_ms=fact.at_ms,
     )

@@ -22,7 +22,7 @@ from firnline_domain.identity import TableName
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 
 from firnline_console.amounts import counted, in_bytes, scope_label
-from firnline_console.letters import place_of
+from firnline_console.letters import place_of, service_of
 from firnline_console.words import in_words
 
 OWN_COMMIT = "firnline.task-id"
@@ -173,7 +173,7 @@ def _expired(fact: SnapshotsExpired) -> EventView:
 
 
 def _dead(fact: DeadLettered) -> EventView:
-    text = f"{fact.service} could not use {fact.topic}/{fact.partition}/{fact.offset}"
+    text = f"{service_of(fact)} could not use {fact.topic}/{fact.partition}/{fact.offset}"
     text = f"{text}: {in_words(fact.reason)}"
     return EventView(f"dead:{place_of(fact)}", fact.at_ms, "dead_letter", "", "", text)
 

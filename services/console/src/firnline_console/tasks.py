@@ -178,6 +178,9 @@ COMMIT_NUMBERS = (
 )
 
 
+STATES = {"snapshots_remaining"}  # of a table afterwards: no work to be summed up
+
+
 def outcome_of(
     fact: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired,
 ) -> Outcome:
@@ -224,5 +227,6 @@ def totals_of(view: TaskView) -> Counter[str]:
     last = view.last
     if last is not None and last.status is Status.COMMITTED:
         totals["tasks_committed" if view.kind == "rewrite" else "expiries_committed"] += 1
-        totals.update({f"work_{name}": number for name, number in last.numbers.items()})
+        done = {name: number for name, number in last.numbers.items() if name not in STATES}
+        totals.update({f"work_{name}": number for name, number in done.items()})
     return totals

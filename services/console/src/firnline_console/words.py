@@ -17,15 +17,15 @@ DECISIONS = {
     "old_debt": "below every threshold, but some of it has waited longer than "
     "firnline.rewrite.max-age-ms",
     "healthy": "nothing to do",
-    "accumulating": "below every threshold (small files {fragments} of {min_fragments}, "
+    "accumulating": "not enough yet (small files {fragments} of {min_fragments}, "
     "equality deletes {equality_deletes} of {min_equality_deletes}, "
     "position deletes {position_deletes} of {min_position_deletes})",
     "fixed_point": "the last rewrite left as much; another would change nothing",
     "quiet_period": "writers are at work in it right now; waits until they pause",
     "in_flight": "a task is at work",
     "cooling": "rests after its last rewrite",
-    "backing_off": "waits after {failures} failed attempts in a row",
-    "parked": "parked after {failures} failed attempts that no retry can help",
+    "backing_off": "waits after a failure, {failures} in a row",
+    "parked": "parked: no retry helped, {failures} failures in a row",
     "table_busy": "{in_flight} tasks of this table are out already, its limit",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off by firnline.enabled=false",

@@ -1,0 +1,241 @@
+"""The console over a real broker and a real Redis, in its own process and in ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import redis
+from confluent_kafka import Producer
+from firnline_adapters.kafka import KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_adapters.records import record_types
+from firnline_console.bootstrap import follower, redis_client
+from firnline_console.keys import Keys
+from firnline_console.readmodel import Limits
+from firnline_console.redis_model import RedisReadModel
+from firnline_console.settings import Settings
+from firnline_domain.identity import TableName, bucket_of
+from firnline_local.command import Command
+from firnline_local.ports import free_port
+from firnline_local.process import Process, serving
+from firnline_local.topics import make_topics
+from pydantic import TypeAdapter
+
+pytestmark = pytest.mark.stack
+T = TypeVar("T")
+BUCKETS = 8
+PATIENCE_S = 90.0
+MANY = Limits(events=100_000, tasks=100_000, letters=100_000, dropped=100_000)
+
+
+def eventually(question: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+    """The first answer that is wanted; the last one, where patience ends."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not wanted(answer := question()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert wanted(answer), answer
+    return answer
+
+
+def make(path: str, **changes: Any) -> Any:
+    """A published example, changed."""
+    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
+    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
+    return replace(TypeAdapter(record_types()[name]).validate_python(json.loads(text)), **changes)
+
+
+@dataclass(frozen=True)
+class Story:
+    """A table of this test alone, on a shared broker."""
+
+    bootstrap: str
+    table: TableName
+
+    def publish(self, topic: str, path: str, **changes: Any) -> None:
+        publisher = KafkaPublisher(self.bootstrap, BUCKETS, "story")
+        publisher.publish(topic, self.table.uuid, make(path, table=self.table, **changes))
+        publisher.flush()
+
+    def tell(self) -> None:
+        """A commit, its files, two orders and what became of them, and the planner's state."""
+        task, expiry = uuid.uuid4().hex, uuid.uuid4().hex
+        self.publish("table-commits", "table_committed/upsert", event_id=uuid.uuid4().hex)
+        self.publish("file-changes", "files_changed/upsert", event_id=uuid.uuid4().hex)
+        self.publish("rewrite-tasks", "rewrite_files/compact", task_id=task)
+        self.publish("maintenance-events", "task_failed/out_of_memory", task_id=task)
+        self.publish("rewrite-tasks", "rewrite_files/compact", task_id=task, attempt=3)
+        self.publish("maintenance-events", "rewrite_committed/native", task_id=task)
+        self.publish("maintenance-events", "rewrite_committed/native", task_id=task)
+        self.publish("expiry-tasks", "expire_snapshots/old_snapshots", task_id=expiry)
+        self.publish("table-states", "table_state/in_flight")
+
+
+@pytest.fixture
+def story(kafka: str) -> Story:
+    make_topics(kafka, BUCKETS)
+    name = f"t{uuid.uuid4().hex[:8]}"
+    return Story(kafka, TableName(str(uuid.uuid4()), ("console",), name))
+
+
+class View:
+    """A read model of this test alone, and followers that fill it."""
+
+    def __init__(self, kafka: str, redis_url: str) -> None:
+        self.settings = Settings(kafka=kafka, redis=redis_url)
+        self.model = RedisReadModel(
+            redis_client(redis_url), Keys(f"t{uuid.uuid4().hex}:view:"), MANY
+        )
+
+    def follow(self, until: Callable[[], bool], rebuild: bool = False) -> None:
+        stop = threading.Event()
+        run = follower(self.settings, self.model, Log("test")).run
+        thread = threading.Thread(target=run, args=(stop, rebuild))
+        thread.start()
+        try:
+            eventually(until, bool)
+        finally:
+            stop.set()
+            thread.join()
+
+    def everything(self) -> dict[str, Any]:
+        """All that does not depend on the order of arrival."""
+        tables = self.model.tables(10_000)
+        return {
+            "totals": self.model.totals(0),
+            "tables": tables,
+            "states": [self.model.states(one.uuid) for one in tables],
+            "tasks": self.model.tasks(10_000),
+            "events": [one.event for one in self.model.events(None, 10_000)],
+            "letters": self.model.letters(10_000),
+        }
+
+
+def test_a_rebuild_gives_the_same_view(story: Story, redis_url: str) -> None:
+    story.tell()
+    bad = Producer({"bootstrap.servers": story.bootstrap})
+    partition = bucket_of(story.table.uuid, BUCKETS)
+    bad.produce("file-changes", b"no avro", story.table.uuid.encode(), partition=partition)
+    bad.flush()
+    view = View(story.bootstrap, redis_url)
+
+    def is_told() -> bool:
+        mine = view.model.tasks(10, story.table.uuid)
+        table = view.model.table(story.table.dotted)
+        rejected = any(one.value_start == b"no avro".hex() for one in view.model.letters(1_000))
+        return rejected and table is not None and table.summary is not None and len(mine) == 2
+
+    def is_quiet() -> bool:
+        before = view.everything()
+        time.sleep(2.0)
+        return is_told() and view.everything() == before
+
+    view.follow(is_quiet)
+    first = view.everything()
+    generation = view.model.built()
+    # The bad record is rejected once more, by the new group: the same letter.
+    view.follow(is_quiet, rebuild=True)
+    assert view.model.built() != generation
+    assert view.everything() == first
+
+
+def test_a_restart_reads_only_what_is_new(story: Story, redis_url: str) -> None:
+    story.tell()
+    view = View(story.bootstrap, redis_url)
+    view.follow(lambda: len(view.model.tasks(9, story.table.uuid)) == 2)
+    generation = view.model.built()
+    story.publish("rewrite-tasks", "rewrite_files/compact", task_id=uuid.uuid4().hex)
+    view.follow(lambda: len(view.model.tasks(9, story.table.uuid)) == 3)
+    assert view.model.built() == generation
+
+
+@dataclass(frozen=True)
+class Running:
+    """The console as a process."""
+
+    uri: str
+    process: Process
+    store: redis.Redis
+
+    def get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(self.uri + path, timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return {"status": error.code, **json.load(error)}
+
+
+@pytest.fixture
+def console(story: Story, redis_url: str, tmp_path: Path) -> Iterator[Running]:
+    url = redis_url.removesuffix("/0") + "/9"  # a database of its own: keys have their real names
+    port, metrics = free_port(), free_port()
+    environment = {
+        "FIRNLINE_KAFKA": story.bootstrap,
+        "FIRNLINE_REDIS": url,
+        "FIRNLINE_CONSOLE_PORT": str(port),
+        "FIRNLINE_METRICS_PORT": str(metrics),
+        "FIRNLINE_BUCKETS": str(BUCKETS),
+    }
+    log = tmp_path / "console.log"
+    command = Command(
+        name="console",
+        argv=(sys.executable, "-m", "firnline_console"),
+        cwd=tmp_path,
+        ready=lambda: log.exists() and "action=ready" in log.read_text(),
+        env=environment,
+    )
+    with redis.Redis.from_url(url) as store:
+        store.flushdb()
+        with serving(command, log) as process:
+            yield Running(f"http://127.0.0.1:{port}", process, store)
+        store.flushdb()
+
+
+def test_the_process_serves_what_is_on_the_topics(story: Story, console: Running) -> None:
+    story.tell()
+    path = f"/api/tables/{story.table.dotted}"
+    table = eventually(lambda: console.get(path), lambda one: one.get("counted", False))
+    assert (table["uuid"], table["debt_files"]) == (story.table.uuid, 3)
+    explained = console.get(path + "/explain")
+    assert explained["partitions"][0]["reason"] == "equality_deletes"
+    assert console.get("/healthz")["healthy"]
+
+
+def test_a_redis_that_lost_its_data_is_filled_again(story: Story, console: Running) -> None:
+    story.tell()
+    path = f"/api/tables/{story.table.dotted}"
+    eventually(lambda: console.get(path), lambda one: one.get("counted", False))
+    console.store.flushdb()
+    eventually(lambda: console.get(path), lambda one: one.get("counted", False))
+    assert console.get("/healthz")["healthy"]
+
+
+def test_the_live_tail_tells_what_happens(story: Story, console: Running) -> None:
+    with urllib.request.urlopen(console.uri + "/api/events/stream", timeout=PATIENCE_S) as stream:
+        story.tell()
+        for line in stream:
+            text = line.decode()
+            if text.startswith("data: ") and json.loads(text[6:])["table"] == story.table.dotted:
+                break
+        else:
+            pytest.fail("the stream ended")
+
+
+def test_it_stops_when_told_with_viewers_still_there(console: Running) -> None:
+    with urllib.request.urlopen(console.uri + "/api/events/stream", timeout=PATIENCE_S) as stream:
+        assert stream.readline().startswith(b"retry")
+        os.kill(console.process.pid, signal.SIGTERM)
+        assert eventually(console.process.exit_code, lambda code: code is not None) == 0
