@@ -1,0 +1,124 @@
+"""What an order's end leaves behind: floors, pauses, failures in a row."""
+
+from __future__ import annotations
+
+from firnline_domain.counters import PartitionCounters
+from firnline_domain.identity import Scope
+from firnline_domain.progress import (
+    BACK_OFF_MAX_MS,
+    BACK_OFF_MS,
+    DAY_MS,
+    NO_DEBT,
+    Debt,
+    Partition,
+    PartitionWork,
+    RunningTask,
+    TableWork,
+    after_change,
+    debt_of,
+    failed,
+    freed,
+    ordered,
+    succeeded,
+)
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+
+NOW = 1_000_000
+LIMITS = Thresholds(cool_down_ms=500)
+
+
+def pauses(work: PartitionWork, times: int, retryable: bool) -> list[int]:
+    found = []
+    for _ in range(times):
+        work = failed(work, "x", retryable, NOW)
+        assert work.until_ms is not None
+        found.append(work.until_ms - NOW)
+    return found
+
+
+def test_debt_counts_files_by_kind() -> None:
+    holds = FileTally(
+        fragments=Tally(5, 1, 1),
+        on_target=Tally(9, 1, 1),
+        equality_deletes=Tally(2, 1, 1),
+        position_deletes=Tally(3, 1, 1),
+        deletion_vectors=Tally(4, 1, 1),
+    )
+    assert debt_of(holds, 6) == Debt(5, 2, 7, 6)
+
+
+def test_failures_back_off_ever_longer_up_to_a_cap() -> None:
+    found = pauses(PartitionWork(), 12, retryable=True)
+    assert found[:3] == [BACK_OFF_MS, 2 * BACK_OFF_MS, 4 * BACK_OFF_MS]
+    assert found[-1] == BACK_OFF_MAX_MS
+
+
+def test_hopeless_failures_park_the_partition() -> None:
+    assert pauses(PartitionWork(), 3, retryable=False) == [BACK_OFF_MS, 2 * BACK_OFF_MS, DAY_MS]
+    work = failed(PartitionWork(failures=2, hopeless=2), "out_of_memory", False, NOW)
+    assert (work.pause, work.failure, work.failures) == ("parked", "out_of_memory", 3)
+
+
+def test_retryable_failures_never_park() -> None:
+    work = PartitionWork()
+    for _ in range(9):
+        work = failed(work, "x", True, NOW)
+    assert work.pause == "backing_off"
+
+
+def test_success_forgets_failures_and_cools_down() -> None:
+    work = succeeded(PartitionWork(failures=5, hopeless=2), NO_DEBT, "t", LIMITS, NOW)
+    assert (work.failures, work.hopeless) == (0, 0)
+    assert (work.pause, work.until_ms, work.last_task_id) == ("cooling", NOW + 500, "t")
+
+
+def test_the_floor_is_what_a_rewrite_left_without_what_came_meanwhile() -> None:
+    work = ordered(PartitionWork(arrived=Debt(fragments=50)))
+    work = after_change(work, Debt(fragments=13), Debt(fragments=3), NOW)
+    work = succeeded(work, Debt(fragments=5), "t", LIMITS, NOW)
+    assert work.floor == Debt(fragments=2)
+    assert work.debt_since_ms == NOW
+
+
+def test_the_floor_sinks_with_what_is_there() -> None:
+    work = PartitionWork(floor=Debt(10, 4, 2, 1))
+    assert after_change(work, Debt(3, 9, 1, 0), NO_DEBT, NOW).floor == Debt(3, 4, 1, 0)
+
+
+def test_debt_ages_from_when_it_began_and_not_while_there_is_none() -> None:
+    work = after_change(PartitionWork(), Debt(fragments=1), NO_DEBT, NOW)
+    assert after_change(work, Debt(fragments=2), NO_DEBT, NOW + 5).debt_since_ms == NOW
+    assert after_change(work, NO_DEBT, NO_DEBT, NOW + 5).debt_since_ms is None
+    rested = PartitionWork(floor=Debt(fragments=4))
+    assert after_change(rested, Debt(fragments=4), NO_DEBT, NOW).debt_since_ms is None
+
+
+def test_new_settings_free_what_failed_and_nothing_else() -> None:
+    parked = PartitionWork(pause="parked", until_ms=9, failures=3, hopeless=3, failure="x")
+    assert freed(parked) == PartitionWork(failure="x")
+    cooling = PartitionWork(pause="cooling", until_ms=9)
+    assert freed(cooling) == cooling
+
+
+def test_a_partition_has_one_order_out_at_most() -> None:
+    def task(name: str, scope: Scope) -> RunningTask:
+        return RunningTask(name, scope, "compact", "r", 1, 1, 0, 9)
+
+    here, there = Scope(0, "[1]"), Scope(0, "[2]")
+    work = TableWork().started(task("a", here)).started(task("b", there)).started(task("c", here))
+    assert [one.task_id for one in work.running] == ["b", "c"]
+    found = work.task_of(here)
+    assert found is not None
+    assert (found.task_id, work.task("a"), work.task("b") is not None) == ("c", None, True)
+    assert work.ended(found).task_of(here) is None
+
+
+def test_the_next_look_is_the_earliest_asked_for() -> None:
+    assert TableWork().looking(9).looking(5).looking(7).looking(None).look_ms == 5
+
+
+def test_a_partition_without_files_is_kept_only_for_its_failures() -> None:
+    empty = PartitionCounters(Scope(0, "[]"), 3, 9)
+    assert Partition(empty, PartitionWork(pause="cooling", until_ms=5)).is_void
+    assert not Partition(empty, PartitionWork(failures=1)).is_void
