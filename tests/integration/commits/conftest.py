@@ -1,15 +1,417 @@
-"""One JVM for all commit tests."""
+"""A table under the hands of its writers and of a worker, on real Iceberg metadata and Parquet.
+
+Rows are (id, v); Iceberg's own generic reader in the small JVM is the oracle of what is visible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from firnline_adapters.logs import Log
+from firnline_committer.handlers import Handlers
+from firnline_committer.outputs import Outputs
+from firnline_committer.swapping import Swapper
+from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.results import (
+    AppliedDelete,
+    DeleteKind,
+    InputFile,
+    Mode,
+    OutputFile,
+    RewriteFinished,
+    RewriteGroup,
+)
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.java import content_file, load_table, removal_json, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.planning import PlannedFile, live_files
+from firnline_iceberg.tables import LoadedTable, Tables
+
+COLUMNS = {"id": (1, pa.int64()), "v": (2, pa.int64()), "p": (3, pa.string())}
+POSITIONS = {"file_path": (2147483546, pa.string()), "pos": (2147483545, pa.int64())}
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 2, "name": "v", "required": False, "type": "long"},
+        {"id": 3, "name": "p", "required": False, "type": "string"},
+    ],
+}
+Row = tuple[int, int]
+
+
+def parquet(path: str, columns: dict[str, tuple[int, pa.DataType]], rows: list[Any]) -> int:
+    """Write columns with field ids; bytes of the file."""
+    fields = [
+        pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+        for name, (number, kind) in columns.items()
+    ]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(fields))
+    local = Path(path.removeprefix("file:"))
+    local.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, local, store_schema=False)
+    return local.stat().st_size
+
+
+def read(path: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(path.removeprefix("file:")).to_pylist()
+    return rows
+
+
+@dataclass
+class Workshop:
+    """One table. Writers' commits go straight to the catalog, never through the committer."""
+
+    jvm: Any
+    catalog: Any
+    tables: Tables
+    name: TableName
+    partitioned: bool
+
+    @property
+    def java(self) -> Any:
+        return load_table(self.jvm, self.catalog, self.name)
+
+    @property
+    def loaded(self) -> LoadedTable:
+        return self.tables.load(self.name)
+
+    @property
+    def head(self) -> int:
+        return self.loaded.head(MAIN).snapshot_id
+
+    def scope(self, p: str | None = None) -> Scope:
+        return Scope(0, json.dumps([p]) if self.partitioned else "[]")
+
+    # ---- writers
+
+    def content(
+        self, scope: Scope, path: str, size: int, rows: int, kind: str, **more: object
+    ) -> str:
+        body = {
+            "spec-id": scope.spec_id, "content": kind, "file-path": path,
+            "file-format": "parquet", "partition": json.loads(scope.partition),
+            "file-size-in-bytes": size, "record-count": rows, **more,
+        }  # fmt: skip
+        return json.dumps(body)
+
+    def new_path(self) -> str:
+        return f"{self.loaded.metadata.location}/data/{uuid.uuid4().hex}.parquet"
+
+    def data(self, rows: Sequence[Row], p: str | None = None) -> str:
+        """A data file, as JSON; not committed."""
+        path = self.new_path()
+        size = parquet(path, COLUMNS, [{"id": i, "v": v, "p": p} for i, v in rows])
+        return self.content(self.scope(p), path, size, len(rows), "data")
+
+    def append(self, *rows: Row, p: str | None = None, ref: str = MAIN) -> str:
+        text, table = self.data(rows, p), self.java
+        change = table.newFastAppend().appendFile(content_file(self.jvm, table, text))
+        change.toBranch(ref).commit()
+        return str(json.loads(text)["file-path"])
+
+    def delete_ids(self, *ids: int, scope: Scope | None = None, ref: str = MAIN) -> str:
+        """An equality delete on `id`."""
+        path = self.new_path()
+        size = parquet(path, {"id": COLUMNS["id"]}, [{"id": one} for one in ids])
+        text = self.content(
+            scope or self.scope(), path, size, len(ids), "equality-deletes", **{"equality-ids": [1]}
+        )
+        self._row_delta(text, ref)
+        return path
+
+    def upsert(self, row: Row) -> None:
+        """A row and an equality delete of its id, in one commit."""
+        path = self.new_path()
+        size = parquet(path, {"id": COLUMNS["id"]}, [{"id": row[0]}])
+        ids = {"equality-ids": [1]}
+        text = self.content(self.scope(), path, size, 1, "equality-deletes", **ids)
+        table = self.java
+        change = table.newRowDelta().addRows(content_file(self.jvm, table, self.data([row])))
+        change.addDeletes(content_file(self.jvm, table, text)).commit()
+
+    def delete_rows(self, data: str, *positions: int, scope: Scope | None = None) -> str:
+        """A position delete of one data file, referenced."""
+        path = self.new_path()
+        size = parquet(path, POSITIONS, [{"file_path": data, "pos": one} for one in positions])
+        text = self.content(
+            scope or self.scope(), path, size, len(positions), "position-deletes",
+            **{"referenced-data-file": data},
+        )  # fmt: skip
+        self._row_delta(text, MAIN)
+        return path
+
+    def _row_delta(self, text: str, ref: str) -> None:
+        table = self.java
+        change = table.newRowDelta().addDeletes(content_file(self.jvm, table, text))
+        change.toBranch(ref).commit()
+
+    def remove(self, data: str) -> None:
+        entry = next(one for one in live_files(self.loaded, self.head).data if one.path == data)
+        table, change = self.java, self.java.newDelete()
+        fields = len(self.loaded.spec(entry.spec_id).fields)
+        change.deleteFile(content_file(self.jvm, table, removal_json(entry, fields)))
+        change.commit()
+
+    def expire_all_but_heads(self) -> None:
+        now = int(time.time() * 1000) + 60_000
+        self.java.expireSnapshots().expireOlderThan(now).retainLast(1).commit()
+
+    def roll_back(self, snapshot_id: int) -> None:
+        self.java.manageSnapshots().rollbackTo(snapshot_id).commit()
+
+    def branch(self, name: str) -> None:
+        self.java.manageSnapshots().createBranch(name).commit()
+
+    def drop(self) -> None:
+        text = json.dumps({"namespace": self.name.namespace, "name": self.name.name})
+        parser = self.jvm.org.apache.iceberg.catalog.TableIdentifierParser
+        self.catalog.dropTable(parser.fromJson(text))
+
+    # ---- readers
+
+    def rows(self, ref: str = MAIN) -> list[Row]:
+        """Visible rows by Iceberg's generic reader, sorted."""
+        table = self.java
+        snapshot = table.snapshot(ref).snapshotId()
+        reader = self.jvm.org.apache.iceberg.data.IcebergGenerics.read(table)
+        records = reader.useSnapshot(snapshot).build().iterator()
+        found = []
+        while records.hasNext():
+            record = records.next()
+            found.append((record.getField("id"), record.getField("v")))
+        return sorted(found)
+
+    def live_deletes(self, ref: str = MAIN) -> set[str]:
+        table = self.loaded
+        return {entry.path for entry in live_files(table, table.head_id(ref)).deletes}
+
+    def live_data(self, ref: str = MAIN) -> set[str]:
+        table = self.loaded
+        return {entry.path for entry in live_files(table, table.head_id(ref)).data}
+
+    # ---- a right worker, one row at a time
+
+    def rewrite(
+        self,
+        p: str | None = None,
+        groups: int = 1,
+        stamp: int | None = None,
+        ref: str = MAIN,
+        task: str | None = None,
+    ) -> RewriteFinished:
+        """Rewrite the scope's files of data sequence number <= stamp (the start's by default)."""
+        table = self.loaded
+        start = table.head(ref)
+        number = stamp if stamp is not None else start.sequence_number or 0
+        live = live_files(table, start.snapshot_id)
+        files = [
+            PlannedFile(one.data, tuple(d for d in one.deletes if applied_by(d, number)))
+            for one in live.files_of_scope(self.scope(p))
+            if one.data.sequence_number <= number
+        ]
+        deletes = {delete.path: delete for one in files for delete in one.deletes}
+        made = [self._group(files[n::groups], p) for n in range(groups) if files[n::groups]]
+        return RewriteFinished(
+            task_id=task or uuid.uuid4().hex, table=self.name, ref=ref, scope=self.scope(p),
+            attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start.snapshot_id,
+            start_sequence_number=number, schema_id=0, groups=tuple(made),
+            applied_deletes=tuple(
+                AppliedDelete(d.path, d.kind, d.sequence_number, d.scope, d.equality_ids)
+                for d in deletes.values()
+            ),
+            output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
+            finished_at_ms=4,
+        )  # fmt: skip
+
+    def _group(self, files: Sequence[PlannedFile], p: str | None) -> RewriteGroup:
+        rows = [row for one in files for row in surviving(one)]
+        outputs: tuple[OutputFile, ...] = ()
+        if rows:
+            text = self.data(rows, p)
+            body = json.loads(text)
+            size = body["file-size-in-bytes"]
+            outputs = (OutputFile(body["file-path"], len(rows), size, text),)
+        total = sum(one.data.records for one in files)
+        return RewriteGroup(
+            tuple(
+                InputFile(d.path, d.sequence_number, d.records, d.bytes)
+                for d in (one.data for one in files)
+            ),
+            outputs, total, total - len(rows), len(rows),
+        )  # fmt: skip
+
+    def unmasked(self, group: RewriteGroup) -> RewriteGroup:
+        """The unpartitioned group as a worker makes it that applies nothing."""
+        rows = [(row["id"], row["v"]) for file in group.inputs for row in read(file.path)]
+        body = json.loads(text := self.data(rows))
+        output = OutputFile(body["file-path"], len(rows), body["file-size-in-bytes"], text)
+        return replace(group, outputs=(output,), rows_masked=0, rows_out=len(rows))
+
+
+def applied_by(delete: Any, stamp: int) -> bool:
+    return delete.kind is not DeleteKind.EQUALITY or delete.sequence_number <= stamp
+
+
+def surviving(planned: PlannedFile) -> list[Row]:
+    ids = {
+        row["id"] for d in planned.deletes if d.kind is DeleteKind.EQUALITY for row in read(d.path)
+    }
+    positions = {
+        row["pos"]
+        for d in planned.deletes
+        if d.kind is DeleteKind.POSITION
+        for row in read(d.path)
+        if row["file_path"] == planned.data.path
+    }
+    rows = enumerate(read(planned.data.path))
+    return [(r["id"], r["v"]) for n, r in rows if n not in positions and r["id"] not in ids]
+
+
+class Meddler(ThreadingHTTPServer):
+    """Passes catalog calls on, and may be told what to do with the next commit of a table."""
+
+    daemon_threads = True
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(("127.0.0.1", 0), Meddling)
+        self.upstream = upstream
+        self.before: list[Callable[[], object]] = []  # run one before each commit, in turn
+        self.drop_request = False  # once: the commit never reaches the catalog
+        self.drop_answer = False  # once: it does, and nobody hears of it
+        self.commits = 0
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def taken(self, name: str) -> bool:
+        told: bool = getattr(self, name)
+        setattr(self, name, False)
+        return told
+
+
+class Meddling(BaseHTTPRequestHandler):
+    server: Meddler
+
+    def do_GET(self) -> None:
+        self.answer(*self.forwarded(None))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if "/tables/" not in self.path or self.path.endswith("/metrics"):
+            return self.answer(*self.forwarded(body))
+        self.server.commits += 1
+        if self.server.before:
+            self.server.before.pop(0)()
+        if self.server.taken("drop_request"):
+            return self.connection.close()
+        answer = self.forwarded(body)
+        if self.server.taken("drop_answer"):
+            return self.connection.close()
+        return self.answer(*answer)
+
+    def forwarded(self, body: bytes | None) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json"}
+        request = Request(self.server.upstream + self.path, body, headers, method=self.command)
+        try:
+            with urlopen(request) as answer:
+                return answer.status, answer.read()
+        except HTTPError as error:
+            return error.code, error.read()
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def meddler(catalog_uri: str) -> Iterator[Meddler]:
+    with Meddler(catalog_uri) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="session")
 def iceberg(iceberg_jar: Path) -> Iterator[IcebergJvm]:
     with IcebergJvm(iceberg_jar) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def java_catalog(iceberg: IcebergJvm, catalog_uri: str) -> Any:
+    return rest_catalog(iceberg.jvm, catalog_uri)
+
+
+Make = Callable[..., Workshop]
+
+
+@pytest.fixture
+def make_table(iceberg: IcebergJvm, java_catalog: Any, catalog_uri: str, namespace: str) -> Make:
+    """Makes an empty v2 table, `partitioned` by identity(p) or not."""
+
+    def make(partitioned: bool = False, **properties: str) -> Workshop:
+        jvm = iceberg.jvm
+        schema = jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(SCHEMA))
+        spec = jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
+        built = (spec.identity("p") if partitioned else spec).build()
+        given = jvm.java.util.HashMap()
+        for key, value in {"format-version": "2", **properties}.items():
+            given.put(key, value)
+        name = f"t{uuid.uuid4().hex[:8]}"
+        text = json.dumps({"namespace": [namespace], "name": name})
+        identifier = jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text)
+        made = java_catalog.createTable(identifier, schema, built, given)
+        table = TableName(str(made.uuid().toString()), (namespace,), name)
+        return Workshop(jvm, java_catalog, Tables(catalog_uri), table, partitioned)
+
+    return make
+
+
+@pytest.fixture
+def table(make_table: Make) -> Workshop:
+    """An unpartitioned v2 table."""
+    return make_table()
+
+
+def committer_at(iceberg: IcebergJvm, uri: str) -> Handlers:
+    """The committer's handlers over a catalog URI."""
+    tables, log = Tables(uri), Log("test")
+    swapper = Swapper(
+        tables, JavaCommits(iceberg, uri), Outputs(tables, log), log, lambda: 5, lambda _: None
+    )
+    return Handlers(swapper, tables, lambda: 5)
+
+
+@pytest.fixture
+def committer(iceberg: IcebergJvm, catalog_uri: str) -> Handlers:
+    return committer_at(iceberg, catalog_uri)
+
+
+@pytest.fixture
+def meddled(iceberg: IcebergJvm, meddler: Meddler) -> Handlers:
+    """A committer whose catalog is the meddler."""
+    return committer_at(iceberg, meddler.uri)

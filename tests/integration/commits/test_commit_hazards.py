@@ -1,0 +1,383 @@
+"""Schedules in which a commit brings rows back, each with its guard and without.
+
+`commit-hazards.md` H1-H8, `iceberg-rules.md` 2.4. The oracle is Iceberg's own reader. Where a test
+takes a guard out, it shows the wrong rows that the guard prevents.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from firnline_committer import aftermath
+from firnline_domain import conflicts, swaps
+from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.results import RewriteFinished
+from pyiceberg.catalog.rest import RestCatalog
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+Committer = Any  # firnline_committer.handlers.Handlers
+
+
+def handled(committer: Committer, result: RewriteFinished) -> Any:
+    (event,) = committer.handle([result])
+    return event
+
+
+def refusal(committer: Committer, result: RewriteFinished) -> ConflictReason:
+    event = handled(committer, result)
+    assert isinstance(event, RewriteConflicted)
+    return event.reason
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *checks: object) -> None:
+    left = tuple(check for check in conflicts.CHECKS if check not in checks)
+    assert len(left) == len(conflicts.CHECKS) - len(checks)
+    monkeypatch.setattr(conflicts, "CHECKS", left)
+
+
+def no_hazard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swaps, "lost_deletes", lambda *_: ())
+
+
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aftermath, "needed_but_removed", lambda *_: None)
+
+
+# ---- issue 10312: the schedule of the issue, and H1
+
+
+def schedule_10312(table: Table, groups: int = 1) -> RewriteFinished:
+    """Unpartitioned, whole-table rewrite, concurrent equality delete, then another commit."""
+    table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    result: RewriteFinished = table.rewrite(groups=groups)
+    table.delete_ids(1)
+    table.append((4, 1))
+    return result
+
+
+def schedule_h1(table: Table) -> RewriteFinished:
+    """Nothing concurrent: stamped M = 2, while delete 3 and append 4 exist already."""
+    table.append((1, 1))
+    table.append((2, 1), (3, 1))
+    table.delete_ids(1)
+    table.append((4, 1))
+    result: RewriteFinished = table.rewrite(stamp=2)
+    return result
+
+
+HAZARDOUS = pytest.mark.parametrize("schedule", [schedule_10312, schedule_h1])
+AFTER = [(2, 1), (3, 1), (4, 1)]
+
+
+@HAZARDOUS
+def test_a_hazardous_rewrite_is_refused(table: Table, committer: Committer, schedule: Any) -> None:
+    result = schedule(table)
+    assert table.rows() == AFTER
+    assert refusal(committer, result) is ConflictReason.HAZARD_10312
+    assert table.rows() == AFTER
+
+
+@HAZARDOUS
+def test_without_both_guards_the_deleted_row_is_back(
+    table: Table, committer: Committer, schedule: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_hazard(monkeypatch)
+    no_second_look(monkeypatch)
+    result = schedule(table)
+    assert isinstance(handled(committer, result), RewriteCommitted)
+    assert table.rows() == [(1, 1), *AFTER]
+
+
+@HAZARDOUS
+def test_the_second_look_undoes_what_the_first_guard_let_through(
+    table: Table, committer: Committer, schedule: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_hazard(monkeypatch)
+    result = schedule(table)
+    head = table.head
+    assert refusal(committer, result) is ConflictReason.HAZARD_10312
+    assert table.head == head
+    assert table.rows() == AFTER
+
+
+def test_nothing_is_undone_over_another_commit(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_hazard(monkeypatch)
+    result = schedule_10312(table)
+    found = aftermath.needed_but_removed
+
+    def meanwhile(*args: Any) -> str | None:
+        table.append((5, 1))
+        return found(*args)
+
+    monkeypatch.setattr(aftermath, "needed_but_removed", meanwhile)
+    event = handled(committer, result)
+    assert "NOT undone" in event.detail
+    assert (5, 1) in table.rows()
+
+
+def test_two_groups_go_in_two_rewrites_of_one_transaction(
+    table: Table, committer: Committer
+) -> None:
+    result = schedule_10312(table, groups=2)
+    event = handled(committer, result)
+    assert len(event.snapshot_ids) == 2
+    assert table.rows() == AFTER
+    assert len(table.live_deletes()) == 1
+    for snapshot_id in event.snapshot_ids:
+        summary = table.loaded.snapshot(snapshot_id).summary
+        assert summary.get("firnline.task-id") == result.task_id
+
+
+def test_the_same_two_groups_in_one_rewrite_bring_the_row_back(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_hazard(monkeypatch)
+    no_second_look(monkeypatch)
+    event = handled(committer, schedule_10312(table, groups=2))
+    assert len(event.snapshot_ids) == 1
+    assert table.rows() == [(1, 1), *AFTER]
+
+
+def test_a_steady_upsert_stream_is_not_hazardous(table: Table, committer: Committer) -> None:
+    """Data file and equality delete of one commit share a number: nothing is below the other."""
+    table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    for version in (2, 3):
+        table.upsert((1, version))
+    assert isinstance(handled(committer, result), RewriteCommitted)
+    assert table.rows() == [(1, 3), (2, 1)]
+
+
+# ---- H2, H4, H8: position deletes that the worker did not apply
+
+
+def test_a_new_position_delete_is_a_conflict(table: Table, committer: Committer) -> None:
+    """H4."""
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    assert refusal(committer, result) is ConflictReason.NEW_POSITION_DELETES
+    assert table.rows() == [(2, 1)]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_it_is_seen_in_the_state_when_history_is_gone(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H8: Java's own validation looks at history, and the start is expired."""
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    table.append((3, 1))
+    table.expire_all_but_heads()
+    if guarded:
+        assert refusal(committer, result) is ConflictReason.NEW_POSITION_DELETES
+        assert table.rows() == [(2, 1), (3, 1)]
+    else:
+        without(monkeypatch, conflicts.nothing_missed)
+        handled(committer, result)
+        assert (1, 1) in table.rows()
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_merge_may_not_leave_a_position_delete_behind(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H2: its number is above the stamp, and yet it will never apply to the output."""
+    path = table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    table.delete_rows(path, 0)
+    result = table.rewrite(stamp=2)
+    kept = replace(
+        result, applied_deletes=(), groups=tuple(table.unmasked(g) for g in result.groups)
+    )
+    if guarded:
+        assert refusal(committer, kept) is ConflictReason.NEW_POSITION_DELETES
+        assert table.rows() == [(2, 1), (3, 1)]
+    else:
+        without(monkeypatch, conflicts.nothing_missed)
+        handled(committer, kept)
+        assert (1, 1) in table.rows()
+
+
+def test_an_expired_start_does_not_stop_a_commit(table: Table, committer: Committer) -> None:
+    """H8: everything needed stands in the head's state."""
+    table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result = table.rewrite()
+    table.append((3, 1))
+    table.expire_all_but_heads()
+    assert not table.loaded.retains(result.start_snapshot_id)
+    assert isinstance(handled(committer, result), RewriteCommitted)
+    assert table.rows() == [(2, 1), (3, 1)]
+
+
+# ---- rollbacks, removed inputs, specs
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_delete_that_was_rolled_back_must_not_stay_applied(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append((1, 1), (2, 1))
+    before = table.head
+    table.delete_ids(1)
+    result = table.rewrite()
+    table.roll_back(before)
+    table.expire_all_but_heads()
+    assert table.rows() == [(1, 1), (2, 1)]
+    if guarded:
+        assert refusal(committer, result) is ConflictReason.APPLIED_DELETE_GONE
+        assert table.rows() == [(1, 1), (2, 1)]
+    else:
+        without(monkeypatch, conflicts.applied_live, conflicts.started_before)
+        handled(committer, result)
+        assert table.rows() == [(2, 1)]
+
+
+def test_a_start_off_the_branch_is_refused(table: Table, committer: Committer) -> None:
+    table.append((1, 1))
+    before = table.head
+    table.append((2, 1))
+    result = table.rewrite()
+    (group,) = result.groups
+    (first,) = [file for file in group.inputs if file.sequence_number == 1]
+    alone = table.unmasked(replace(group, inputs=(first,), rows_in=1))
+    table.roll_back(before)
+    changed = replace(result, groups=(alone,))
+    assert refusal(committer, changed) is ConflictReason.START_NOT_ANCESTOR
+    assert table.rows() == [(1, 1)]
+
+
+def test_removed_inputs_do_not_come_back(table: Table, committer: Committer) -> None:
+    path = table.append((1, 1))
+    table.append((2, 1))
+    result = table.rewrite()
+    table.remove(path)
+    assert refusal(committer, result) is ConflictReason.INPUTS_GONE
+    assert table.rows() == [(2, 1)]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_outputs_of_another_spec_are_refused(
+    make_table: Any,
+    lake: RestCatalog,
+    committer: Committer,
+    guarded: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2.4 b: a concurrent delete of the old spec would stop applying, and the row come back."""
+    table = make_table(partitioned=True)
+    table.append((9, 9), p="b")
+    table.append((1, 1), (2, 1), p="a")
+    result = table.rewrite("a")
+    table.delete_ids(1, scope=table.scope("a"))
+    with lake.load_table((*table.name.namespace, table.name.name)).update_spec() as update:
+        update.remove_field("p")
+    (group,) = result.groups
+    (output,) = group.outputs
+    body = {**json.loads(output.content_file_json), "spec-id": 1, "partition": []}
+    moved = replace(output, content_file_json=json.dumps(body))
+    changed = replace(result, groups=(replace(group, outputs=(moved,)),))
+    if guarded:
+        assert refusal(committer, changed) is ConflictReason.SPEC_CHANGED
+        assert table.rows() == [(2, 1), (9, 9)]
+        assert isinstance(handled(committer, table.rewrite("a")), RewriteCommitted)
+        assert table.rows() == [(2, 1), (9, 9)]
+    else:
+        without(monkeypatch, conflicts.partition_kept)
+        handled(committer, changed)
+        assert (1, 1) in table.rows()
+
+
+# ---- H6: one rewrite per stamp
+
+
+def two_results(table: Table) -> tuple[RewriteFinished, RewriteFinished]:
+    """Stamps 2 and 5; in partition b, delete 4 is older than the row that came back at 5."""
+    table.append((9, 1), p="c")
+    table.append((1, 1), p="a")
+    first = table.rewrite("a", task="first")
+    table.append((7, 1), p="b")
+    table.delete_ids(7, scope=table.scope("b"))
+    table.append((7, 2), p="b")
+    return first, table.rewrite("b", task="second")
+
+
+def test_results_of_one_poll_share_a_transaction(make_table: Any, committer: Committer) -> None:
+    table = make_table(partitioned=True)
+    first, second = two_results(table)
+    before = table.loaded
+    events = committer.handle([second, first])
+    assert {event.task_id for event in events} == {"first", "second"}
+    assert len({event.snapshot_ids for event in events}) == 2
+    assert table.rows() == [(1, 1), (7, 2), (9, 1)]
+    logs = len(table.loaded.metadata.metadata_log) - len(before.metadata.metadata_log)
+    assert logs == 1
+
+
+def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
+    make_table: Any, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(partitioned=True)
+    first, second = two_results(table)
+    by_stamp = swaps._by_stamp
+
+    def lumped(results: Any) -> Any:
+        made = by_stamp(results)
+        return (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
+
+    monkeypatch.setattr(swaps, "_by_stamp", lumped)
+    monkeypatch.setattr(swaps, "spent_deletes", lambda *_: ())
+    no_second_look(monkeypatch)
+    committer.handle([second, first])
+    assert table.rows() == [(1, 1), (9, 1)]
+
+
+# ---- what goes with a commit
+
+
+def test_applied_deletes_go_in_the_same_commit(make_table: Any, committer: Committer) -> None:
+    table = make_table(partitioned=True)
+    path = table.append((1, 1), (2, 1), (3, 1), p="a")
+    table.append((1, 1), p="b")
+    table.delete_ids(1, scope=table.scope("a"))
+    table.delete_rows(path, 1, scope=table.scope("a"))
+    other = table.delete_ids(1, scope=table.scope("b"))
+    result = table.rewrite("a")
+    later = table.delete_ids(3, scope=table.scope("a"))
+    event = handled(committer, result)
+    assert (event.equality_deletes_removed, event.position_deletes_removed) == (1, 1)
+    assert table.live_deletes() == {other, later}
+    assert table.rows() == []
+
+
+def test_a_partition_whose_rows_are_all_dead_is_emptied(table: Table, committer: Committer) -> None:
+    table.append((1, 1))
+    table.delete_ids(1)
+    result = table.rewrite()
+    assert result.groups[0].outputs == ()
+    event = handled(committer, result)
+    assert (event.files_removed, event.files_added, event.rows_out) == (1, 0, 0)
+    assert table.live_data() == set()
+    assert table.live_deletes() == set()
+
+
+def test_global_deletes_of_an_older_spec_hold_and_go(
+    table: Table, lake: RestCatalog, committer: Committer
+) -> None:
+    """An equality delete of the unpartitioned spec reaches the files of every spec."""
+    table.append((1, 1), (2, 1))
+    with lake.load_table((*table.name.namespace, table.name.name)).update_spec() as update:
+        update.add_identity("p")
+    table.delete_ids(2)
+    event = handled(committer, table.rewrite())
+    assert event.equality_deletes_removed == 1
+    assert table.rows() == [(1, 1)]

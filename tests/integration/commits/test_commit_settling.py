@@ -1,0 +1,332 @@
+"""At most once, whatever is lost on the way: H7, races for the head, unknown outcomes, sweeping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_committer import outputs, settlement, swapping
+from firnline_domain import conflicts
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.results import RewriteFinished
+from firnline_iceberg.commits import Pin
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+Committer = Any  # firnline_committer.handlers.Handlers
+Meddler = Any  # conftest.Meddler
+
+
+def handled(committer: Committer, result: RewriteFinished) -> Any:
+    (event,) = committer.handle([result])
+    return event
+
+
+def files(result: RewriteFinished) -> list[Path]:
+    return [Path(file.path.removeprefix("file:")) for file in conflicts.outputs(result)]
+
+
+def rewritten(table: Table) -> RewriteFinished:
+    table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result: RewriteFinished = table.rewrite()
+    return result
+
+
+def replaces(table: Table) -> int:
+    """Rewrites among the retained snapshots."""
+    operations = [one.summary.operation.value for one in table.loaded.snapshots]
+    return operations.count("replace")
+
+
+# ---- H7
+
+
+def test_a_redelivered_result_is_found_by_its_task_id(table: Table, committer: Committer) -> None:
+    result = rewritten(table)
+    first = handled(committer, result)
+    again = handled(committer, result)
+    assert (first.redelivered, again.redelivered) == (False, True)
+    assert again.snapshot_ids == first.snapshot_ids
+    assert replaces(table) == 1
+
+
+def test_it_is_found_by_its_outputs_when_the_snapshot_is_expired(
+    table: Table, committer: Committer
+) -> None:
+    """H7: the committer died after the commit, and the snapshot expired since."""
+    result = rewritten(table)
+    handled(committer, result)
+    table.append((3, 1))
+    table.expire_all_but_heads()
+    event = handled(committer, result)
+    assert isinstance(event, RewriteCommitted)
+    assert (event.redelivered, event.snapshot_ids) == (True, ())
+    assert all(path.exists() for path in files(result))
+    assert table.rows() == [(2, 1), (3, 1)]
+
+
+def test_by_task_id_alone_live_files_would_be_swept(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard of the test above, taken out."""
+    result = rewritten(table)
+    handled(committer, result)
+    table.append((3, 1))
+    table.expire_all_but_heads()
+    monkeypatch.setattr(settlement, "_by_outputs", lambda *_: {})
+    assert isinstance(handled(committer, result), RewriteConflicted)
+    assert not any(path.exists() for path in files(result))
+
+
+def test_outputs_that_only_an_abandoned_snapshot_has_stay(
+    table: Table, committer: Committer
+) -> None:
+    """After a rollback our snapshot is off the branch, but time travel still reads it."""
+    result = rewritten(table)
+    head = table.head
+    handled(committer, result)
+    table.roll_back(head)
+    assert handled(committer, result).redelivered
+    assert all(path.exists() for path in files(result))
+
+
+def test_outputs_that_only_another_branch_has_stay(table: Table, committer: Committer) -> None:
+    result = rewritten(table)
+    head = table.head
+    handled(committer, result)
+    table.branch("audit")
+    table.roll_back(head)
+    table.expire_all_but_heads()
+    assert handled(committer, result).redelivered
+    assert all(path.exists() for path in files(result))
+
+
+def test_one_poll_with_the_same_result_twice(table: Table, committer: Committer) -> None:
+    result = rewritten(table)
+    events = committer.handle([result, result])
+    assert [event.redelivered for event in events] == [False, True]
+    assert replaces(table) == 1
+
+
+# ---- races for the head
+
+
+def test_a_harmless_commit_in_between_costs_one_more_try(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    result = rewritten(table)
+    meddler.before = [lambda: table.append((3, 1))]
+    assert isinstance(handled(meddled, result), RewriteCommitted)
+    assert meddler.commits == 2
+    assert table.rows() == [(2, 1), (3, 1)]
+
+
+def race_with_expiry(table: Table, meddler: Meddler) -> RewriteFinished:
+    """A position delete lands between examination and commit; history does not show it."""
+    path = table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    result: RewriteFinished = table.rewrite()
+
+    def meanwhile() -> None:
+        table.delete_rows(path, 0)
+        table.append((4, 1))
+
+    meddler.before = [meanwhile]
+    table.append((9, 1))
+    table.expire_all_but_heads()
+    return result
+
+
+def test_the_new_head_is_examined_again(table: Table, meddled: Committer, meddler: Meddler) -> None:
+    result = race_with_expiry(table, meddler)
+    event = handled(meddled, result)
+    assert event.reason is ConflictReason.NEW_POSITION_DELETES
+    assert (1, 1) not in table.rows()
+
+
+def test_without_the_pin_java_tries_again_on_a_head_that_nobody_examined(
+    table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A global equality delete and an append: the 10312 hazard, new at the second try."""
+    table.append((1, 1), (2, 1))
+    result = table.rewrite()
+
+    def meanwhile() -> None:
+        table.delete_ids(1)
+        table.append((4, 1))
+
+    meddler.before = [meanwhile]
+    monkeypatch.setattr(Pin, "validate", lambda self, _: True)
+    monkeypatch.setattr(swapping.aftermath, "needed_but_removed", lambda *_: None)
+    assert isinstance(handled(meddled, result), RewriteCommitted)
+    assert table.rows() == [(1, 1), (2, 1), (4, 1)]
+
+
+def test_with_the_pin_it_is_refused(table: Table, meddled: Committer, meddler: Meddler) -> None:
+    table.append((1, 1), (2, 1))
+    result = table.rewrite()
+
+    def meanwhile() -> None:
+        table.delete_ids(1)
+        table.append((4, 1))
+
+    meddler.before = [meanwhile]
+    assert handled(meddled, result).reason is ConflictReason.HAZARD_10312
+    assert table.rows() == [(2, 1), (4, 1)]
+
+
+def test_a_head_that_always_moves_is_given_up(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    result = rewritten(table)
+    meddler.before = [lambda: table.append((3, 1))] * swapping.TRIES
+    event = handled(meddled, result)
+    assert event.reason is ConflictReason.PIN_LOST
+    assert meddler.commits == swapping.TRIES
+    assert all(path.exists() for path in files(result))  # another committer may still land it
+
+
+def test_two_committers_at_once_commit_once(
+    table: Table, committer: Committer, meddled: Committer, meddler: Meddler
+) -> None:
+    """The second commits while the first one's request is on its way."""
+    result = rewritten(table)
+    theirs: list[Any] = []
+    meddler.before = [lambda: theirs.append(handled(committer, result))]
+    ours = handled(meddled, result)
+    assert ours.redelivered
+    assert not theirs[0].redelivered
+    assert replaces(table) == 1
+    assert table.rows() == [(2, 1)]
+
+
+# ---- unknown outcomes
+
+
+def test_an_answer_that_is_lost_is_read_from_the_table(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    result = rewritten(table)
+    meddler.drop_answer = True
+    event = handled(meddled, result)
+    assert isinstance(event, RewriteCommitted)
+    assert not event.redelivered
+    assert replaces(table) == 1
+    assert table.rows() == [(2, 1)]
+
+
+def test_a_request_that_is_lost_is_sent_again(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    result = rewritten(table)
+    meddler.drop_request = True
+    event = handled(meddled, result)
+    assert isinstance(event, RewriteCommitted)
+    assert replaces(table) == 1
+    assert table.rows() == [(2, 1)]
+
+
+def test_outputs_are_never_swept_after_an_unknown_outcome(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    meddler.drop_request = True
+    meddler.before = [lambda: table.delete_rows(path, 0)]
+    assert handled(meddled, result).reason is ConflictReason.NEW_POSITION_DELETES
+    assert all(path.exists() for path in files(result))
+
+
+def test_a_catalog_that_is_away_is_asked_again(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    result = rewritten(table)
+    upstream, meddler.upstream = meddler.upstream, "http://127.0.0.1:9"
+    with pytest.raises(RetryLater):
+        meddled.handle([result])
+    meddler.upstream = upstream
+    assert isinstance(handled(meddled, result), RewriteCommitted)
+
+
+# ---- sweeping
+
+
+def test_refused_outputs_are_removed(table: Table, committer: Committer) -> None:
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    handled(committer, result)
+    assert not any(path.exists() for path in files(result))
+    event = handled(committer, result)
+    assert event.reason is ConflictReason.NEW_POSITION_DELETES
+
+
+def test_outputs_stay_where_the_refusal_may_pass(table: Table, committer: Committer) -> None:
+    table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_ids(1)
+    table.append((3, 1))
+    assert handled(committer, result).reason is ConflictReason.HAZARD_10312
+    assert all(path.exists() for path in files(result))
+
+
+def test_a_result_without_its_outputs_is_refused(table: Table, committer: Committer) -> None:
+    result = rewritten(table)
+    files(result)[0].unlink()
+    assert handled(committer, result).reason is ConflictReason.REJECTED
+    assert table.rows() == [(2, 1)]
+
+
+def test_the_sweep_reads_the_table_once_more(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused on an old read, while another committer landed it: nothing is removed."""
+    result = rewritten(table)
+    conflict = conflicts.Conflict(ConflictReason.INPUTS_GONE, "as read before")
+    handled(committer, result)
+    committer._swapper._outputs.sweep(result, conflict)
+    assert all(path.exists() for path in files(result))
+    monkeypatch.setattr(outputs, "settled", lambda *_: {})
+    committer._swapper._outputs.sweep(result, conflict)
+    assert not any(path.exists() for path in files(result))
+
+
+# ---- branches, and tables that are gone
+
+
+def test_a_branch_is_committed_to_and_main_is_not(table: Table, committer: Committer) -> None:
+    table.append((1, 1), (2, 1))
+    table.branch("audit")
+    table.delete_ids(1, ref="audit")
+    result = table.rewrite(ref="audit")
+    head = table.head
+    event = handled(committer, result)
+    assert table.head == head
+    assert table.loaded.head("audit").snapshot_id == event.snapshot_ids[-1]
+    assert table.rows("audit") == [(2, 1)]
+    assert table.rows() == [(1, 1), (2, 1)]
+    assert table.live_deletes("audit") == set()
+
+
+def test_a_branch_or_table_that_is_gone(table: Table, committer: Committer) -> None:
+    table.append((1, 1))
+    table.branch("audit")
+    on_branch, on_main = table.rewrite(ref="audit"), table.rewrite()
+    table.java.manageSnapshots().removeBranch("audit").commit()
+    assert handled(committer, on_branch).reason is ConflictReason.REF_GONE
+    table.drop()
+    assert handled(committer, on_main).reason is ConflictReason.TABLE_GONE
+
+
+def test_format_version_1(make_table: Any, committer: Committer) -> None:
+    table = make_table(**{"format-version": "1"})
+    table.append((1, 1))
+    table.append((2, 1))
+    result = table.rewrite()
+    assert isinstance(handled(committer, result), RewriteCommitted)
+    assert handled(committer, result).redelivered
+    assert table.rows() == [(1, 1), (2, 1)]
+    assert len(table.live_data()) == 1
