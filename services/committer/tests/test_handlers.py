@@ -1,0 +1,90 @@
+"""Which results share a commit, and what is told of those that need none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from firnline_committer.handlers import Handlers, batches
+from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.events import RewriteCommitted, RewriteSkipped, TickPassed
+from firnline_domain.identity import TableName
+from firnline_domain.results import Mode, SnapshotsExpired, TaskFailed
+
+TABLE = TableName("uuid-a", ("ns",), "t")
+
+
+class Recording:
+    """Twin of the swapper: remembers its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def swap(self, results: Sequence[Any]) -> list[str]:
+        self.batches.append([one.task_id for one in results])
+        return [f"event of {one.task_id}" for one in results]
+
+
+class Away:
+    """Twin of the catalog that does not answer."""
+
+    def load(self, table: TableName) -> Any:
+        raise RetryLater("away")
+
+
+@pytest.fixture
+def swapper() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def handlers(swapper: Recording) -> Handlers:
+    return Handlers(swapper, Away(), lambda: 9)
+
+
+def test_results_that_are_ready_together_are_swapped_together(handlers, swapper, result) -> None:
+    events = handlers.handle([result(task="a", inputs=["1"]), result(task="b", inputs=["2"])])
+    assert swapper.batches == [["a", "b"]]
+    assert events == ["event of a", "event of b"]
+
+
+def test_a_redelivery_and_an_overlap_wait_for_the_commit_before_them(result) -> None:
+    first = result(task="a", inputs=["file:/1"])
+    overlap = result(task="b", inputs=["file:///1", "file:/2"])
+    behind = result(task="c", inputs=["file:/2"])
+    found = [[one.task_id for one in batch] for batch in batches([first, first, overlap, behind])]
+    assert found == [["a"], ["a"], ["b"], ["c"]]
+
+
+def test_handed_over_work_is_committed_already(handlers, swapper, result) -> None:
+    done = result(mode=Mode.HANDED_OVER, committed=77, reason="float_key", inputs=())
+    (event,) = handlers.handle([done])
+    assert isinstance(event, RewriteCommitted)
+    assert (event.snapshot_ids, event.reason, event.redelivered) == ((77,), "float_key", False)
+    assert swapper.batches == []
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"mode": Mode.HANDED_OVER, "reason": "float_key", "inputs": ()}, "float_key"),
+        ({"inputs": ()}, "nothing_to_do"),
+    ],
+)
+def test_nothing_done_is_skipped(handlers, result, given, reason) -> None:
+    (event,) = handlers.handle([result(**given)])
+    assert isinstance(event, RewriteSkipped)
+    assert event.reason == reason
+
+
+def test_failures_and_expiries_go_on_as_they_are(handlers) -> None:
+    failed = TaskFailed("a", TABLE, "main", None, "rewrite", 1, "w", "oom", "", True, 1)
+    expired = SnapshotsExpired("b", TABLE, 3, 1, None, 9, None, "w", 1)
+    assert handlers.handle([failed, expired]) == [failed, expired]
+
+
+def test_a_record_of_another_kind_is_poison(handlers) -> None:
+    with pytest.raises(PoisonousRecord) as caught:
+        handlers.handle([TickPassed(0, 1)])
+    assert caught.value.reason == "unexpected_record"

@@ -1,0 +1,133 @@
+"""Offsets commit after events, a stuck table waits alone, a broken result goes aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_committer import pump as pumps
+from firnline_committer.handlers import Handlers
+from firnline_committer.pump import Pump
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import DeadLettered, RewriteConflicted, RewriteSkipped
+from firnline_domain.identity import bucket_of
+from py4j.protocol import Py4JNetworkError
+
+A, B = "uuid-a", "uuid-c"  # of two buckets
+
+
+class Scripted(Handlers):
+    """Skips every result; fails for tables and tasks as told."""
+
+    def __init__(self) -> None:
+        self.failing: dict[str, Exception] = {}
+        self.calls: list[list[str]] = []
+
+    def handle(self, records: Sequence[Any]) -> list[Any]:
+        self.calls.append([one.task_id for one in records])
+        for one in records:
+            if error := self.failing.get(one.table.uuid) or self.failing.get(one.task_id):
+                raise error
+        return [
+            RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in records
+        ]
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.broker, self.now, self.handlers = MemoryBroker(8), 0.0, Scripted()
+        self.publisher = MemoryPublisher(self.broker)
+        self.inbox = MemoryInbox(self.broker, "committer", ["task-results"])
+        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("t"), lambda: self.now)
+
+    def send(self, *results: Any) -> None:
+        for one in results:
+            self.publisher.publish("task-results", one.table.uuid, one)
+
+    def events(self) -> list[str]:
+        return [event.task_id for event in self.broker.records("maintenance-events")]
+
+    def offset(self, uuid: str) -> int:
+        place = ("committer", "task-results", bucket_of(uuid, 8))
+        return self.broker.committed.get(place, 0)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    assert bucket_of(A, 8) != bucket_of(B, 8)
+    return Bench()
+
+
+def test_one_poll_of_a_table_is_one_call(bench, result) -> None:
+    bench.send(result(task="1"), result(task="2"), result(task="3", table=B))
+    bench.pump.step(0)
+    assert sorted(bench.handlers.calls) == [["1", "2"], ["3"]]
+    assert (bench.offset(A), bench.offset(B)) == (2, 1)
+
+
+def test_a_table_that_cannot_go_on_waits_alone(bench, result) -> None:
+    bench.send(result(task="1"), result(task="2", table=B))
+    bench.handlers.failing = {A: RetryLater("catalog")}
+    bench.pump.step(0)
+    assert bench.events() == ["2"]
+    assert (bench.offset(A), bench.offset(B)) == (0, 1)
+    bench.handlers.failing = {}
+    bench.pump.step(0)
+    assert bench.events() == ["2"]  # it pauses
+    bench.now += pumps.FIRST_PAUSE_S
+    bench.pump.step(0)
+    assert sorted(bench.events()) == ["1", "2"]
+    assert bench.offset(A) == 1
+
+
+def test_the_pause_grows(bench, result) -> None:
+    bench.send(result(task="1"))
+    bench.handlers.failing = {A: RetryLater("catalog")}
+    bench.pump.step(0)
+    bench.now += pumps.FIRST_PAUSE_S
+    bench.pump.step(0)
+    bench.now += pumps.FIRST_PAUSE_S
+    bench.pump.step(0)
+    assert len(bench.handlers.calls) == 2
+
+
+def test_a_broken_result_goes_aside_and_back_to_the_planner(bench, result) -> None:
+    bench.send(result(task="1"), result(task="2"), result(task="3"))
+    bench.handlers.failing = {"2": ValueError("no JSON")}
+    bench.pump.step(0)
+    (letter,) = bench.broker.records("dead-letters")
+    assert isinstance(letter, DeadLettered)
+    assert letter.reason == "unusable"
+    told = {event.task_id: type(event) for event in bench.broker.records("maintenance-events")}
+    assert told == {"1": RewriteSkipped, "2": RewriteConflicted, "3": RewriteSkipped}
+    assert bench.offset(A) == 3
+
+
+def test_a_jvm_that_has_ended_stops_the_service(bench, result) -> None:
+    bench.send(result(task="1"))
+    bench.handlers.failing = {A: Py4JNetworkError("gone")}
+    with pytest.raises(Py4JNetworkError):
+        bench.pump.step(0)
+    assert bench.offset(A) == 0
+
+
+def test_offsets_stay_where_the_broker_does_not_take_the_events(bench, result, monkeypatch) -> None:
+    def refuse(timeout_s: float = 30.0) -> None:
+        raise RetryLater("broker")
+
+    monkeypatch.setattr(bench.publisher, "flush", refuse)
+    bench.send(result(task="1"))
+    with pytest.raises(RetryLater):
+        bench.pump.step(0)
+    assert bench.offset(A) == 0
+
+
+def test_too_many_waiting_results_start_the_service_anew(bench, result, monkeypatch) -> None:
+    monkeypatch.setattr(pumps, "MOST_WAITING", 1)
+    bench.send(result(task="1"), result(task="2"))
+    bench.handlers.failing = {A: RetryLater("catalog")}
+    with pytest.raises(RetryLater):
+        bench.pump.step(0)
