@@ -231,6 +231,7 @@ def test_a_cursor_sees_every_later_arrival_once(bench: Bench) -> None:
     [first] = bench.model.events(None, 10)
     bench.tell(order(2, at_ms=10), order(1, at_ms=50))  # older by its time, later by its arrival
     [second] = bench.model.events(first.number, 10)
+    assert bench.model.cursor() == second.number
     assert second.event.id == "order:task-2:1"
     assert second.number > first.number
     assert bench.model.events(second.number, 10) == []

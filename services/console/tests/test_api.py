@@ -108,9 +108,11 @@ async def test_an_old_open_task_is_not_pushed_out_by_new_ones(site: Site, make: 
 
 async def test_events_after_a_number(site: Site, make: Make) -> None:
     site.tell(make("rewrite_files/compact"))
-    [first] = (await site.get("/api/events"))["events"]
+    cursor = (await site.get("/api/events"))["cursor"]
     site.tell(make("rewrite_committed/native"))
-    [second] = (await site.get(f"/api/events?after={first['number']}"))["events"]
+    found = await site.get(f"/api/events?after={cursor}")
+    [second] = found["events"]
+    assert (await site.get(f"/api/events?after={found['cursor']}"))["events"] == []
     assert (second["kind"], second["table"]) == ("committed", "shop.orders")
 
 
@@ -152,6 +154,17 @@ async def test_the_stream_begins_with_the_newest_and_goes_on(site: Site, make: M
         site.tell(make("rewrite_committed/native"))
         _, later = await frame(answer)
         assert later["kind"] == "committed"
+
+
+async def test_a_stream_does_not_begin_with_what_is_old(site: Site, make: Make) -> None:
+    """After a rebuild the newest events by time are not the last that arrived."""
+    site.tell(*(make("rewrite_files/compact", task_id=str(n), ordered_at_ms=n) for n in range(150)))
+    site.tell(make("rewrite_files/compact", task_id="old", ordered_at_ms=0))
+    async with site.client.get("/api/events/stream") as answer:
+        first = [(await frame(answer))[1] for _ in range(100)]
+        assert [event["at_ms"] for event in first] == list(range(50, 150))
+        site.tell(make("rewrite_committed/native"))
+        assert (await frame(answer))[1]["kind"] == "committed"
 
 
 async def test_a_broken_stream_goes_on_where_it_was(site: Site, make: Make) -> None:

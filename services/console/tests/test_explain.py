@@ -27,7 +27,7 @@ def sources(properties: dict[str, str]) -> dict[str, tuple[str, str]]:
 def test_settings_say_where_they_come_from() -> None:
     found = sources({"firnline.rewrite.min-fragments": "3", "firnline.retain.hours": "24"})
     assert found["firnline.rewrite.min-fragments"] == ("3", "table property")
-    assert found["firnline.retain.hours"] == ("24.0", "table property")
+    assert found["firnline.retain.hours"] == ("24", "table property")
     assert found["firnline.rewrite.min-equality-deletes"] == ("4", "default")
     assert found.keys() == PROPERTIES.keys()
 

@@ -121,10 +121,16 @@ class Api:
         return web.json_response({"tasks": [task_json(one, now_ms) for one in found]})
 
     async def events(self, request: web.Request) -> web.Response:
-        """`?after=&limit=`: events after a number in order of arrival, or the newest by time."""
+        """`?after=&limit=`: events after a number in order of arrival, or the newest by time.
+
+        `cursor` is what to go on from; what arrives meanwhile may be told twice, never missed.
+        """
         after = after_of(request)
+        cursor = await asyncio.to_thread(self._model.cursor)
         found = await asyncio.to_thread(self._model.events, after, limit_of(request))
-        return web.json_response({"events": [event_json(one) for one in found]})
+        if after is not None:
+            cursor = max((one.number for one in found), default=after)
+        return web.json_response({"events": [event_json(one) for one in found], "cursor": cursor})
 
     async def event_stream(self, request: web.Request) -> web.StreamResponse:
         """The same as server-sent events, without end; see `stream`."""

@@ -96,7 +96,9 @@ def _source(name: str, field: str, properties: Mapping[str, str]) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "not set"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def expiry_json(state: TableState | None) -> dict[str, Any]:

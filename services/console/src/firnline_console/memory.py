@@ -140,6 +140,10 @@ class MemoryReadModel:
         wanted = [one for one in self._by_change() if table_uuid in (None, one.table.uuid)]
         return wanted[:limit]
 
+    def cursor(self) -> int:
+        """See `ReadModel.cursor`."""
+        return self._number
+
     def events(self, after: int | None, limit: int) -> list[Numbered]:
         """See `ReadModel.events`."""
         if after is None:

@@ -85,6 +85,9 @@ class ReadModel(Protocol):
     def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
         """The newest tasks, of all tables or of one."""
 
+    def cursor(self) -> int:
+        """The number of the last event that arrived; what `events(after)` goes on from."""
+
     def events(self, after: int | None, limit: int) -> list[Numbered]:
         """Events that arrived after a cursor, in order of arrival.
 

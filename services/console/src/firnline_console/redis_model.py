@@ -163,6 +163,11 @@ class RedisReadModel:
             found = [member.rpartition(NUL)[2] for member in cast("list[str]", members)]
             return self._docs("task", found)
 
+    def cursor(self) -> int:
+        """See `ReadModel.cursor`."""
+        with _reachable():
+            return int(cast("str | None", self._client.get(self._keys["seq"])) or 0)
+
     def events(self, after: int | None, limit: int) -> list[Numbered]:
         """See `ReadModel.events`."""
         with _reachable():

@@ -23,6 +23,8 @@ async def stream(request: web.Request, model: ReadModel, after: int | None) -> w
 
     A Redis that goes away ends the stream: clients come back by themselves.
     """
+    # Before the first events are read: what arrives between the two comes again, and is skipped.
+    cursor = await asyncio.to_thread(model.cursor) if after is None else after
     found = await asyncio.to_thread(model.events, after, FIRST if after is None else BATCH)
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
@@ -30,26 +32,31 @@ async def stream(request: web.Request, model: ReadModel, after: int | None) -> w
     await response.prepare(request)
     await response.write(f"retry: {RETRY_MS}\n\n".encode())
     try:
-        await _send(response, model, found, after or 0)
+        for one in found:
+            await response.write(_frame(one))
+        if after is not None:
+            cursor = max((one.number for one in found), default=cursor)
+        await _follow(response, model, cursor, {one.number for one in found})
     except (RetryLater, ConnectionResetError):
         return response
     return response
 
 
-async def _send(
-    response: web.StreamResponse, model: ReadModel, found: list[Numbered], cursor: int
+async def _follow(
+    response: web.StreamResponse, model: ReadModel, cursor: int, sent: set[int]
 ) -> None:
     idle = 0
     while True:
+        found = await asyncio.to_thread(model.events, cursor, BATCH)
         for one in found:
-            await response.write(_frame(one))
-            cursor = max(cursor, one.number)
+            cursor = one.number
+            if one.number not in sent:
+                await response.write(_frame(one))
         idle = 0 if found else idle + 1
         if idle % BEATS == BEATS - 1:
             await response.write(b": still here\n\n")
         if len(found) < BATCH:
             await asyncio.sleep(POLL_S)
-        found = await asyncio.to_thread(model.events, cursor, BATCH)
 
 
 def _frame(one: Numbered) -> bytes:

@@ -1,0 +1,182 @@
+"""firnline explain"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from firnline_cli._console import Console as Site
+from firnline_cli._console import NotThere, console_at, console_options
+from firnline_cli._figures import age, number, size, status_text, styled
+
+TASKS_SHOWN = 8
+WIDTH = 160  # where the output is no terminal
+
+
+@click.command("explain")
+@click.argument("table")
+@console_options
+@click.option("--all", "all_wanted", is_flag=True, help="Every partition, setting and task.")
+@click.option("--json", "json_wanted", is_flag=True, help="The console's answer, for machines.")
+def command(
+    table: str, state: Path | None, uri: str | None, all_wanted: bool, json_wanted: bool
+) -> None:
+    """Say why TABLE (namespace.name, or its uuid) was, or was not, chosen for maintenance."""
+    answer = asked(console_at(state, uri), table)
+    if json_wanted:
+        click.echo(json.dumps(answer, indent=1))
+        return
+    terminal = Console()
+    if not terminal.is_terminal:
+        terminal.width = WIDTH
+    terminal.print(report(answer, None if all_wanted else terminal.height))
+
+
+def asked(site: Site, table: str) -> Any:
+    """The explanation of a table. Raises NotThere with the names that come close."""
+    try:
+        return site.table(table, "/explain")
+    except NotThere as error:
+        names = [one["table"] for one in site.get("/api/tables?limit=5000")["tables"]]
+        close = difflib.get_close_matches(table, names, 5, 0.5) or sorted(names)[:5]
+        hint = f" Did you mean: {', '.join(close)}?" if close else " No table has been seen yet."
+        raise NotThere(f"{error.message}.{hint}") from None
+
+
+def report(answer: dict[str, Any], height: int | None) -> Group:
+    """Verdict, figures, partitions, tasks and settings; as much as `height` lines hold."""
+    shown = None if height is None else max(8, height // 2)
+    now_ms = answer["now_ms"]
+    parts: list[RenderableType] = [
+        Text.assemble(styled(answer["table"]["table"], "bold"), "  ", answer["verdict"]),
+        figures(answer),
+        "",
+        *partitions(answer["partitions"], shown, now_ms),
+        *tasks(answer["tasks"], None if shown is None else TASKS_SHOWN, now_ms),
+        *settings(answer["settings"], height is None),
+    ]
+    return Group(*parts)
+
+
+def figures(answer: dict[str, Any]) -> Text:
+    """The table's counters in one paragraph."""
+    row, expiry, now_ms = answer["table"], answer["expiry"], answer["now_ms"]
+    if not row["counted"]:
+        return styled("no counters yet", "dim")
+    files = (
+        f"{number(row['data_files'])} data files ({number(row['fragments'])} small, "
+        f"{number(row['undersized'])} undersized, {number(row['on_target'])} on target, "
+        f"{number(row['oversized'])} oversized), {size(row['data_bytes'])}, "
+        f"{number(row['records'])} rows"
+    )
+    deletes = (
+        f"{number(row['equality_deletes'])} equality-delete files, "
+        f"{number(row['position_deletes'])} position-delete files, "
+        f"{number(row['deletion_vectors'])} deletion vectors"
+    )
+    snapshots = (
+        f"{number(row['snapshots'])} snapshots, the oldest "
+        f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
+    )
+    return styled("", "dim").append("\n".join((files, deletes, snapshots)), "dim")
+
+
+def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without lines under a bold title."""
+    made = Table(box=None, header_style="dim", pad_edge=False, title=title, title_justify="left")
+    made.title_style = "bold"
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return made
+
+
+def more(all_of_them: list[Any], shown: int | None) -> list[RenderableType]:
+    """A line that says how many were left out."""
+    left = len(all_of_them) - shown if shown is not None else 0
+    return [styled(f"... and {left} more: --all", "dim"), ""] if left > 0 else [""]
+
+
+def partitions(parts: list[dict[str, Any]], shown: int | None, now_ms: int) -> list[RenderableType]:
+    """Every partition with its last decision in words."""
+    if not parts:
+        return []
+    right = ("files", "small", "deletes", "size")
+    made = grid(
+        "Partitions, the deepest in debt first", "partition", "status", "why", *right, right=right
+    )
+    for part in parts[:shown]:
+        until = part["until_ms"]
+        wait = f", {age(now_ms, until)} more" if until and until > now_ms else ""
+        why = part["words"] + (wait if part["status"] != "in_flight" else "")
+        counts = (part[name] for name in ("data_files", "fragments", "delete_files"))
+        made.add_row(
+            styled(part["label"]),
+            status_text(part["status"]),
+            styled(why),
+            *(styled(number(count)) for count in counts),
+            styled(size(part["data_bytes"])),
+        )
+    return [made, *more(parts, shown)]
+
+
+def tasks(found: dict[str, Any], shown: int | None, now_ms: int) -> list[RenderableType]:
+    """Open tasks, then the last that ended."""
+    all_tasks = [*found["open"], *found["ended"]]
+    if not all_tasks:
+        return [styled("No task has been ordered for it yet.", "dim"), ""]
+    made = grid("Tasks", "status", "partition", "why", "what came of it", "age", right=("age",))
+    for task in all_tasks[:shown]:
+        order = task["order"]
+        made.add_row(
+            status_text(task["status"]),
+            styled(task["label"]),
+            styled(order["words"] if order else ""),
+            styled(result(task)),
+            styled(age(task["changed_at_ms"], now_ms), "dim"),
+        )
+    return [made, *more(all_tasks, shown)]
+
+
+def result(task: dict[str, Any]) -> str:
+    """What came of a task, in words."""
+    outcome = task["outcome"]
+    if outcome is None or task["status"] in ("running", "overdue"):
+        return ""
+    numbers = outcome["numbers"]
+    if task["status"] != "committed":
+        return ": ".join(text for text in (outcome["words"], outcome["detail"]) if text)
+    if task["kind"] == "expiry":
+        gone, files = numbers["snapshots_expired"], numbers["files_deleted"]
+        return f"{gone:,} snapshots expired, {files:,} files deleted"
+    deletes = numbers["equality_deletes_removed"] + numbers["position_deletes_removed"]
+    gone = f" and {deletes:,} delete files" if deletes else ""
+    dead = f", {numbers['rows_masked']:,} dead rows dropped" if numbers["rows_masked"] else ""
+    return (
+        f"{numbers['files_removed']:,} files{gone} -> {numbers['files_added']:,}, "
+        f"{size(numbers['bytes_before'])} -> {size(numbers['bytes_after'])}{dead}"
+    )
+
+
+def settings(found: list[dict[str, str]], all_wanted: bool) -> list[RenderableType]:
+    """What holds and where it comes from; only what the table sets itself unless all is wanted."""
+    own = [one for one in found if one["source"] != "default"]
+    if not own and not all_wanted:
+        return [styled(f"All {len(found)} settings are defaults: --all lists them.", "dim")]
+    made = grid("Settings", "property", "value", "from")
+    for one in found if all_wanted else own:
+        plain_row = one["source"] == "default"
+        made.add_row(
+            styled(one["name"]),
+            styled(one["value"], "" if plain_row else "bold"),
+            styled(one["source"], "dim" if plain_row else ""),
+        )
+    left = len(found) - len(own)
+    tail = [] if all_wanted else [styled(f"The other {left} are defaults: --all.", "dim")]
+    return [made, *tail]

@@ -1,0 +1,273 @@
+"""`firnline tables`, `explain` and `events` against the real API over the twin of its store."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from click.testing import CliRunner, Result
+from firnline_adapters.records import record_types
+from firnline_cli import _console, events, tables
+from firnline_cli.__main__ import main
+from firnline_cli.explain import report
+from firnline_console.api import Api
+from firnline_console.memory import MemoryReadModel
+from firnline_console.readmodel import Built
+from firnline_domain.states import TableState
+from firnline_local.ports import free_port
+from firnline_local.state import PartRecord, StackRecord, StateDir
+from pydantic import TypeAdapter
+from rich.console import Console
+
+NOW = 1_795_270_005_000
+UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
+
+
+def make(path: str, **changes: Any) -> Any:
+    """A published example, changed."""
+    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
+    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
+    return replace(TypeAdapter(record_types()[name]).validate_python(json.loads(text)), **changes)
+
+
+class Site:
+    """A console on a port of its own, in a thread."""
+
+    def __init__(self) -> None:
+        self.model = MemoryReadModel()
+        self.model.begin(Built("g", 1), replace=False)
+        self.port = free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def tell(self, *facts: Any) -> None:
+        self.model.apply("g", facts)
+
+    def start(self) -> None:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(30)
+
+    async def _listen(self) -> None:
+        api = Api(self.model, lambda: NOW, lambda: True)
+        self._runner = web.AppRunner(api.application(), shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stack of the developer's is found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FIRNLINE_CONSOLE_URI", raising=False)
+
+
+def firnline(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def said(site: Site, *words: str) -> str:
+    result = firnline(*words, "--console", site.uri)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def on_a_terminal(draw: Callable[[Console], None], width: int = 140) -> str:
+    out = io.StringIO()
+    draw(Console(file=out, force_terminal=True, width=width, height=40, color_system=None))
+    return out.getvalue()
+
+
+def test_tables_are_lines_with_tabs(site: Site) -> None:
+    site.tell(make("table_state/in_flight"), make("table_committed/upsert"))
+    [line] = said(site, "tables").splitlines()
+    assert line.split("\t")[:8] == [
+        "shop.orders", "500", "12.3 kB", "1", "1", "2", "3", "1 at work"
+    ]  # fmt: skip
+
+
+def test_tables_as_json_are_the_consoles_answer(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    [row] = json.loads(said(site, "tables", "--json"))["tables"]
+    assert (row["table"], row["head_snapshot_id"]) == ("shop.orders", "7402233445566778899")
+
+
+def test_no_table_says_what_to_do(site: Site) -> None:
+    assert "gateway" in said(site, "tables")
+
+
+def test_a_table_not_counted_yet_has_no_figures(site: Site) -> None:
+    site.tell(make("table_committed/upsert"))
+    assert "\t-\t-\t-\t-\t-\t-\tnot counted yet\t" in said(site, "tables")
+
+
+def test_a_terminal_gets_a_grid_and_names_do_not_drive_it() -> None:
+    row = {
+        "table": "shop.[red]\x1b[2Jorders",
+        "counted": True,
+        "waiting_for_resync": False,
+        "statuses": {"parked": 2},
+        "debt_files": 3,
+        "last_commit": {"at_ms": NOW - 3_000},
+        "last_change_ms": None,
+    }
+    text = on_a_terminal(lambda terminal: tables.show([row], terminal, NOW))
+    assert "shop.[red]?[2Jorders" in text
+    assert "2 parked" in text
+    assert "3 s" in text
+
+
+def test_explain_says_why_in_words(site: Site) -> None:
+    site.tell(make("table_state/in_flight"), make("rewrite_files/compact"))
+    site.tell(make("snapshots_expired/expired"))
+    text = said(site, "explain", "shop.orders")
+    assert "1 partition of 1 being rewritten now." in text
+    assert "expiry: no snapshot is old enough" in text
+    assert "2026-11-21  at work" in text
+    assert "12 snapshots expired, 40 files deleted" in text
+    assert "firnline.retain.hours  24" in text
+    assert "firnline.enabled" not in text
+
+
+def test_explain_all_lists_the_defaults_too(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    assert "firnline.enabled" in said(site, "explain", "shop.orders", "--all")
+
+
+def test_explain_by_uuid_and_as_json(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    answer = json.loads(said(site, "explain", UUID, "--json"))
+    assert answer["partitions"][0]["reason"] == "equality_deletes"
+
+
+def test_explain_offers_names_that_come_close(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    result = firnline("explain", "shop.order", "--console", site.uri)
+    assert result.exit_code == 1
+    assert "no table 'shop.order' has been seen. Did you mean: shop.orders?" in result.output
+
+
+def test_a_short_terminal_shows_the_deepest_and_counts_the_rest(site: Site) -> None:
+    state: TableState = make("table_state/in_flight")
+    many = tuple(
+        replace(state.partitions[0], scope=replace(state.partitions[0].scope, partition=f"[{n}]"))
+        for n in range(30)
+    )
+    site.tell(replace(state, partitions=many))
+    answer = json.loads(said(site, "explain", UUID, "--json"))
+    text = on_a_terminal(lambda terminal: terminal.print(report(answer, 40)))
+    assert "... and 10 more: --all" in text
+
+
+def test_events_are_the_last_ones(site: Site) -> None:
+    site.tell(*(make("rewrite_files/compact", task_id=str(n), ordered_at_ms=n) for n in range(9)))
+    lines = said(site, "events", "--last", "3").splitlines()
+    assert len(lines) == 3
+    assert lines[-1].split("\t") == [
+        "1970-01-01T00:00:00.008+00:00",
+        "order",
+        "shop.orders",
+        "compact 2026-11-21: equality deletes",
+    ]
+
+
+def test_events_of_one_table_as_json(site: Site) -> None:
+    site.tell(make("rewrite_files/compact"))
+    assert said(site, "events", "--table", "other") == ""
+    assert json.loads(said(site, "events", "--table", "shop.orders", "--json"))["kind"] == "order"
+
+
+def test_following_goes_on_after_the_first_answer_without_repeating(site: Site) -> None:
+    site.tell(make("rewrite_files/compact"))
+    client = _console.console_at(None, site.uri)
+    tail = events.followed(client, client.get("/api/events"))
+    site.tell(make("rewrite_files/compact"), make("rewrite_committed/native"))
+    assert next(tail)["kind"] == "committed"
+
+
+def test_following_waits_for_a_console_that_is_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(events, "PAUSE_S", 0)
+    client = _console.console_at(None, site.uri)
+    start, real = client.get("/api/events"), client.stream
+    away = iter([_console.Away("gone."), _console.Away("gone.")])
+
+    def stream(after: int | None) -> Iterator[dict[str, Any]]:
+        if error := next(away, None):
+            raise error
+        return real(after)
+
+    monkeypatch.setattr(client, "stream", stream)
+    site.tell(make("rewrite_committed/native"))
+    assert [event["kind"] for event in itertools.islice(events.followed(client, start), 1)] == [
+        "committed"
+    ]
+    assert capsys.readouterr().err.count("Waiting for it.") == 1
+
+
+@pytest.mark.parametrize("words", [("tables",), ("explain", "a.b"), ("events", "--follow")])
+def test_without_a_stack_it_says_how_to_start_one(words: tuple[str, ...]) -> None:
+    result = firnline(*words)
+    assert result.exit_code == 1
+    assert "firnline up" in result.output
+    assert "FIRNLINE_CONSOLE_URI" in result.output
+
+
+def test_a_console_that_is_away_is_named() -> None:
+    result = firnline("tables", "--console", f"http://127.0.0.1:{free_port()}")
+    assert result.exit_code == 1
+    assert "does not answer" in result.output
+    assert "firnline status" in result.output
+
+
+def test_something_else_at_the_address_is_said(site: Site) -> None:
+    result = firnline("tables", "--console", f"{site.uri}/elsewhere")
+    assert result.exit_code == 1
+    assert "is not a Firnline console" in result.output
+
+
+@pytest.mark.parametrize("directory", [".firnline", ".firnline/demo"])
+def test_a_running_stack_is_found(site: Site, tmp_path: Path, directory: str) -> None:
+    site.tell(make("table_state/in_flight"))
+    state = StateDir.at(tmp_path / directory)
+    record = StackRecord(ports={"console": site.port}, parts={"console": PartRecord("ready")})
+    with state.lock():
+        state.write(record)
+        found = firnline("tables")
+        named = firnline("tables", "--state", str(state.root))
+    assert found.output.startswith("shop.orders\t")
+    assert named.output == found.output
+    assert firnline("tables").exit_code == 1  # it has stopped
+
+
+def test_a_named_directory_beats_the_variable(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_CONSOLE_URI", site.uri)
+    assert firnline("tables").exit_code == 0
+    assert firnline("tables", "--state", str(tmp_path / "none")).exit_code == 1
