@@ -318,14 +318,20 @@ def test_a_change_without_a_snapshot_brings_facts() -> None:
         None,
         event_id="x",
         partitions=(),
-        expired_snapshot_ids=(1, 2),
         settings={"gc.enabled": "false"},
         table=replace(TABLE, name="renamed"),
     )
     assert side.verdict(noted) is Verdict.NOTED
     assert side.verdict(noted) is Verdict.DUPLICATE
-    assert (side.table.snapshot_count, side.table.table.name) == (1, "renamed")
+    assert (side.table.snapshot_count, side.table.table.name) == (3, "renamed")
     assert side.table.settings == {"gc.enabled": "false"}
+
+
+def test_a_table_that_could_not_be_read_keeps_its_settings() -> None:
+    side = born()
+    side.take(change(4, 3, format_version=2, settings={"gc.enabled": "false"}))
+    side.take(change(5, 4, format_version=0, settings={}))
+    assert (side.table.format_version, side.table.settings) == (2, {"gc.enabled": "false"})
 
 
 def test_too_many_held_changes_are_let_go_and_asked_for() -> None:

@@ -123,7 +123,6 @@ FULL = partition(fragments=99)
 OTHER, THIRD = Scope(1, '["b"]'), Scope(1, '["c"]')
 TABLES = [
     ("dropped", table(removed=True), LIMITS, Reason.REMOVED, None),
-    ("a branch", table(ref="audit"), LIMITS, Reason.OTHER_REF, None),
     ("switched off", table(), replace(LIMITS, enabled=False), Reason.DISABLED, None),
     ("something is missing", table(waiting=Waiting("gap", 0)), LIMITS, Reason.WAITING_FOR_RESYNC,
      None),

@@ -12,6 +12,7 @@ from firnline_domain.progress import ExpiryWork, RunningTask, Table, TableWork
 from firnline_domain.retention import (
     DEADLINE_MS,
     ExpiryReason,
+    after_expired,
     decide_expiry,
     expiry_ended,
     expiry_order,
@@ -64,7 +65,6 @@ REFUSED = [
      ExpiryReason.TOO_SOON, NOW - 1 + 8 * LIMITS.expire_interval_ms),
     ("a task was ordered before", table(TableWork(running=(task(5, OLD),))), LIMITS,
      ExpiryReason.HELD_BY_TASK, None),
-    ("a branch", table(ref="audit"), LIMITS, ExpiryReason.OTHER_REF, None),
     ("dropped", table(removed=True), LIMITS, ExpiryReason.REMOVED, None),
     ("age unknown", table(oldest_snapshot_ms=None), LIMITS, ExpiryReason.UNKNOWN, None),
 ]  # fmt: skip
@@ -122,3 +122,20 @@ def test_rounds_that_expire_nothing_are_counted_until_one_does() -> None:
     work = expiry_ended(expiry_ended(ExpiryWork(task_id="x"), 0, "", 1), 0, "no", 2)
     assert (work.fruitless, work.rounds, work.refused, work.task_id) == (2, 2, "no", None)
     assert expiry_ended(work, 1, "", 3).fruitless == 0
+
+
+def left(of_it: Table) -> int | None:
+    return of_it.counters.snapshot_count
+
+
+def test_what_our_expiry_did_is_not_taken_off_twice() -> None:
+    ours = table(expiry(task_id="x"))
+    told_first = after_expired(ours, 4)
+    ended = replace(told_first.work, expiry=expiry_ended(told_first.work.expiry, 4, "", NOW))
+    assert (left(told_first), ended.expiry.untold) == (9, 0)
+    told_last = after_expired(table(TableWork(expiry=expiry_ended(ExpiryWork(), 4, "", NOW))), 4)
+    assert (left(told_last), told_last.work.expiry.untold) == (9, 0)
+
+
+def test_after_anothers_expiry_the_number_is_unknown() -> None:
+    assert left(after_expired(table(), 4)) is None

@@ -137,7 +137,7 @@ class TableCounters:
     ordinal: int = 0
     format_version: int = 0
     settings: dict[str, str] = field(default_factory=dict)
-    snapshot_count: int | None = None
+    snapshot_count: int | None = None  # None = unknown
     oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
     totals: Totals = field(default_factory=Totals)
     observed_ms: int = 0  # newest observation in the counters

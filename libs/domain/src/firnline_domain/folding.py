@@ -13,7 +13,7 @@ from enum import StrEnum
 from firnline_domain.counters import OpenChunks, PartitionCounters, TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.gaps import GapReason, hold, settled, wait, without
-from firnline_domain.heads import advanced, replaced, with_facts, without_expired
+from firnline_domain.heads import advanced, replaced, with_facts
 from firnline_domain.identity import Scope
 
 Partitions = Mapping[Scope, PartitionCounters]
@@ -108,7 +108,7 @@ def _noted(table: TableCounters, change: FilesChanged) -> Folded:
     """A change without files of its own: properties, a rename, an expiry."""
     let_go = without(table, change)
     if change.snapshot_id is None:
-        noted = with_facts(without_expired(let_go, change), change)
+        noted = with_facts(let_go, change)
         return Folded(noted.remembering_event(change), Verdict.NOTED)
     if change.observed_at_ms <= table.observed_ms:
         return Folded(let_go, Verdict.DUPLICATE)

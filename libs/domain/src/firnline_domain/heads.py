@@ -16,7 +16,7 @@ def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:
         snapshots = 1 if first else snapshots + 1 if snapshots is not None else None
         oldest = change.timestamp_ms if first else table.oldest_snapshot_ms
         table = replace(table, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
-    return _at_head(replace(without_expired(table, change), ordinal=table.ordinal + 1), change)
+    return _at_head(replace(table, ordinal=table.ordinal + 1), change)
 
 
 def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
@@ -46,18 +46,12 @@ def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:
 
 
 def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
-    """Name, settings and format are facts of the table, whatever the ref."""
+    """Name, settings and format are facts of the table; without a format it was not read."""
+    was_read = change.format_version > 0
     return replace(
         table,
         table=change.table,
-        settings=dict(change.settings),
-        format_version=change.format_version,
+        settings=dict(change.settings) if was_read else table.settings,
+        format_version=change.format_version or table.format_version,
         observed_ms=max(table.observed_ms, change.observed_at_ms),
     )
-
-
-def without_expired(table: TableCounters, change: FilesChanged) -> TableCounters:
-    if table.snapshot_count is None:
-        return table
-    left = max(table.snapshot_count - len(change.expired_snapshot_ids), 0)
-    return replace(table, snapshot_count=left)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.commands import RewriteFiles
-from firnline_domain.identity import MAIN, task_id
+from firnline_domain.identity import task_id
 from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_of
 from firnline_domain.thresholds import Thresholds
 
@@ -35,7 +35,6 @@ class Reason(StrEnum):
     TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false
-    OTHER_REF = "other_ref"  # only main is maintained
     REMOVED = "removed"
 
 
@@ -94,8 +93,6 @@ def _barred(
     counters, work = table.counters, partition.work
     if counters.removed:
         return Reason.REMOVED, None
-    if counters.ref != MAIN:
-        return Reason.OTHER_REF, None
     if not limits.enabled:
         return Reason.DISABLED, None
     task = table.work.task_of(partition.counters.scope)

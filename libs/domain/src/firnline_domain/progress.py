@@ -113,6 +113,7 @@ class ExpiryWork:
     finished_ms: int | None = None
     fruitless: int = 0  # rounds in a row that expired nothing
     refused: str = ""  # reason code of the last refusal or failure
+    untold: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
 
 
 @dataclass(frozen=True)

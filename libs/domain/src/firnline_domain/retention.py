@@ -26,7 +26,6 @@ class ExpiryReason(StrEnum):
     TOO_SOON = "too_soon"  # the last one was less than the interval ago
     HELD_BY_TASK = "held_by_task"  # a task in flight may read everything that is old enough
     UNKNOWN = "snapshots_unknown"
-    OTHER_REF = "other_ref"
     REMOVED = "removed"
 
 
@@ -61,8 +60,6 @@ def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | N
     counters, expiry = table.counters, table.work.expiry
     if counters.removed:
         return ExpiryDecision(ExpiryReason.REMOVED)
-    if counters.ref != MAIN:
-        return ExpiryDecision(ExpiryReason.OTHER_REF)
     if not limits.enabled:
         return ExpiryDecision(ExpiryReason.DISABLED)
     if not limits.gc_enabled:
@@ -120,4 +117,19 @@ def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) ->
         finished_ms=now_ms,
         fruitless=0 if expired else expiry.fruitless + 1,
         refused=refused,
+        untold=expiry.untold + expired,
     )
+
+
+def after_expired(table: Table, snapshots: int) -> Table:
+    """A commit expired so many snapshots: our own expiry, told by its result as well, or another.
+
+    How many are left after another's is not known here: unknown is safe, for the next order is
+    then refused by nothing but age, and its result brings the number.
+    """
+    expiry = table.work.expiry
+    told = replace(expiry, untold=expiry.untold - snapshots)
+    ours = expiry.task_id is not None or told.untold >= 0
+    if ours:
+        return replace(table, work=replace(table.work, expiry=told))
+    return replace(table, counters=replace(table.counters, snapshot_count=None))

@@ -21,6 +21,7 @@ from firnline_domain.progress import (
     freed,
     succeeded,
 )
+from firnline_domain.retention import after_expired
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import Thresholds
 
@@ -34,25 +35,18 @@ WITHOUT_EFFECT = (Verdict.DUPLICATE, Verdict.STALE)
 def on_files_changed(
     change: FilesChanged, state: State, defaults: Thresholds, now_ms: int, step: Step
 ) -> None:
-    """Fold a change, and all that was held back for it; then decide about what it touched."""
-    if change.kind is ChangeKind.REMOVED and change.ref == MAIN:
-        _remove_other_refs(change, state, defaults, now_ms, step)
-    _fold_into(_table_of(change, state), change, state, defaults, now_ms, step)
+    """Fold a change, and all that was held back for it; then decide about what it touched.
 
-
-def _table_of(change: FilesChanged, state: State) -> Table:
-    found = state.table(change.table.uuid, change.ref)
-    return found or Table(TableCounters(change.table, change.ref))
-
-
-def _remove_other_refs(
-    change: FilesChanged, state: State, defaults: Thresholds, now_ms: int, step: Step
-) -> None:
-    """`main` goes only with its table (a branch can be removed alone)."""
-    for _, table in list(state.tables(change.table.uuid)):
-        if table.counters.ref != MAIN and not table.counters.removed:
-            gone = replace(change, ref=table.counters.ref)
-            _fold_into(table, gone, state, defaults, now_ms, step)
+    Only `main` is maintained: counters of another branch would cost a read of the whole table
+    and serve nothing. Its snapshots are the table's, though.
+    """
+    table = state.table(change.table.uuid, MAIN)
+    if change.ref == MAIN:
+        fresh = Table(TableCounters(change.table, MAIN))
+        _fold_into(table or fresh, change, state, defaults, now_ms, step)
+    elif table is not None and table.counters.snapshot_count is not None:
+        unknown = replace(table.counters, snapshot_count=None)
+        state.put_table(replace(table, counters=unknown))
 
 
 def _fold_into(
@@ -88,6 +82,8 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
     _keep_partitions(visit, after, entries, folded, change)
     if folded.epoch_started:
         _drop_void(visit, after)
+    if change.expired_snapshot_ids and folded.verdict in (Verdict.FOLDED, Verdict.NOTED):
+        after = after_expired(after, len(change.expired_snapshot_ids))
     after = _noticed(visit, table, after)
     if folded.verdict is Verdict.FOLDED:
         after = _with_finished(visit, after, change)
@@ -108,7 +104,7 @@ def _keep_partitions(
     folded: Folded,
     change: FilesChanged,
 ) -> None:
-    by_us = change.task_id is not None and table.work.task(change.task_id) is not None
+    by_us = any(table.work.task(one) for one in tasks_of(change))
     added = {part.scope: debt_of(part.added) for part in change.partitions}
     for counters in folded.partitions:
         entry, holds = entries[counters.scope], _debt(table, counters.holds)
@@ -153,14 +149,20 @@ def _refresh(visit: Visit, table: Table, settings_changed: bool) -> None:
         visit.keep(table, replace(partition, work=replace(work, floor=floor)))
 
 
+def tasks_of(change: FilesChanged) -> tuple[str, ...]:
+    """Tasks whose results are in the change's snapshot: several may share one (H6)."""
+    return tuple(change.task_id.split(",")) if change.task_id else ()
+
+
 def _with_finished(visit: Visit, table: Table, change: FilesChanged) -> Table:
     """End the orders whose commit is in the counters now."""
-    running = table.work.running
+    ours, running = tasks_of(change), table.work.running
     for task in running:
-        if change.task_id == task.task_id or is_in_counters(table.counters, task):
+        if task.task_id in ours or is_in_counters(table.counters, task):
             table = finish(visit, table, task)
-    if change.task_id not in {None, *(task.task_id for task in running)}:
-        _lower_again(visit, table, change)
+    ended = {*ours} - {task.task_id for task in running}
+    if ended:
+        _lower_again(visit, table, change, ended)
     return table
 
 
@@ -168,6 +170,8 @@ def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
     """True if a commit that the committer told of is in the counters."""
     if task.committed_at_ms is None:
         return False
+    if not task.committed_snapshot_ids:
+        return True  # expired already: long ago
     read_later = task.committed_at_ms <= counters.absolute_observed_ms
     return read_later or any(counters.has(one) for one in task.committed_snapshot_ids)
 
@@ -181,10 +185,10 @@ def finish(visit: Visit, table: Table, task: RunningTask) -> Table:
     return end_task(visit, table, task, work)
 
 
-def _lower_again(visit: Visit, table: Table, change: FilesChanged) -> None:
+def _lower_again(visit: Visit, table: Table, change: FilesChanged, ended: set[str]) -> None:
     """A task may commit several snapshots (H6): the last one sets the floor."""
     for part in change.partitions:
         partition = visit.partition(table, part.scope)
-        if partition.work.last_task_id == change.task_id:
+        if partition.work.last_task_id in ended:
             floor = _debt(table, partition.counters.holds)
             visit.keep(table, replace(partition, work=replace(partition.work, floor=floor)))
