@@ -1,0 +1,418 @@
+"""Records in, orders out, over one bucket in memory; time is what the test says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from firnline_domain.commands import ExpireSnapshots, ResyncTable, RewriteFiles
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import (
+    ChangeKind,
+    ConflictReason,
+    FilesChanged,
+    PartitionChange,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    TickPassed,
+)
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.states import PartitionState, TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import DAY_MS, Thresholds
+from firnline_planner.bucket import Bucket
+from firnline_planner.state import MemoryPairs
+from firnline_planner.step import Step
+
+TABLE = TableName("u1", ("db",), "t")
+A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')
+LIMITS = Thresholds(quiet_ms=0, cool_down_ms=5_000, deadline_ms=600_000)
+
+
+def fragments(count: int) -> FileTally:
+    return FileTally(fragments=Tally(count, count, count))
+
+
+def part(scope: Scope, added: int, removed: int = 0) -> PartitionChange:
+    return PartitionChange(scope, fragments(added), fragments(removed))
+
+
+@dataclass
+class World:
+    """A bucket, a clock and a table whose snapshots are numbered."""
+
+    pairs: tuple[MemoryPairs, MemoryPairs] = field(
+        default_factory=lambda: (MemoryPairs(), MemoryPairs())
+    )
+    now_ms: int = 1_000_000
+    head: int = 0
+    limits: Thresholds = LIMITS
+    more: dict[str, Any] = field(default_factory=dict)  # of every change
+    shown: list[TableState] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.bucket = Bucket(*self.pairs, self.limits)
+
+    def take(self, record: object) -> list[Any]:
+        step: Step = self.bucket.handle(record, self.now_ms)
+        self.bucket.commit()
+        records = [output.record for output in step.outputs]
+        self.shown.extend(one for one in records if isinstance(one, TableState))
+        return records
+
+    def commit(self, *parts: PartitionChange, **more: Any) -> list[Any]:
+        self.head += 1
+        return self.take(self.change(self.head, self.head - 1 or None, *parts, **more))
+
+    def change(
+        self, snapshot: int, parent: int | None, *parts: PartitionChange, **more: Any
+    ) -> Any:
+        self.now_ms += 10
+        values: dict[str, Any] = {
+            "event_id": f"e{snapshot}",
+            "table": TABLE,
+            "ref": "main",
+            "kind": ChangeKind.DELTA,
+            "snapshot_id": snapshot,
+            "parent_snapshot_id": parent,
+            "sequence_number": snapshot,
+            "timestamp_ms": self.now_ms,
+            "operation": "append",
+            "partitions": parts,
+            "format_version": 2,
+            "observed_at_ms": self.now_ms,
+            **self.more,
+            **more,
+        }
+        return FilesChanged(**values)
+
+    def tick(self, ms: int = 1_000) -> list[Any]:
+        self.now_ms += ms
+        return self.take(TickPassed(0, self.now_ms))
+
+    def state(self) -> TableState:
+        """The newest state, shown at the latest a second from now."""
+        self.tick(2_000)
+        return self.shown[-1]
+
+
+def only(records: list[Any]) -> RewriteFiles:
+    [order] = [one for one in records if isinstance(one, RewriteFiles)]
+    return order
+
+
+def of(state: TableState, scope: Scope) -> PartitionState:
+    return next(one for one in state.partitions if one.scope == scope)
+
+
+def committed(order: RewriteFiles, *snapshots: int, at_ms: int = 10**12) -> RewriteCommitted:
+    return RewriteCommitted(
+        task_id=order.task_id,
+        table=TABLE,
+        ref="main",
+        scope=order.scope,
+        snapshot_ids=snapshots,
+        start_snapshot_id=1,
+        files_removed=0,
+        files_added=0,
+        equality_deletes_removed=0,
+        position_deletes_removed=0,
+        bytes_before=0,
+        bytes_after=0,
+        rows_in=0,
+        rows_masked=0,
+        rows_out=0,
+        mode="native",
+        redelivered=False,
+        committed_at_ms=at_ms,
+    )
+
+
+def failed(order: RewriteFiles, retryable: bool) -> TaskFailed:
+    return TaskFailed(
+        order.task_id, TABLE, "main", order.scope, "rewrite", order.attempt, "w", "out_of_memory",
+        "", retryable, 0,
+    )  # fmt: skip
+
+
+def conflicted(order: RewriteFiles, reason: ConflictReason) -> RewriteConflicted:
+    return RewriteConflicted(order.task_id, TABLE, "main", order.scope, reason, "", 1, None, 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_fragments_pile_up_until_an_order_and_only_one(world: World) -> None:
+    assert [world.commit(part(A, 1)) for _ in range(7)] == [[]] * 7
+    order = only(world.commit(part(A, 1)))
+    assert (order.scope, order.reason, order.trigger_snapshot_id) == (A, "fragments", 8)
+    assert world.commit(part(A, 50)) == []
+    assert of(world.state(), A).status == "in_flight"
+
+
+def test_an_order_ends_when_the_counters_contain_its_commit(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    assert world.take(committed(order, 99)) == []
+    assert of(world.state(), A).status == "in_flight"  # told, but not yet in the counters
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    assert of(world.state(), A).status == "cooling"
+
+
+def test_the_committers_word_and_the_commit_may_come_in_any_order(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.commit(part(A, 1, 8))  # its task id is not known to the enricher
+    world.take(committed(order, world.head))
+    assert of(world.state(), A).status == "cooling"
+
+
+def test_a_commit_that_is_found_in_absolute_counters_ends_the_order(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.take(committed(order, 55, at_ms=world.now_ms + 5))
+    world.take(world.change(60, 55, part(A, 1), kind=ChangeKind.ABSOLUTE))
+    assert of(world.state(), A).status == "cooling"
+
+
+def test_one_snapshot_may_serve_several_tasks(world: World) -> None:
+    orders = [one for one in world.commit(part(A, 8), part(B, 8)) if isinstance(one, RewriteFiles)]
+    world.commit(part(A, 1, 8), part(B, 1, 8), task_id=",".join(one.task_id for one in orders))
+    state = world.state()
+    assert (of(state, A).status, of(state, B).status) == ("cooling", "cooling")
+
+
+def test_a_rewrite_that_would_change_nothing_is_never_ordered(world: World) -> None:
+    """H10: 8 fragments that cannot be merged are left; the same counters never order again."""
+    order = only(world.commit(part(A, 8)))
+    world.commit(part(A, 8, 8), task_id=order.task_id)
+    assert all(not isinstance(one, RewriteFiles) for one in world.tick(DAY_MS))
+    assert of(world.state(), A).reason == "fixed_point"
+    for _ in range(7):
+        assert not world.commit(part(A, 1))
+    assert only(world.commit(part(A, 1))).numbers["new_fragments"] == 8
+
+
+def test_what_came_while_the_task_ran_is_debt(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.commit(part(A, 8))
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    again = only(world.tick(5_000))
+    assert (again.scope, again.trigger_snapshot_id) == (A, 3)
+
+
+def test_a_skipped_task_sets_the_floor_too(world: World) -> None:
+    order = only(world.commit(part(A, 9)))
+    world.take(RewriteSkipped(order.task_id, TABLE, "main", A, "nothing_to_do", 0))
+    assert not [one for one in world.tick(60_000) if isinstance(one, RewriteFiles)]
+    assert of(world.state(), A).reason == "fixed_point"
+
+
+def test_a_failed_task_is_tried_again_after_a_pause_as_the_same_task(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.take(failed(order, retryable=True))
+    shown = of(world.state(), A)
+    assert (shown.status, shown.reason, shown.failures) == ("backing_off", "out_of_memory", 1)
+    again = only(world.tick(10_000))
+    assert (again.task_id, again.attempt) == (order.task_id, 2)
+
+
+def test_hopeless_failures_park_the_partition_until_settings_change(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    for _ in range(2):
+        world.take(conflicted(order, ConflictReason.PROOF_FAILED))
+        order = only(world.tick(3_600_000))
+    world.take(failed(order, retryable=False))
+    assert world.tick(3_600_000) is not None
+    shown = of(world.state(), A)
+    assert (shown.status, shown.reason) == ("parked", "out_of_memory")
+    noted = world.change(
+        0, None, snapshot_id=None, settings={"firnline.rewrite.min-fragments": "2"}
+    )
+    assert only(world.take(noted)).scope == A
+
+
+def test_a_conflict_that_planning_anew_can_solve_never_parks(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    for _ in range(5):
+        world.take(conflicted(order, ConflictReason.PIN_LOST))
+        order = only(world.tick(1_800_000))
+    assert order.attempt == 6
+
+
+def test_an_order_without_an_answer_is_free_again_after_its_deadline(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    assert not [one for one in world.tick(599_000) if isinstance(one, RewriteFiles)]
+    world.tick(1_000)
+    again = only(world.tick(10_000))  # a lost order backs off as a failed one
+    assert (again.task_id, again.attempt) == (order.task_id, 2)
+
+
+def test_an_answer_after_the_deadline_changes_nothing(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.tick(600_000)
+    assert world.take(failed(order, retryable=False)) == []
+    assert of(world.state(), A).failures == 1
+
+
+def test_a_full_table_serves_the_deepest_debt_and_the_rest_when_there_is_room() -> None:
+    world = World(limits=replace(LIMITS, max_in_flight=1))
+    order = only(world.commit(part(A, 8), part(B, 30), part(C, 20)))
+    assert order.scope == B
+    assert of(world.state(), A).reason == "table_busy"
+    after = only(world.commit(part(B, 1, 30), task_id=order.task_id))
+    assert after.scope == C
+
+
+def test_settings_of_the_table_decide(world: World) -> None:
+    world.more = {"settings": {"firnline.enabled": "false"}}
+    assert world.commit(part(A, 99)) == []
+    assert of(world.state(), A).reason == "disabled"
+    world.more = {"settings": {"firnline.rewrite.min-fragments": "90"}}
+    assert only(world.commit(part(B, 1))).scope == A
+
+
+def test_while_something_is_missing_nothing_is_ordered_and_afterwards_everything(
+    world: World,
+) -> None:
+    world.commit(part(A, 1))
+    world.head += 1
+    missing = world.change(2, 1, part(B, 9))
+    assert world.commit(part(A, 9)) == []
+    [request] = [one for one in world.tick(3_000) if isinstance(one, ResyncTable)]
+    assert (request.known_snapshot_id, request.reason) == (1, "gap")
+    assert world.state().waiting_for_resync
+    orders = [one for one in world.take(missing) if isinstance(one, RewriteFiles)]
+    assert {order.scope for order in orders} == {A, B}
+    assert not world.state().waiting_for_resync
+
+
+def test_partitions_that_absolute_counters_do_not_mention_are_empty(world: World) -> None:
+    world.commit(part(A, 2), part(B, 3))
+    world.take(world.change(9, 8, part(B, 4), kind=ChangeKind.ABSOLUTE))
+    state = world.state()
+    assert [(one.scope, one.holds) for one in state.partitions] == [(B, fragments(4))]
+    assert (state.partition_count, state.holds, state.epoch) == (1, fragments(4), 2)
+
+
+def test_a_table_that_lived_before_us_is_asked_for_at_once(world: World) -> None:
+    world.head = 40
+    [request] = world.commit(part(A, 1))
+    assert isinstance(request, ResyncTable)
+    assert (request.known_snapshot_id, request.reason) == (None, "first_seen")
+
+
+def test_a_dropped_table_is_shown_as_such_and_forgotten_after_a_day(world: World) -> None:
+    world.commit(part(A, 9))
+    gone = world.change(0, None, snapshot_id=None, kind=ChangeKind.REMOVED, event_id="gone")
+    assert world.take(gone) == []
+    state = world.state()
+    assert (state.removed, state.partitions, state.partition_count) == (True, (), 0)
+    assert world.pairs[1].values == {}
+    world.tick(DAY_MS)
+    assert world.pairs[0].values == {}
+    assert world.bucket.tables == 0
+
+
+def test_other_branches_are_not_counted_but_may_hold_snapshots(world: World) -> None:
+    world.commit(part(A, 2))
+    assert world.take(world.change(5, 1, part(A, 99), ref="audit")) == []
+    assert world.state().holds == fragments(2)
+    assert len(world.pairs[0].values) == 1
+    world.take(world.change(0, None, snapshot_id=None, kind=ChangeKind.REMOVED, ref="audit"))
+    assert not world.state().removed
+
+
+def test_old_snapshots_are_expired_once_at_a_time(world: World) -> None:
+    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    for _ in range(3):
+        world.commit(part(A, 1))
+    assert not [one for one in world.tick(3_000_000) if isinstance(one, ExpireSnapshots)]
+    [expiry] = [one for one in world.tick(700_000) if isinstance(one, ExpireSnapshots)]
+    assert (expiry.retain_last, expiry.older_than_ms) == (1, world.now_ms - 3_600_000)
+    assert not [one for one in world.tick(600_000) if isinstance(one, ExpireSnapshots)]
+    assert world.state().expiry_reason == "expiry_in_flight"
+    done = SnapshotsExpired(expiry.task_id, TABLE, 2, 1, world.now_ms, 0, None, "w", 0)
+    world.take(done)
+    state = world.state()
+    assert (state.snapshot_count, state.expiry_reason) == (1, "too_few_snapshots")
+
+
+def test_a_refused_expiry_shows_its_reason(world: World) -> None:
+    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.commit(part(A, 1))
+    world.commit(part(A, 1))
+    [expiry] = [one for one in world.tick(3_700_000) if isinstance(one, ExpireSnapshots)]
+    world.take(SnapshotsExpired(expiry.task_id, TABLE, 0, 2, 1, 0, "gc_disabled", "w", 0))
+    assert world.state().expiry_reason == "gc_disabled"
+
+
+def test_the_expiry_spares_what_tasks_in_flight_started_from() -> None:
+    world = World(limits=replace(LIMITS, deadline_ms=DAY_MS))
+    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.commit(part(A, 1))
+    world.tick(60_000)
+    order = only(world.commit(part(A, 8)))
+    [expiry] = [one for one in world.tick(7_200_000) if isinstance(one, ExpireSnapshots)]
+    assert expiry.protected_snapshot_ids == (order.trigger_snapshot_id,)
+    assert expiry.older_than_ms == order.ordered_at_ms
+
+
+def test_a_step_that_is_not_kept_comes_out_the_same_again(world: World) -> None:
+    """A crash between sending and keeping repeats the order under the same id."""
+    world.commit(part(A, 7))
+    change = world.change(2, 1, part(A, 1))
+    first = world.bucket.handle(change, world.now_ms)
+    world.restart()
+    assert world.bucket.handle(change, world.now_ms).outputs == first.outputs
+    world.bucket.discard()
+    assert world.bucket.handle(change, world.now_ms).outputs == first.outputs
+
+
+def test_what_was_due_stays_due_where_a_tick_is_not_kept(world: World) -> None:
+    world.commit(part(A, 1))
+    world.now_ms += 1_000
+    tick = TickPassed(0, world.now_ms)
+    first = world.bucket.handle(tick, world.now_ms)
+    assert first.outputs
+    world.bucket.discard()
+    assert world.bucket.handle(tick, world.now_ms).outputs == first.outputs
+
+
+def test_a_restart_goes_on_where_the_state_ends(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.head += 1
+    assert world.commit(part(A, 1)) == []  # a gap: a request is due in 3 s
+    world.restart()
+    assert (world.bucket.tables, world.bucket.in_flight) == (1, 1)
+    assert [one for one in world.tick(3_000) if isinstance(one, ResyncTable)]
+    world.take(world.change(2, 1, part(A, 1)))
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    assert of(world.state(), A).status == "cooling"
+
+
+def test_a_tick_with_nothing_due_touches_nothing(world: World) -> None:
+    world.commit(part(A, 1))
+    world.state()
+    before = dict(world.pairs[0].values)
+    assert world.tick() == []
+    assert world.pairs[0].values == before
+
+
+def test_global_deletes_burden_every_partition(world: World) -> None:
+    world.commit(part(A, 1), part(B, 1))
+    deletes = FileTally(equality_deletes=Tally(4, 4, 4))
+    records = world.commit(PartitionChange(Scope(1, "[]"), deletes, FileTally()))
+    orders = {one.scope: one.reason for one in records if isinstance(one, RewriteFiles)}
+    assert (orders[A], orders[B]) == ("global_deletes", "global_deletes")
+
+
+def test_a_record_that_has_no_business_here_is_poisonous(world: World) -> None:
+    with pytest.raises(PoisonousRecord) as poison:
+        world.take(TABLE)
+    assert poison.value.reason == "unexpected_record"
