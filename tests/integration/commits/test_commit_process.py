@@ -1,0 +1,97 @@
+"""The committer as a process: results on a real broker in, commits and events out, over a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.events import RewriteCommitted
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+PATIENCE_S = 60.0
+Start = Callable[[], subprocess.Popen[bytes]]
+Events = Callable[[str, int], list[Any]]
+
+
+@pytest.fixture
+def start(kafka: str, catalog_uri: str, iceberg_jar: Path, tmp_path: Path) -> Iterator[Start]:
+    """Starts a committer; its log is `committer.log` of the test's directory."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def run() -> subprocess.Popen[bytes]:
+        environment = {
+            **os.environ,
+            "FIRNLINE_KAFKA": kafka,
+            "FIRNLINE_CATALOG_URI": catalog_uri,
+            "FIRNLINE_ICEBERG_JAR": str(iceberg_jar),
+        }
+        with (tmp_path / "committer.log").open("ab") as log:
+            command = [sys.executable, "-m", "firnline_committer"]
+            running.append(subprocess.Popen(command, env=environment, stderr=log))
+        return running[-1]
+
+    yield run
+    for process in running:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.fixture
+def events(kafka: str) -> Iterator[Events]:
+    """`events(table uuid, count)`: the table's first `count` records on `maintenance-events`."""
+    publisher = KafkaPublisher(kafka, 8, "test")
+    group = f"t-{uuid.uuid4().hex}"
+    inbox = KafkaInbox(kafka, group, ["maintenance-events"], publisher, Log("test"))
+    found: list[Any] = []
+
+    def wait(table: str, count: int) -> list[Any]:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(found) < count and time.monotonic() < deadline:
+            found.extend(one.record for one in inbox.poll(0.2) if one.key == table)
+        return found[:count]
+
+    yield wait
+    inbox.close()
+
+
+def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
+    table: Table, kafka: str, start: Start, events: Events, tmp_path: Path
+) -> None:
+    publisher = KafkaPublisher(kafka, 8, "test")
+    table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    first = table.rewrite()
+    process = start()
+    publisher.publish("task-results", table.name.uuid, first)
+    publisher.flush()
+    (event,) = events(table.name.uuid, 1)
+    assert isinstance(event, RewriteCommitted)
+    children = psutil.Process(process.pid).children()
+    os.kill(process.pid, signal.SIGKILL)
+    assert not psutil.wait_procs(children, timeout=20)[1]
+
+    table.append((3, 1))
+    second = table.rewrite()
+    for result in (first, second):
+        publisher.publish("task-results", table.name.uuid, result)
+    publisher.flush()
+    again = start()
+    told = {one.task_id: one for one in events(table.name.uuid, 3)[1:]}
+    assert told[first.task_id].redelivered
+    assert not told[second.task_id].redelivered
+    assert table.rows() == [(2, 1), (3, 1)]
+    again.send_signal(signal.SIGTERM)
+    assert again.wait(30) == 0
+    assert "action=ready" in (tmp_path / "committer.log").read_text()
