@@ -45,10 +45,16 @@ def kill(state_dir: Path, part: str | None = None) -> list[int]:
     return [process.pid for process in found]
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """False for a process that has ended, reaped or not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _carries(process: psutil.Process, wanted: dict[str, str]) -> bool:
     try:
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        return wanted.items() <= process.environ().items()
+        return is_alive(process) and wanted.items() <= process.environ().items()
     except (psutil.Error, OSError):
         return False  # it has just ended, or belongs to another user

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -100,11 +99,6 @@ def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
         taken = frozenset({*ports.values(), *earlier.values()})
         ports[name] = kept if kept is not None and is_free(kept) else free_port(taken)
     return ports
-
-
-def is_written(service: str) -> bool:
-    """True if the service's package can be started."""
-    return importlib.util.find_spec(f"firnline_{service}.__main__") is not None
 
 
 def command_of(part: str, state: StateDir, where: Addresses) -> Command:

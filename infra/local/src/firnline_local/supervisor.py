@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import FrameType
 
 from firnline_local import leftovers
-from firnline_local.parts import STAGES, Addresses, chosen, command_of, is_written, pick_ports
+from firnline_local.parts import STAGES, Addresses, chosen, command_of, pick_ports
 from firnline_local.process import POLL_S
 from firnline_local.state import Event, StackRecord, StateDir
 from firnline_local.supervised import Announce, Supervised
@@ -76,7 +76,7 @@ class Supervisor:
         self._write()
 
     def _bring_up(self, stage: tuple[str, ...]) -> None:
-        started = [self._add(name) for name in stage if name in self._wanted and self._exists(name)]
+        started = [self._add(name) for name in stage if name in self._wanted]
         while not self._stop.is_set() and not all(part.was_ready for part in started):
             self._watch()
             for part in started:
@@ -85,12 +85,6 @@ class Supervisor:
         if "kafka" in (part.name for part in started) and not self._stop.is_set():
             make_topics(Addresses(self._record.ports).kafka, buckets())
             self._announce(Event("", "topics-ready"))
-
-    def _exists(self, name: str) -> bool:
-        if name in STAGES[0] or is_written(name):
-            return True
-        self._announce(Event(name, "skipped", f"firnline_{name} has no __main__ yet"))
-        return False
 
     def _add(self, name: str) -> Supervised:
         where = Addresses(self._record.ports)

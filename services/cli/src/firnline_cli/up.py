@@ -20,7 +20,7 @@ from rich.console import Console
 
 from firnline_cli._stack import STATE_OPTION, show
 
-MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]", "skipped": "[yellow]-[/]"}
+MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]"}
 FAILURES = (
     artifacts.BadArtifact,
     artifacts.RepositoryAway,
@@ -30,7 +30,7 @@ FAILURES = (
     StartFailed,
     WrongPartitions,
 )
-LOUD = {"ready", "crashed", "skipped", "held", "stopping", "stopped", "left-overs-killed"}
+LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
 
 
 @click.command("up")

@@ -1,0 +1,65 @@
+"""Every part of the embedded stack at once, the services' own JVMs and workers included."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from firnline_local import leftovers
+from firnline_local.parts import ALL, SERVERS
+from firnline_local.ports import is_open
+from firnline_local.stack import detach, down
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "stack"
+    down(tmp_path / "stack")
+
+
+def await_end(processes: list[psutil.Process]) -> None:
+    deadline = time.monotonic() + 60
+    while any(leftovers.is_alive(process) for process in processes):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def has_jvm(processes: list[psutil.Process]) -> bool:
+    return any("java" in process.name() for process in processes)
+
+
+def test_a_killed_worker_takes_spark_along_and_down_leaves_nothing(state_dir: Path) -> None:
+    stack = detach(state_dir)
+    root = stack.state.root
+    lives = {name: part.life for name, part in stack.record.parts.items()}
+    assert lives == dict.fromkeys(ALL, "ready")
+    family = leftovers.find(root, "worker")
+    assert has_jvm(family)
+    stack.kill("worker")
+    await_end(family)
+    stack.wait_ready("worker")
+    ports = stack.record.ports
+    assert down(root)
+    assert leftovers.find(root) == []
+    assert [name for name, port in ports.items() if is_open(port)] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_a_killed_supervisor_leaves_no_jvm_of_a_service(state_dir: Path) -> None:
+    stack = detach(state_dir, only=(*SERVERS, "gateway", "committer"))
+    root = stack.state.root
+    assert has_jvm(leftovers.find(root, "committer"))
+    family = leftovers.find(root)
+    supervisor = stack.record.pid
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGKILL)
+    await_end(family)
+    assert leftovers.find(root) == []
