@@ -49,6 +49,7 @@ def test_v2_null_numbers_are_inherited_by_added_entries_only(
             entry(0, snapshot_id=9, sequence_number=3, file_sequence_number=4),
             entry(2, snapshot_id=9, sequence_number=2, file_sequence_number=2),
             entry(1, sequence_number=1),  # a rewrite keeps an explicit data sequence number
+            entry(0, snapshot_id=9),  # against the spec, and not to be made up for
         ],
     )
     found = [
@@ -60,6 +61,7 @@ def test_v2_null_numbers_are_inherited_by_added_entries_only(
         (Status.EXISTING, 9, 3, 4),
         (Status.DELETED, 9, 2, 2),
         (Status.ADDED, 77, 1, 5),
+        (Status.EXISTING, 9, None, None),
     ]
 
 

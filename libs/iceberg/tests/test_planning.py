@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from firnline_domain.identity import Scope, TableName
@@ -128,6 +132,29 @@ def test_live_files_are_those_of_the_snapshot_that_was_asked_for(history: Loaded
     }
     assert len(live_files(history, older[0].snapshot_id).data) == 6
     assert live_files(history, None).data == ()
+
+
+def test_deleted_entries_beside_live_ones_are_not_live(
+    catalog: MemoryCatalog, write_manifest: Callable[..., str], tmp_path: Path
+) -> None:
+    catalog.make("db.t", SCHEMA).append(rows((1, 1)))
+    table = MemoryTables(catalog).named(("db",), "t")
+    old = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
+    entries = [{"status": status, "file_path": f"f{status}", **old} for status in (0, 1, 2)]
+    names = {500: "manifest_path", 501: "length", 502: "spec", 504: "added", 515: "seq"}
+    fields = [
+        {"name": name, "type": "string" if key == 500 else "long", "field-id": key}
+        for key, name in names.items()
+    ]
+    values = (write_manifest(2, entries), 9, 0, 1, 4)
+    path = tmp_path / "list.avro"
+    with path.open("wb") as stream:
+        schema = {"type": "record", "name": "manifest_file", "fields": fields}
+        fastavro.writer(stream, schema, [dict(zip(names.values(), values, strict=True))])
+    snapshot = table.snapshots[0].model_copy(update={"manifest_list": f"file://{path}"})
+    changed = table.metadata.model_copy(update={"snapshots": [snapshot]})
+    live = live_files(replace(table, metadata=changed), snapshot.snapshot_id)
+    assert [one.path for one in live.data] == ["f0", "f1"]
 
 
 def test_a_table_says_what_is_gone(history: LoadedTable, catalog: MemoryCatalog) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import ChangeKind, TableChange
 from firnline_domain.identity import Scope
 from firnline_domain.tallies import FileTally, Tally
@@ -183,6 +184,23 @@ def test_commits_that_another_enricher_saw_empty_what_is_kept(lake, rows) -> Non
     lake.offset += 5
     lake.handle(second)
     assert lake.tables.loads == 2
+
+
+def test_after_a_failure_of_the_storage_the_table_is_loaded_again(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.follow()
+    lake.table.append(rows((1, 2)))
+    (event,) = lake.commits()
+    manifest_list = local(event.snapshots[0].manifest_list)
+    content = manifest_list.read_bytes()
+    manifest_list.unlink()
+    manifest_list.mkdir()  # reading it fails, and not because it is missing
+    with pytest.raises(RetryLater):
+        lake.handle(event)
+    manifest_list.rmdir()
+    manifest_list.write_bytes(content)
+    (change,) = lake.handle(event)
+    assert (change.kind, lake.tables.loads) == (ChangeKind.DELTA, 2)
 
 
 def test_the_properties_that_matter() -> None:

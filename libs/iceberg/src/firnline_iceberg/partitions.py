@@ -18,7 +18,7 @@ from uuid import UUID
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import DayTransform, VoidTransform
+from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import (
     DateType,
     DecimalType,
@@ -69,8 +69,6 @@ def _json(values: list[Any]) -> str:
 
 
 def _result_type(transform: Any, source_id: int, schemas: tuple[Schema, ...]) -> IcebergType | None:
-    if isinstance(transform, DayTransform):
-        return DateType()  # some writers call it int; the value is the same
     for schema in schemas:
         try:
             return transform.result_type(schema.find_type(source_id))  # type: ignore[no-any-return]

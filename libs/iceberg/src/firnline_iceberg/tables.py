@@ -156,7 +156,8 @@ class Tables:
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.
 
-        Raises TableGone (also where the name now belongs to another uuid) and RetryLater.
+        Raises TableGone (also where the name now belongs to another uuid), RetryLater, and
+        TaskRefused where PyIceberg cannot read its metadata.
         """
         found = self._load(table)
         if str(found.metadata.table_uuid) != table.uuid:
@@ -175,6 +176,8 @@ class Tables:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
             raise RetryLater(f"catalog: {error}") from error
+        except (ValueError, NotImplementedError) as error:  # a format or type of the future
+            raise TaskRefused("metadata_unreadable", f"{table.dotted}: {error}") from error
         return found
 
 

@@ -1,0 +1,72 @@
+"""The REST catalog's answers, by kind of failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_iceberg.tables import TableGone, Tables
+
+NAME = TableName("u", ("db",), "t")
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[int, object], Tables]]:
+    """`answering(status, body)`: tables of a catalog that answers every load like that."""
+    servers = []
+
+    def serve(status: int, body: object) -> Tables:
+        class Catalog(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                config = self.path.startswith("/v1/config")
+                content = json.dumps({"defaults": {}, "overrides": {}} if config else body)
+                self.send_response(200 if config else status)
+                self.end_headers()
+                self.wfile.write(content.encode())
+
+            def log_message(self, *_: object) -> None:
+                """Quiet."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Catalog)
+        servers.append(server)
+        Thread(target=server.serve_forever, daemon=True).start()
+        return Tables(f"http://127.0.0.1:{server.server_port}")
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def error(status: int) -> dict[str, object]:
+    return {"error": {"message": "no", "type": "Error", "code": status}}
+
+
+def test_a_missing_table_is_gone(answering: Callable[[int, object], Tables]) -> None:
+    with pytest.raises(TableGone):
+        answering(404, error(404)).load(NAME)
+
+
+@pytest.mark.parametrize("status", [500, 503, 403])
+def test_a_failing_catalog_is_tried_later(
+    answering: Callable[[int, object], Tables], status: int
+) -> None:
+    with pytest.raises(RetryLater):
+        answering(status, error(status)).load(NAME)
+
+
+def test_metadata_of_the_future_is_refused(answering: Callable[[int, object], Tables]) -> None:
+    body = {"metadata-location": "m", "metadata": {"format-version": 99}, "config": {}}
+    with pytest.raises(TaskRefused) as refused:
+        answering(200, body).load(NAME)
+    assert refused.value.reason == "metadata_unreadable"
+
+
+def test_an_unreachable_catalog_is_tried_later() -> None:
+    with pytest.raises(RetryLater):
+        Tables("http://127.0.0.1:1").load(NAME)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+from firnline_domain.identity import TableName
+from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_enricher import facts
+from firnline_enricher.facts import FactsCache, TableFacts
+from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+
+def names(catalog: MemoryCatalog, count: int) -> list[TableName]:
+    for number in range(count):
+        catalog.make(f"db.t{number}", Schema(NestedField(1, "id", LongType())))
+    tables = MemoryTables(catalog)
+    return [tables.named(("db",), f"t{number}").identity for number in range(count)]
+
+
+def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(facts, "_MOST_TABLES", 2)
+    catalog = MemoryCatalog(str(tmp_path))
+    one, two, three = names(catalog, 3)
+    cache = FactsCache(MemoryTables(catalog))
+    for name in (one, two, one, three):
+        cache.get(name)
+    assert [cache.peek(name) is not None for name in (one, two, three)] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, DEFAULT_TARGET_BYTES),
+        ({"write.target-file-size-bytes": "1024"}, 1024),
+        ({"write.target-file-size-bytes": "128m"}, DEFAULT_TARGET_BYTES),
+    ],
+)
+def test_the_target_is_the_tables_or_icebergs(settings: dict[str, str], expected: int) -> None:
+    assert TableFacts(2, settings, {}, PyArrowFileIO()).target_bytes == expected
