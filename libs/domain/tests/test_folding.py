@@ -241,6 +241,28 @@ def test_chunks_of_absolute_counters_hold_deltas_back() -> None:
     assert (side.table.held, side.waits_for) == ((), None)
 
 
+def test_an_incomplete_change_is_asked_for_again() -> None:
+    side = born()
+    side.take(change(4, 3, chunk=0, chunks=2))
+    assert side.waits_for == GapReason.GAP
+
+
+def test_a_chunk_of_absolute_counters_told_twice_counts_once() -> None:
+    side = born()
+    first = absolute(6, 40, observed=200, chunk=0, chunks=2)
+    assert [side.verdict(one) for one in (first, first)] == [Verdict.PART, Verdict.DUPLICATE]
+    side.take(absolute(6, 9, observed=200, chunk=1, chunks=2, partitions=(part(B, 9),)))
+    assert side.table.totals.holds == files(49)
+
+
+def test_what_is_noted_between_two_chunks_does_not_make_the_second_stale() -> None:
+    side = born()
+    side.take(absolute(6, 40, observed=200, chunk=0, chunks=2))
+    side.take(change(None, None, event_id="x", observed_at_ms=300))
+    rest = absolute(6, 9, observed=200, chunk=1, chunks=2, partitions=(part(B, 9),))
+    assert side.verdict(rest) is Verdict.FOLDED
+
+
 def test_a_new_answer_replaces_an_incomplete_one() -> None:
     side = born()
     side.take(absolute(6, 40, observed=200, chunk=0, chunks=2))
@@ -265,6 +287,13 @@ def test_a_move_without_its_difference_is_asked_for_once() -> None:
     assert side.verdict(absolute(3, 3, observed=140)) is Verdict.STALE  # read before the move
     side.take(absolute(1, 1, observed=160))
     assert (side.table.head_snapshot_id, side.count(), side.waits_for) == (1, 1, None)
+
+
+def test_a_late_change_does_not_end_the_wait_for_a_move() -> None:
+    side = born()
+    side.take(change(1, None, kind=ChangeKind.REF_MOVED, partitions=(), observed_at_ms=150))
+    assert side.verdict(change(4, 3)) is Verdict.FOLDED
+    assert side.waits_for == GapReason.REF_MOVED
 
 
 def test_a_move_to_where_the_head_is_changes_nothing() -> None:

@@ -1,0 +1,270 @@
+"""One contract for whatever drives the planner: the twin in memory, and Faust over Kafka."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from confluent_kafka import Producer
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_adapters.records import RecordCodec, encode
+from firnline_domain.commands import ResyncTable, RewriteFiles
+from firnline_domain.events import (
+    ChangeKind,
+    DeadLettered,
+    FilesChanged,
+    PartitionChange,
+    RewriteConflicted,
+    TickPassed,
+)
+from firnline_domain.events import ConflictReason as Conflict
+from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.states import TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+from firnline_local.command import Command
+from firnline_local.parts import ReadyLine
+from firnline_local.process import serving
+from firnline_planner.inputs import Reader
+from firnline_planner.twin import MemoryDriver
+
+BUCKETS = 8
+OUTPUTS = ("rewrite-tasks", "resync-requests", "table-states", "dead-letters")
+SETTINGS = {"firnline.rewrite.quiet-ms": "0", "firnline.rewrite.cool-down-ms": "0"}
+SCOPE = Scope(0, '["a"]')
+PATIENCE = 90  # looks; a look at Kafka takes up to a second
+
+
+class Drive(Protocol):
+    """A planner at work."""
+
+    def put(self, topic: str, record: Any) -> None: ...
+
+    def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None: ...
+
+    def look(self) -> list[tuple[int, Any]]:
+        """(partition, record) of everything that it has sent so far."""
+
+
+class InMemory:
+    """The twin; a look lets a second pass."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_800_000_000_000
+        self.broker = MemoryBroker(BUCKETS)
+        self.publisher = MemoryPublisher(self.broker)
+        reader = Reader(RecordCodec(), Log("planner"))
+        self.driver = MemoryDriver(self.broker, reader, Thresholds(), lambda: self.now_ms)
+
+    def put(self, topic: str, record: Any) -> None:
+        self.publisher.publish(topic, record.table.uuid, record)
+
+    def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None:
+        self.broker.logs[topic, bucket_of(table_uuid, BUCKETS)].append((table_uuid, value))
+
+    def look(self) -> list[tuple[int, Any]]:
+        self.driver.run()
+        self.now_ms += 1_000
+        for bucket in range(BUCKETS):
+            tick = encode(TickPassed(bucket, self.now_ms))
+            self.broker.logs["ticks", bucket].append((str(bucket), tick))
+        self.driver.run()
+        return [
+            (partition, RecordCodec().decode(value))
+            for (topic, partition), log in self.broker.logs.items()
+            if topic in OUTPUTS
+            for _, value in log
+        ]
+
+
+class OverKafka:
+    """Faust in a process of its own; it makes its own ticks."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
+        self.raw = Producer({"bootstrap.servers": bootstrap})
+        group = f"contract-{uuid.uuid4().hex}"
+        self.inbox = KafkaInbox(bootstrap, group, OUTPUTS, self.publisher, Log("contract"))
+        self.seen: list[tuple[int, Any]] = []
+
+    def put(self, topic: str, record: Any) -> None:
+        self.publisher.publish(topic, record.table.uuid, record)
+        self.publisher.flush()
+
+    def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None:
+        place = bucket_of(table_uuid, BUCKETS)
+        self.raw.produce(topic, value, table_uuid.encode(), partition=place)
+        self.raw.flush(10)
+
+    def look(self) -> list[tuple[int, Any]]:
+        self.seen.extend((one.partition, one.record) for one in self.inbox.poll(1.0))
+        return self.seen
+
+
+@pytest.fixture(scope="module")
+def faust_planner(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OverKafka]:
+    home: Path = tmp_path_factory.mktemp("planner")
+    line = ReadyLine(home / "planner.log")
+    environment = {
+        "FIRNLINE_KAFKA": kafka,
+        "FIRNLINE_STATE_DIR": str(home / "state"),
+        "FIRNLINE_PLANNER_APP": f"planner-{uuid.uuid4().hex[:8]}",
+        "FIRNLINE_BUCKETS": str(BUCKETS),
+    }
+    command = Command(
+        name="planner",
+        argv=(sys.executable, "-m", "firnline_planner"),
+        cwd=home,
+        env={**os.environ, **environment},
+        ready=line.seen,
+        prepare=line.mark,
+    )
+    with serving(command, home / "planner.log", timeout_s=120):
+        driven = OverKafka(kafka)
+        yield driven
+        driven.inbox.close()
+
+
+@pytest.fixture(params=["memory", pytest.param("faust", marks=pytest.mark.stack)])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    if request.param == "memory":
+        return InMemory()
+    found: OverKafka = request.getfixturevalue("faust_planner")
+    return found
+
+
+@pytest.fixture
+def table() -> TableName:
+    return TableName(str(uuid.uuid4()), ("db",), "t")
+
+
+def change(table: TableName, snapshot: int, added: int = 1, **more: Any) -> FilesChanged:
+    tally = FileTally(fragments=Tally(added, added, added))
+    values: dict[str, Any] = {
+        "event_id": f"e{snapshot}",
+        "table": table,
+        "ref": "main",
+        "kind": ChangeKind.DELTA,
+        "snapshot_id": snapshot,
+        "parent_snapshot_id": snapshot - 1 or None,
+        "sequence_number": snapshot,
+        "timestamp_ms": 1_800_000_000_000,
+        "operation": "append",
+        "partitions": (PartitionChange(SCOPE, tally, FileTally()),),
+        "format_version": 2,
+        "settings": SETTINGS,
+        "observed_at_ms": snapshot,
+        **more,
+    }
+    return FilesChanged(**values)
+
+
+def until(
+    drive: Drive, table: TableName, wanted: Callable[[list[tuple[int, Any]]], bool]
+) -> list[tuple[int, Any]]:
+    """What was sent about the table, once it is as wanted."""
+    for _ in range(PATIENCE):
+        found = [one for one in drive.look() if about(one[1], table)]
+        if wanted(found):
+            return found
+    pytest.fail(f"not within {PATIENCE} looks: {found}")
+
+
+def about(record: Any, table: TableName) -> bool:
+    if isinstance(record, DeadLettered):
+        return record.key == table.uuid.encode()
+    return bool(record.table.uuid == table.uuid)
+
+
+def of(kind: type, found: list[tuple[int, Any]]) -> list[Any]:
+    return [record for _, record in found if isinstance(record, kind)]
+
+
+def shown(found: list[tuple[int, Any]], head: int) -> bool:
+    states = of(TableState, found)
+    return bool(states) and states[-1].head_snapshot_id == head
+
+
+def test_events_become_counters_orders_and_states(drive: Drive, table: TableName) -> None:
+    for snapshot in range(1, 11):
+        drive.put("file-changes", change(table, snapshot))
+    found = until(drive, table, lambda records: shown(records, 10))
+    [order] = of(RewriteFiles, found)
+    assert (order.scope, order.reason, order.trigger_snapshot_id) == (SCOPE, "fragments", 8)
+    state = of(TableState, found)[-1]
+    assert (state.holds.fragments.files, state.ordinal) == (10, 10)
+    assert state.partitions[0].status == "in_flight"
+
+
+def test_every_output_is_in_the_tables_own_partition(drive: Drive, table: TableName) -> None:
+    """H17: whoever partitions differently breaks the order of a table's records."""
+    drive.put("file-changes", change(table, 1, added=8))
+    drive.put("file-changes", change(table, 3))
+    found = until(drive, table, lambda records: bool(of(ResyncTable, records)))
+    found = until(drive, table, lambda records: bool(of(TableState, records)))
+    assert of(RewriteFiles, found)
+    assert {place for place, _ in found} == {bucket_of(table.uuid, BUCKETS)}
+
+
+def test_what_comes_twice_counts_once(drive: Drive, table: TableName) -> None:
+    for snapshot in (1, 2, 2, 1, 3, 3):
+        drive.put("file-changes", change(table, snapshot, added=4))
+    found = until(drive, table, lambda records: shown(records, 3))
+    assert of(TableState, found)[-1].holds.fragments.files == 12
+    assert len(of(RewriteFiles, found)) == 1
+
+
+def test_a_gap_is_asked_for_when_time_has_passed(drive: Drive, table: TableName) -> None:
+    drive.put("file-changes", change(table, 1))
+    drive.put("file-changes", change(table, 3))
+    found = until(drive, table, lambda records: bool(of(ResyncTable, records)))
+    assert of(ResyncTable, found)[0].known_snapshot_id == 1
+    drive.put("file-changes", change(table, 2))
+    found = until(drive, table, lambda records: shown(records, 3))
+    assert not of(TableState, found)[-1].waiting_for_resync
+
+
+def test_what_cannot_be_read_goes_to_dead_letters_and_blocks_nothing(
+    drive: Drive, table: TableName
+) -> None:
+    drive.put("file-changes", change(table, 1))
+    drive.put_raw("file-changes", table.uuid, b"not avro at all")
+    drive.put("file-changes", change(table, 2))
+    found = until(
+        drive, table, lambda records: shown(records, 2) and bool(of(DeadLettered, records))
+    )
+    [letter] = of(DeadLettered, found)
+    assert (letter.reason, letter.topic, letter.value, letter.service) == (
+        "not_single_object",
+        "file-changes",
+        b"not avro at all",
+        "planner",
+    )
+
+
+def test_an_order_ends_and_the_next_one_follows(drive: Drive, table: TableName) -> None:
+    drive.put("file-changes", change(table, 1, added=8))
+    [order] = of(RewriteFiles, until(drive, table, lambda records: bool(of(RewriteFiles, records))))
+    drive.put("file-changes", change(table, 2, added=9, task_id=order.task_id))
+    found = until(drive, table, lambda records: shown(records, 2))
+    drive.put("file-changes", change(table, 3, added=8))
+    found = until(drive, table, lambda records: len(of(RewriteFiles, records)) == 2)
+    assert of(RewriteFiles, found)[-1].trigger_snapshot_id == 3
+
+
+def test_events_of_both_topics_meet_in_one_state(drive: Drive, table: TableName) -> None:
+    drive.put("file-changes", change(table, 1, added=8))
+    [order] = of(RewriteFiles, until(drive, table, lambda records: bool(of(RewriteFiles, records))))
+    reason = Conflict.PIN_LOST
+    refused = RewriteConflicted(order.task_id, table, "main", SCOPE, reason, "", 1, 1, 0)
+    drive.put("maintenance-events", refused)
+    found = until(drive, table, lambda records: len(of(RewriteFiles, records)) == 2)
+    again = of(RewriteFiles, found)[-1]
+    assert (again.task_id, again.attempt) == (order.task_id, 2)
