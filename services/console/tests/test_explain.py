@@ -58,6 +58,13 @@ def test_a_partition_has_its_reason_numbers_and_words(make: Make) -> None:
     assert part["numbers"] == {"equality_delete_files": 12.0}
 
 
+def test_a_paused_partition_says_what_failed(make: Make) -> None:
+    state = make(STATE)
+    failed = replace(state.partitions[0], status="parked", reason="out_of_memory", failures=3)
+    [part] = answer(replace(state, partitions=(failed,)))["partitions"]
+    assert part["words"] == "ran out of memory; failed 3 times in a row"
+
+
 def test_the_verdict_is_one_sentence(make: Make) -> None:
     state = make(STATE)
     assert answer(state)["verdict"] == "1 partition of 1 being rewritten now."

@@ -33,7 +33,7 @@ Make = Callable[..., Any]
         (
             "task_failed/out_of_memory",
             "failed",
-            "2026-11-21: out_of_memory, attempt 2; executor lost: exit 137",
+            "2026-11-21: ran out of memory, attempt 2; executor lost: exit 137",
         ),
         ("snapshots_expired/expired", "expired", "12 snapshots expired, 40 files deleted, 3 left"),
         (

@@ -60,8 +60,8 @@ def _leading(state: TableState) -> str:
     if debt == 0:
         return "Healthy: no small files, no delete files."
     first = state.partitions[0]
-    reason = in_words(first.reason, first.numbers)
-    return f"{debt:,} files of debt. The deepest, {scope_label(first.scope)}: {reason}."
+    where, why = scope_label(first.scope), partition_words(first)
+    return f"{debt:,} files of debt. The deepest, {where}: {why}."
 
 
 def _partitions(count: int) -> str:
@@ -112,6 +112,15 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
     }
 
 
+def partition_words(part: PartitionState) -> str:
+    """The last decision in words; `reason` of a paused partition is that of its last failure."""
+    words = in_words(part.reason, part.numbers)
+    if part.status not in ("backing_off", "parked"):
+        return words
+    times = "once" if part.failures == 1 else f"{part.failures:,} times in a row"
+    return f"{words}; failed {times}"
+
+
 def partition_json(part: PartitionState) -> dict[str, Any]:
     """A partition: what it holds, and the last decision with its numbers."""
     return {
@@ -120,7 +129,7 @@ def partition_json(part: PartitionState) -> dict[str, Any]:
         "label": scope_label(part.scope),
         "status": part.status,
         "reason": part.reason,
-        "words": in_words(part.reason, part.numbers),
+        "words": partition_words(part),
         "numbers": part.numbers,
         "until_ms": part.until_ms,
         "failures": part.failures,

@@ -60,7 +60,28 @@ CONFLICTS = {
     "proof_failed": "rows in and rows out did not add up",
     "rejected": "the catalog refused the commit",
 }
-WORDS = {**DECISIONS, **EXPIRIES, **CONFLICTS}
+# Of the worker: why a task failed, had nothing to do, or went to Iceberg's own action.
+ENDS = {
+    "out_of_memory": "ran out of memory",
+    "unreachable": "catalog or storage was not reachable",
+    "deadline": "no answer came before the deadline",
+    "deadline_passed": "it began after its deadline",
+    "rows_do_not_add_up": "rows in and rows out did not add up",
+    "metadata_unreadable": "the table's metadata cannot be read",
+    "nothing_to_do": "found nothing to do",
+    "format_version_1": "format v1",
+    "format_version_3": "format v3",
+    "encrypted": "encrypted files",
+    "write_format": "the table writes another format than Parquet",
+    "avro_file": "Avro files",
+    "orc_file": "ORC files",
+    "delete_set_too_big": "its deletes do not fit the memory budget",
+    "column_default": "a column has a default value",
+    "float_key": "a floating-point delete key",
+    "float_partition": "a floating-point partition column",
+    "unreadable_file": "a file cannot be read",
+}
+WORDS = {**DECISIONS, **EXPIRIES, **CONFLICTS, **ENDS}
 
 
 def in_words(code: str, numbers: Mapping[str, float] | None = None) -> str:
