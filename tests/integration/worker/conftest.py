@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,18 @@ class Lab:
                 made = iceberg.ContentFileParser.fromJson(node, table.specs())
                 rewrite = rewrite.addFile(made)
         rewrite.commit()
+
+
+@pytest.fixture
+def in_thread() -> Callable[..., Any]:
+    """Runs a call in a thread of its own, as the service does: what Spark keeps per thread is
+    not there."""
+
+    def run(call: Callable[..., Any], *args: Any) -> Any:
+        with ThreadPoolExecutor(1) as executor:
+            return executor.submit(call, *args).result()
+
+    return run
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from firnline_worker.handover import OPTIONS
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
-def handed_over(lab, rewriter, scope=None):
+def handed_over(lab, rewriter, in_thread, scope=None):
     before = lab.rows()
     order = lab.order(scope)
-    result = rewriter.rewrite(order, lambda _: None)
+    result = in_thread(rewriter.rewrite, order, lambda _: None)
     assert result.mode is Mode.HANDED_OVER
     assert result.groups == ()
     assert repr(lab.rows()) == repr(before)
@@ -28,42 +28,44 @@ def test_the_guards_of_h15_are_on():
     assert OPTIONS["delete-file-threshold"] == "1"
 
 
-def test_a_v3_table_with_deletion_vectors(lab, rewriter):
+def test_a_v3_table_with_deletion_vectors(lab, rewriter, in_thread):
     lab.create("id BIGINT", **{"format-version": "3", "write.delete.mode": "merge-on-read"})
     lab.sql("INSERT INTO {t} SELECT id FROM range(0, 100, 1, 1)")
     lab.sql("DELETE FROM {t} WHERE id = 7")
-    result = handed_over(lab, rewriter)
+    result = handed_over(lab, rewriter, in_thread)
     assert result.handover_reason == "format_version_3"
     assert lab.sql("SELECT * FROM {t}.delete_files").collect() == []
 
 
-def test_a_float_key_and_an_orc_file(lab, rewriter):
+def test_a_float_key_and_an_orc_file(lab, rewriter, in_thread):
     lab.create("x DOUBLE, v INT")
     lab.insert("(1.5, 1), (-0.0, 2)")
     lab.equality_delete(["x"], "(1.5)", rows="(2.5, 3)")
-    assert handed_over(lab, rewriter).handover_reason == "float_key"
+    assert handed_over(lab, rewriter, in_thread).handover_reason == "float_key"
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.format.default'='orc')")
     lab.insert("(4.5, 1)")
     lab.insert("(5.5, 1)")
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.format.default'='parquet')")
-    assert handed_over(lab, rewriter).handover_reason == "orc_file"
+    assert handed_over(lab, rewriter, in_thread).handover_reason == "orc_file"
 
 
-def test_only_the_partition_of_the_order_where_identity_says_which(lab, rewriter):
+def test_only_the_partition_of_the_order_where_identity_says_which(lab, rewriter, in_thread):
     lab.create("id BIGINT, p STRING", "PARTITIONED BY (p)", **{"format-version": "1"})
     lab.insert("(1, 'a'), (2, 'b')")
     lab.insert("(3, 'a'), (4, 'b')")
     scopes = {scope.partition: scope for scope in lab.scopes()}
-    assert handed_over(lab, rewriter, scopes['["a"]']).handover_reason == "format_version_1"
+    assert (
+        handed_over(lab, rewriter, in_thread, scopes['["a"]']).handover_reason == "format_version_1"
+    )
     left = lab.sql("SELECT partition.p, count(*) FROM {t}.data_files GROUP BY 1").collect()
     assert sorted(map(tuple, left)) == [("a", 1), ("b", 2)]
 
 
-def test_too_big_a_delete_set(lab, rewriter):
+def test_too_big_a_delete_set(lab, rewriter, in_thread):
     from dataclasses import replace
 
     lab.create("id BIGINT")
     lab.insert("(1), (2)")
     lab.equality_delete(["id"], "(1)", rows="(1)")
-    result = handed_over(lab, replace(rewriter, set_budget_bytes=23))
+    result = handed_over(lab, replace(rewriter, set_budget_bytes=23), in_thread)
     assert result.handover_reason == "delete_set_too_big"

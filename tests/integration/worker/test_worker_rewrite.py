@@ -67,6 +67,13 @@ def test_a_partition_is_rewritten_alone_and_global_deletes_reach_it(lab, rewrite
     assert [row[0] for row in lab.rows()] == [1, 2, 3, 4, 9]
 
 
+def test_a_thread_of_its_own_is_as_good(lab, rewriter, in_thread):
+    lab.create("id BIGINT")
+    lab.insert("(1), (2)")
+    lab.equality_delete(["id"], "(1)")
+    assert masked(in_thread(rewriter.rewrite, lab.order(), lambda _: None)) == 1
+
+
 def test_deletes_of_a_partition_stay_inside_it(lab, rewriter):
     lab.create("id BIGINT, part STRING, v INT", "PARTITIONED BY (part)")
     lab.insert("(1, 'a', 0), (2, 'a', 0)")

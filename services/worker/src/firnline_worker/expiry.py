@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import TaskRefused
@@ -65,8 +64,7 @@ class Expirer:
         return self._result(order, table, self.tables.load(order.table), deleted, None)
 
     def _run(self, order: ExpireSnapshots, cut_off: int) -> int:
-        session: Any = self.java.spark._jsparkSession
-        actions = self.java.iceberg.spark.actions.SparkActions.get(session)
+        actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
         action = actions.expireSnapshots(self.java.load(order.table).java)
         done = action.expireOlderThan(cut_off).retainLast(max(1, order.retain_last)).execute()
         counts = (

@@ -47,8 +47,9 @@ class Handover:
         return self._committed(order)
 
     def _action(self, java: Any, order: RewriteFiles, reason: str) -> Any:
-        session: Any = self.java.spark._jsparkSession
-        action = self.java.iceberg.spark.actions.SparkActions.get(session).rewriteDataFiles(java)
+        action = self.java.iceberg.spark.actions.SparkActions.get(
+            self.java.session
+        ).rewriteDataFiles(java)
         for name, value in OPTIONS.items():
             action = action.option(name, value)
         action = action.snapshotProperty(TASK_ID, order.task_id)

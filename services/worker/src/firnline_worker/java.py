@@ -25,12 +25,19 @@ class JavaTables:
         jvm: Any = self.spark._jvm
         return jvm.org.apache.iceberg
 
+    @property
+    def session(self) -> Any:
+        """The Java session, made active in this thread: Spark looks catalogs up in the active
+        session's settings, and a task's thread has none of its own."""
+        session = self.spark._jsparkSession
+        SparkSession._get_j_spark_session_class(self.spark._jvm).setActiveSession(session)
+        return session
+
     def load(self, table: TableName) -> JavaTable:
         """Raises py4j.protocol.Py4JJavaError."""
         parts = (self._catalog, *table.namespace, table.name)
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
-        session: Any = self.spark._jsparkSession
-        found = self.iceberg.spark.Spark3Util.loadIcebergTable(session, quoted)
+        found = self.iceberg.spark.Spark3Util.loadIcebergTable(self.session, quoted)
         return JavaTable(self.iceberg, found)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,9 +15,14 @@ from pyspark.sql import SparkSession
 from firnline_worker.settings import Settings
 from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
 
+SCRATCH = "spark"  # under the state directory: what a killed driver leaves goes at the next start
+
 
 def session(settings: Settings) -> SparkSession:
     """Start, or join, a session whose catalog is the one that the writers use."""
+    scratch = Path(settings.state_dir) / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.spark_master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -32,11 +39,16 @@ def configuration(settings: Settings) -> dict[str, str]:
     """Spark's settings. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
     counts mapped sets (H18)."""
     catalog = f"spark.sql.catalog.{settings.catalog_name}"
+    scratch = Path(settings.state_dir).absolute() / SCRATCH
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,
         "spark.executor.extraClassPath": settings.iceberg_jar,
         "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch}",
+        "spark.local.dir": str(scratch),
+        "spark.python.daemon.module": "firnline_worker.daemon",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",  # a short task does not queue behind a long one's groups
         "spark.task.maxFailures": "1",  # a task's second try is a new attempt, with new names
         "spark.speculation": "false",
