@@ -56,6 +56,7 @@ CONFLICTS = {
     "start_not_ancestor": "the table was rolled back past its start",
     "table_gone": "the table is gone",
     "ref_gone": "the branch is gone",
+    "outputs_gone": "its own output files have gone",
     "pin_lost": "writers were faster at every try",
     "proof_failed": "rows in and rows out did not add up",
     "rejected": "the catalog refused the commit",
