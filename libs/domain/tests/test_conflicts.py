@@ -452,6 +452,7 @@ def test_reasons_that_may_pass_are_not_lasting() -> None:
         ConflictReason.PIN_LOST,
         ConflictReason.START_NOT_ANCESTOR,
         ConflictReason.REJECTED,
+        ConflictReason.OUTPUTS_GONE,
         ConflictReason.REF_GONE,
         ConflictReason.TABLE_GONE,
     }

@@ -14,7 +14,7 @@ from firnline_committer.pump import Pump
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import DeadLettered, RewriteConflicted, RewriteSkipped
 from firnline_domain.identity import bucket_of
-from py4j.protocol import Py4JNetworkError
+from firnline_iceberg.jvm import JvmEnded
 
 A, B = "uuid-a", "uuid-c"  # of two buckets
 
@@ -94,6 +94,17 @@ def test_the_pause_grows(bench, result) -> None:
     assert len(bench.handlers.calls) == 2
 
 
+def test_patience_ends_and_the_partition_goes_back(bench, result) -> None:
+    bench.send(result(task="1"))
+    bench.handlers.failing = {A: RetryLater("catalog")}
+    bench.pump.step(0)
+    bench.now += pumps.PATIENCE_S + 1
+    bench.pump.step(0)
+    (event,) = bench.broker.records("maintenance-events")
+    assert isinstance(event, RewriteConflicted)
+    assert bench.offset(A) == 1
+
+
 def test_a_broken_result_goes_aside_and_back_to_the_planner(bench, result) -> None:
     bench.send(result(task="1"), result(task="2"), result(task="3"))
     bench.handlers.failing = {"2": ValueError("no JSON")}
@@ -108,8 +119,8 @@ def test_a_broken_result_goes_aside_and_back_to_the_planner(bench, result) -> No
 
 def test_a_jvm_that_has_ended_stops_the_service(bench, result) -> None:
     bench.send(result(task="1"))
-    bench.handlers.failing = {A: Py4JNetworkError("gone")}
-    with pytest.raises(Py4JNetworkError):
+    bench.handlers.failing = {A: JvmEnded("gone")}
+    with pytest.raises(JvmEnded):
         bench.pump.step(0)
     assert bench.offset(A) == 0
 

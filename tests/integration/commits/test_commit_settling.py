@@ -276,7 +276,7 @@ def test_outputs_stay_where_the_refusal_may_pass(table: Table, committer: Commit
 def test_a_result_without_its_outputs_is_refused(table: Table, committer: Committer) -> None:
     result = rewritten(table)
     files(result)[0].unlink()
-    assert handled(committer, result).reason is ConflictReason.REJECTED
+    assert handled(committer, result).reason is ConflictReason.OUTPUTS_GONE
     assert table.rows() == [(2, 1)]
 
 

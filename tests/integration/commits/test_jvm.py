@@ -14,7 +14,7 @@ import pytest
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 from firnline_iceberg.java import content_file, content_file_json, load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.jvm import IcebergJvm, JvmEnded
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -85,6 +85,14 @@ def test_it_ends_with_its_parent(iceberg_jar: Path) -> None:
     parent.wait()
     _, alive = psutil.wait_procs([child], timeout=20)
     assert not alive
+
+
+def test_a_jvm_that_was_killed_is_noticed(iceberg_jar: Path) -> None:
+    with IcebergJvm(iceberg_jar) as running:
+        os.kill(running.pid, signal.SIGKILL)
+        psutil.wait_procs([psutil.Process(running.pid)], timeout=20)
+        with pytest.raises(JvmEnded), running.watched():
+            running.jvm.java.lang.System.currentTimeMillis()
 
 
 def test_a_missing_jar_is_said(tmp_path: Path) -> None:

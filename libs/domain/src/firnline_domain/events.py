@@ -158,6 +158,7 @@ class ConflictReason(StrEnum):
     TABLE_GONE = "table_gone"
     REF_GONE = "ref_gone"
     PIN_LOST = "pin_lost"  # the head moved at every try
+    OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
     PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out
     REJECTED = "rejected"  # the catalog or Iceberg itself refused
 

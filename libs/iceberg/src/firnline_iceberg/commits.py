@@ -75,6 +75,7 @@ class JavaCommits:
     """Commits to the tables of one REST catalog."""
 
     def __init__(self, iceberg: IcebergJvm, uri: str, name: str = "lake") -> None:
+        self._iceberg = iceberg
         self._jvm = iceberg.jvm
         self._catalog = rest_catalog(self._jvm, uri, name)
 
@@ -84,8 +85,14 @@ class JavaCommits:
         """Make the rewrites, in order, children of snapshot `pinned`, the head of `ref`.
 
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
-        loaded; nothing was sent then.
+        loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
+        with self._iceberg.watched():
+            return self._commit(table, ref, pinned, rewrites)
+
+    def _commit(
+        self, table: TableName, ref: str, pinned: int, rewrites: tuple[Rewrite, ...]
+    ) -> Outcome:
         pin = Pin(pinned)
         try:
             transaction = self._load(table).newTransaction()
@@ -141,8 +148,12 @@ class JavaCommits:
         """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
 
         One try, and no API that tries again: a repeated one would undo the other commit.
-        Raises RetryLater where the outcome is unknown.
+        Raises RetryLater where the outcome is unknown, JvmEnded.
         """
+        with self._iceberg.watched():
+            return self._undo(table, ref, ours, parent)
+
+    def _undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         try:
             operations = self._load(table).operations()
             base = operations.current()

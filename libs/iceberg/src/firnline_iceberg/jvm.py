@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +19,15 @@ from typing import IO, Any
 from firnline_domain.errors import Misconfigured
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError
 
 STOP_S = 10.0
+DEATH_S = 1.0  # its sockets close a moment before the kernel says that it has ended
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+
+
+class JvmEnded(Exception):
+    """The JVM is gone, and with it every Java object: start anew."""
 
 
 class IcebergJvm:
@@ -50,6 +58,24 @@ class IcebergJvm:
     def pid(self) -> int:
         """Process id of the JVM."""
         return self._process.pid
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Raises JvmEnded where something fails because the JVM has ended: py4j says that with
+        half a dozen different exceptions."""
+        try:
+            yield
+        except (Py4JError, OSError) as error:
+            if self._ended():
+                raise JvmEnded(str(error)) from error
+            raise
+
+    def _ended(self) -> bool:
+        try:
+            self._process.wait(DEATH_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def close(self) -> None:
         """End it; an unfinished call fails."""

@@ -11,7 +11,8 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log, start_logging
 from firnline_adapters.settings import from_environment, shown
 from firnline_domain.errors import Misconfigured, RetryLater
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from firnline_iceberg.jvm import JvmEnded
+from py4j.protocol import Py4JJavaError
 
 from firnline_committer.bootstrap import running
 from firnline_committer.settings import Settings
@@ -32,7 +33,7 @@ def main() -> None:
         run(settings, log, stop)
     except Misconfigured as error:
         sys.exit(str(error))
-    except (RetryLater, Py4JNetworkError, Py4JJavaError) as error:
+    except (RetryLater, JvmEnded, Py4JJavaError) as error:
         log.error("starting_anew", why=error)
         sys.exit(1)
     log.info("stopped")

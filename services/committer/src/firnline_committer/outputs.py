@@ -21,9 +21,13 @@ class Outputs:
         self._log = log
 
     def lost(self, table: LoadedTable, result: RewriteFinished) -> str | None:
-        """The first output that does not exist (another committer refused and swept it)."""
+        """The first output that does not exist (another committer refused and swept it).
+        Raises RetryLater where the storage does not answer."""
         files = (file.path for file in outputs(result))
-        return next((path for path in files if not table.io.new_input(path).exists()), None)
+        try:
+            return next((path for path in files if not table.io.new_input(path).exists()), None)
+        except OSError as error:
+            raise RetryLater(f"storage: {error}") from error
 
     def sweep(self, result: RewriteFinished, conflict: Conflict) -> None:
         """Delete the outputs where the refusal is a lasting one and the table, read once more,

@@ -15,7 +15,7 @@ from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import ConflictReason, DeadLettered
 from firnline_domain.ports import Delivery, Inbox, Publisher
 from firnline_domain.results import RewriteFinished
-from py4j.protocol import Py4JNetworkError
+from firnline_iceberg.jvm import JvmEnded
 
 from firnline_committer import reports
 from firnline_committer.handlers import Handlers
@@ -24,6 +24,7 @@ EVENTS = "maintenance-events"
 DEAD_LETTERS = "dead-letters"
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 15.0
+PATIENCE_S = 600.0  # of one table; then its results go back to the planner
 MOST_AT_ONCE = 100  # results of one table in a commit
 MOST_WAITING = 5_000  # records; beyond, start anew from the committed offsets
 
@@ -37,6 +38,17 @@ class Lane:
     waiting: list[Delivery] = field(default_factory=list)
     not_before: float = 0.0
     pause: float = FIRST_PAUSE_S
+    stuck_since: float | None = None
+
+    def stuck(self, now: float) -> bool:
+        """Pause, twice as long each time; True when patience is at its end."""
+        self.stuck_since = now if self.stuck_since is None else self.stuck_since
+        self.not_before, self.pause = now + self.pause, min(self.pause * 2, LONGEST_PAUSE_S)
+        return now - self.stuck_since > PATIENCE_S
+
+    def moving(self) -> None:
+        """Something of it was dealt with."""
+        self.not_before, self.pause, self.stuck_since = 0.0, FIRST_PAUSE_S, None
 
 
 class Pump:
@@ -61,7 +73,7 @@ class Pump:
         """One round. Offsets commit only after the events are on the broker.
 
         Raises RetryLater where the broker does not take records or too many wait, and
-        Py4JNetworkError where the JVM has ended: start anew, the tables know what was done.
+        JvmEnded: start anew, the tables know what was done.
         """
         for delivery in self._inbox.poll(timeout_s):
             self._lanes.setdefault(_place(delivery.record), Lane()).waiting.append(delivery)
@@ -80,7 +92,7 @@ class Pump:
         if not batch or lane.not_before > self._now() or not self._dealt_with(batch, lane):
             return []
         lane.waiting = lane.waiting[len(batch) :]
-        lane.not_before, lane.pause = 0.0, FIRST_PAUSE_S
+        lane.moving()
         return batch
 
     def _dealt_with(self, batch: list[Delivery], lane: Lane) -> bool:
@@ -90,23 +102,24 @@ class Pump:
             self._publish(self._handlers.handle([delivery.record for delivery in batch]))
         except RetryLater as error:
             self._log.warning("retry_later", table=batch[0].record.table.dotted, why=error)
-            lane.not_before = self._now() + lane.pause
-            lane.pause = min(lane.pause * 2, LONGEST_PAUSE_S)
-            return False
-        except Py4JNetworkError:
+            if not lane.stuck(self._now()):
+                return False
+            for delivery in batch:
+                self._give_up(delivery, error)
+        except JvmEnded:
             raise
         except Exception as error:  # one broken result must not stop the other tables
             self._log.error("unusable", error, table=batch[0].record.table.dotted)
-            return self._one_by_one(batch, error)
+            return self._one_by_one(batch, lane, error)
         metrics.observe("commit_seconds", self._now() - started)
         return True
 
-    def _one_by_one(self, batch: list[Delivery], error: Exception) -> bool:
+    def _one_by_one(self, batch: list[Delivery], lane: Lane, error: Exception) -> bool:
         """Find the broken one; it goes to `dead-letters`, the others are dealt with."""
         if len(batch) == 1:
             self._give_up(batch[0], error)
             return True
-        return all(self._dealt_with([delivery], Lane()) for delivery in batch)
+        return all(self._dealt_with([delivery], lane) for delivery in batch)
 
     def _publish(self, events: list[Any]) -> None:
         for event in events:

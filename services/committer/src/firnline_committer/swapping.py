@@ -38,6 +38,7 @@ class Batch:
     open: dict[str, RewriteFinished]
     events: list[Event] = field(default_factory=list)
     sent: bool = False  # a commit went out: what is found in the table then is ours
+    why: str = ""  # the last try came to nothing
 
 
 class Swapper:
@@ -83,6 +84,7 @@ class Swapper:
         except RefGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.REF_GONE, str(gone)), None)
         except (MetadataFileGone, SnapshotGone) as gone:  # expired under our eyes: load again
+            batch.why = str(gone)
             self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
 
     def _settle(self, batch: Batch, table: LoadedTable) -> None:
@@ -109,8 +111,7 @@ class Swapper:
         refused = {task_id: conflict for task_id, conflict in found.items() if conflict}
         for result in batch.open.values():
             if result.task_id not in refused and (lost := self._outputs.lost(at.table, result)):
-                text = f"{lost} does not exist"
-                refused[result.task_id] = Conflict(ConflictReason.REJECTED, text)
+                refused[result.task_id] = Conflict(ConflictReason.OUTPUTS_GONE, lost)
         return refused
 
     def _dealt_with(
@@ -126,10 +127,11 @@ class Swapper:
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
             case Moved(detail):
+                batch.why = detail
                 self._log.info("head_moved", table=batch.table.dotted, why=detail)
                 return False
             case Unknown(detail):
-                batch.sent = True
+                batch.sent, batch.why = True, detail
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
                 return False
@@ -184,7 +186,7 @@ class Swapper:
 
     def _gave_up(self, batch: Batch) -> list[Event]:
         """An unknown outcome of the last try is settled by one more look at the table."""
-        text = f"the head moved at each of {TRIES} tries"
+        text = f"{TRIES} tries came to nothing: {batch.why}"
         try:
             self._settle(batch, self._tables.load(batch.table))
         except TableGone as gone:
