@@ -19,6 +19,12 @@ def test_an_empty_directory_reads_as_stopped(tmp_path: Path) -> None:
     assert StateDir.at(tmp_path).read() == StackRecord()
 
 
+@pytest.mark.parametrize("text", ['{"phase": "ready"}', '{"parts": {}, "colour": 1}', "{"])
+def test_a_record_of_another_version_reads_as_stopped(text: str, tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text(text)
+    assert StateDir.at(tmp_path).read() == StackRecord()
+
+
 def test_only_one_owner_at_a_time(tmp_path: Path) -> None:
     state = StateDir.at(tmp_path)
     assert not state.is_running()

@@ -84,13 +84,13 @@ class StateDir:
         return self.root / "held" / part
 
     def read(self) -> StackRecord:
-        """The last record written; an empty one where there is none."""
+        """The last record written; an empty one where there is none that we understand."""
         try:
             raw = json.loads((self.root / "stack.json").read_text())
-        except FileNotFoundError:
-            return StackRecord()
-        parts = {name: PartRecord(**part) for name, part in raw.pop("parts").items()}
-        return StackRecord(**raw, parts=parts)
+            parts = {name: PartRecord(**part) for name, part in raw.pop("parts").items()}
+            return StackRecord(**raw, parts=parts)
+        except (FileNotFoundError, KeyError, TypeError, ValueError):
+            return StackRecord()  # never up, or written by another version: ports are picked anew
 
     def write(self, record: StackRecord) -> None:
         """Replace the record; readers see the old one or the new one."""
