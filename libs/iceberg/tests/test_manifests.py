@@ -19,7 +19,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DateType, NestedField, StringType
+from pyiceberg.types import DateType, DoubleType, NestedField, StringType
 
 WriteManifest = Callable[..., str]
 PATH_COLUMN = 2147483546
@@ -184,6 +184,15 @@ def test_a_partition_value_may_lie_outside_python_and_its_name_does_not_matter(
     path = write_manifest(2, [entry(1, partition=value) for value in values], fields)
     found = read_manifest(io, manifest_of(path), PartitionText(spec, [schema]))
     assert [one.partition for one in found] == ['["+10000-01-01","a"]', '["2026-01-01",null]']
+
+
+def test_zeros_of_both_signs_are_two_partitions(io: FileIO, write_manifest: WriteManifest) -> None:
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "x"))
+    partition = PartitionText(spec, [Schema(NestedField(1, "x", DoubleType()))])
+    fields = [{"name": "x", "type": ["null", "double"], "field-id": 1000}]
+    path = write_manifest(2, [entry(1, partition={"x": x}) for x in (0.0, -0.0, 0.0)], fields)
+    found = [one.partition for one in read_manifest(io, manifest_of(path), partition)]
+    assert found == ["[0.0]", "[-0.0]", "[0.0]"]
 
 
 @pytest.mark.parametrize("word", ["files", "data_files"])

@@ -137,8 +137,9 @@ def read_manifest(
     Raises MetadataFileGone, RetryLater.
     """
     next_row_id = manifest.first_row_id
+    texts = _Texts(partition)
     for record in records(io, manifest.path, _wanted(manifest, detail)):
-        entry = _common(record, manifest, partition, detail)
+        entry = _common(record, manifest, texts, detail)
         if record["file"].get("content"):
             yield _delete_file(record["file"], entry)
             continue
@@ -148,6 +149,23 @@ def read_manifest(
         yield DataFileEntry(**entry, first_row_id=row_id)
 
 
+class _Texts:
+    """Partition texts of one manifest, each written once: few partitions, many files."""
+
+    def __init__(self, partition: PartitionText) -> None:
+        self._partition = partition
+        self._known: dict[tuple[Any, ...], str] = {}
+
+    def of(self, record: Record) -> str:
+        key = tuple(record.values())
+        if key not in self._known or any(type(value) is float for value in key):
+            # -0.0 == 0.0, yet they are two partitions
+            self._known[key] = self._partition(
+                {int(name.removeprefix(_PARTITION)): value for name, value in record.items()}
+            )
+        return self._known[key]
+
+
 def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
     if detail is Detail.STATS:
         return _FULL
@@ -155,10 +173,9 @@ def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
 
 
 def _common(
-    record: Record, manifest: ManifestFile, partition: PartitionText, detail: Detail
+    record: Record, manifest: ManifestFile, texts: _Texts, detail: Detail
 ) -> dict[str, Any]:
     file, status = record["file"], Status(record["status"])
-    values = {int(k.removeprefix(_PARTITION)): v for k, v in file["partition"].items()}
     snapshot_id = record.get("snapshot_id")
     return {
         "path": file["path"],
@@ -168,7 +185,7 @@ def _common(
         "sequence_number": _inherited(record.get("sequence_number"), status, manifest),
         "file_sequence_number": _inherited(record.get("file_sequence_number"), status, manifest),
         "spec_id": manifest.spec_id,
-        "partition": partition(values),
+        "partition": texts.of(file["partition"]),
         "format": file["format"].upper(),
         "records": file["records"],
         "bytes": file["bytes"],
