@@ -8,7 +8,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -240,6 +240,18 @@ async def test_a_drop_of_a_table_that_committed_before_needs_no_question(
     assert (event.table.uuid, event.change) == (UUID, TableChange.DROPPED)
 
 
+async def test_a_drop_whose_answer_was_lost_is_known_by_the_tables_absence(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    answers = iter([loaded(), said(b"", "404 Gone")])
+    bench.catalog.script[f"GET {TABLE}"] = lambda _: next(answers)
+    bench.catalog.script[f"DELETE {TABLE}"] = None
+    async with client.delete(bench.uri + TABLE) as answer:
+        assert answer.status == 502
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.change) == (UUID, TableChange.DROPPED)
+
+
 async def test_a_drop_is_sent_once(bench: Bench, client: aiohttp.ClientSession) -> None:
     """aiohttp would send it again on a new connection; the second answer would be 404."""
     bench.catalog.script[f"DELETE {TABLE}"] = None
@@ -283,11 +295,12 @@ async def test_a_disk_that_hangs_does_not_hold_up_the_answer(
     bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     healed = threading.Event()
+    waited: list[bool] = []
     original = SqliteOutbox.transaction
 
     @contextmanager
-    def stuck(self: SqliteOutbox):
-        healed.wait(20)
+    def stuck(self: SqliteOutbox) -> Iterator[None]:
+        waited.append(healed.wait(20))
         with original(self):
             yield
 
@@ -296,6 +309,7 @@ async def test_a_disk_that_hangs_does_not_hold_up_the_answer(
     assert await post(client, bench, append()) == (200, b"{}")
     healed.set()
     assert len(await bench.until(1)) == 1
+    assert all(waited)  # the answer was there before the disk was
 
 
 async def test_a_broken_disk_costs_neither_the_commit_nor_its_event(
@@ -377,3 +391,34 @@ async def test_an_accepted_call_that_cannot_be_read_passes_and_is_reported(
     assert await post(client, bench, b"\xff not json") == (200, b"{}")
     assert "call_unreadable" in caplog.text
     assert forgotten(bench)
+
+
+async def test_a_request_that_takes_long_to_read_does_not_hold_up_the_answer(
+    bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+    waited: list[bool] = []
+    original = capture.changes_of
+
+    def slow(call: capture.Call) -> Any:
+        waited.append(answered.wait(20))
+        return original(call)
+
+    monkeypatch.setattr(capture, "changes_of", slow)
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    assert await post(client, bench, append()) == (200, b"{}")
+    answered.set()
+    [event] = await bench.until(1)
+    assert event.table.uuid == UUID
+    assert waited == [True]
+
+
+async def test_the_separator_is_asked_for_at_the_start(make_bench: Callable[..., Bench]) -> None:
+    """Clients that had their config before a restart do not ask for it again."""
+    bench = make_bench()
+    config = b'{"overrides":{"namespace-separator":"%2E"}}'
+    bench.catalog.script["GET /v1/config"] = said(config)
+    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")) as gateway:
+        async with asyncio.timeout(20):
+            while gateway.separator != "%2E":
+                await asyncio.sleep(0.01)

@@ -252,4 +252,4 @@ async def test_a_read_that_met_a_closing_connection_is_tried_again(
 async def test_a_target_that_is_no_path_is_refused(bench: Bench) -> None:
     found = await bench.raw(request(bench, "GET", "http://elsewhere.example/v1/x"))
     assert found.startswith(b"HTTP/1.1 400 ")
-    assert bench.catalog.lines() == ["GET /v1/config"]  # our own, at the start
+    assert not any("elsewhere" in line for line in bench.catalog.lines())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import signal
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 from firnline_adapters.logs import Log
-from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_domain.errors import Misconfigured
 from firnline_domain.ports import Publisher
 
 from firnline_gateway.capture import Capture
@@ -58,16 +57,16 @@ async def running(settings: Settings, publisher: Publisher, log: Log) -> AsyncIt
         )
         capture = Capture(journal, upstream, settings.catalog_name, log, now_ms)
         gateway = Gateway(upstream, capture, now_ms)
-        with contextlib.suppress(RetryLater):  # clients will ask, and we listen
-            gateway.separator = await upstream.separator()
-        reconciler = asyncio.create_task(Reconciler(journal, upstream, capture, log, now_ms).run())
+        reconciler = Reconciler(journal, upstream, capture, log, now_ms)
+        chores = {asyncio.create_task(gateway.learn()), asyncio.create_task(reconciler.run())}
         try:
             async with listening(gateway, settings):
                 yield gateway
         finally:
             await capture.finish(DRAIN_S)
-            reconciler.cancel()
-            await asyncio.wait({reconciler})
+            for chore in chores:
+                chore.cancel()
+            await asyncio.wait(chores)
             await upstream.close()
             sent = await asyncio.to_thread(pump.stop, LAST_FLUSH_S)
             log.info("stopped", outbox="empty" if sent else "kept for the next start")

@@ -109,10 +109,13 @@ class Capture:
         self._log.warning("outcome_unknown", call=pending.call.call_id, path=pending.call.path)
         self._journal.doubt(pending.call)
 
-    async def accepted(self, pending: Pending) -> bool:
-        """Record the events; False if the answer's body is needed to name a table (`named`)."""
+    def accepted(self, pending: Pending) -> bool:
+        """Record the events now; False if that takes longer than a client should wait: the
+        request is not read yet, or only the answer's body can name a table (see `later`)."""
+        if not pending.changes.done():
+            return False
         try:
-            changes = await pending.changes
+            changes = pending.changes.result()
         except UnreadableCall as error:
             self._unreadable(pending.call, error)
             return True
@@ -121,22 +124,23 @@ class Capture:
         self.publish(pending.call, changes, self._now_ms(), "gateway")
         return True
 
-    def named(self, pending: Pending, answer: bytes) -> None:
-        """Record the events of a call that only its answer, or the catalog, can name."""
-        self._spawn(self._find_and_record(pending, answer))
+    def later(self, pending: Pending, answer: bytes) -> None:
+        """Record the events while the client already has its answer."""
+        self._spawn(self._name_and_record(pending, answer))
 
-    async def _find_and_record(self, pending: Pending, answer: bytes) -> None:
-        changes = await pending.changes
+    async def _name_and_record(self, pending: Pending, answer: bytes) -> None:
         try:
-            found = [
+            changes = [
                 change if change.uuid else await self._with_uuid(change, pending, answer)
-                for change in changes
+                for change in await pending.changes
             ]
+        except UnreadableCall as error:
+            self._unreadable(pending.call, error)
         except RetryLater as error:
             self._log.warning("uuid_unknown", call=pending.call.call_id, why=error)
             self._journal.doubt(pending.call)
-            return
-        self.publish(pending.call, found, self._now_ms(), "gateway")
+        else:
+            self.publish(pending.call, changes, self._now_ms(), "gateway")
 
     async def _with_uuid(
         self, change: PlannedChange, pending: Pending, answer: bytes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable
 
 from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
+from firnline_domain.errors import RetryLater
 
 from firnline_gateway.calls import SPEC_SEPARATOR, Call, Route, config_base, route_of
 from firnline_gateway.capture import Capture, Outcome, Pending, outcome_of
@@ -35,6 +37,11 @@ class Gateway:
         self._capture = capture
         self._now_ms = now_ms
         self.separator = SPEC_SEPARATOR
+
+    async def learn(self) -> None:
+        """Ask for the separator ourselves: clients that were there before us do not ask again."""
+        with contextlib.suppress(RetryLater):  # some catalogs want a warehouse; clients name it
+            self.separator = await self._upstream.separator()
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
         """Answer one call."""
@@ -113,14 +120,14 @@ class Gateway:
         if outcome is Outcome.UNKNOWN:
             self._capture.unknown(pending)
         await self._capture.durable(pending)
-        if outcome is Outcome.UNKNOWN or await self._capture.accepted(pending):
+        if outcome is Outcome.UNKNOWN or self._capture.accepted(pending):
             return await relay(request, upstream)
         kept = bytearray()
         try:
             return await relay(request, upstream, kept)
         finally:
             encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
-            self._capture.named(pending, decoded(bytes(kept), encoding) or b"")
+            self._capture.later(pending, decoded(bytes(kept), encoding) or b"")
 
     def _call(self, request: BaseRequest, body: bytes | None) -> Call:
         encoding = request.headers.get(hdrs.CONTENT_ENCODING, "")

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from aiohttp.client import _RequestContextManager
@@ -94,10 +93,9 @@ class Upstream:
         found = (await asyncio.to_thread(json.loads, body))["metadata"]
         return dict(found)
 
-    async def separator(self, warehouse: str | None = None) -> str:
+    async def separator(self) -> str:
         """The catalog's namespace separator. Raises RetryLater where it does not say."""
-        query = "?" + urlencode({"warehouse": warehouse}) if warehouse else ""
-        status, body = await self._read(f"/v1/config{query}")
+        status, body = await self._read("/v1/config")
         if status != 200:
             raise RetryLater(f"GET /v1/config: {status}")
         return separator_in(body)
