@@ -10,7 +10,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_console.follower import Follower
-from firnline_console.handlers import TOPICS
+from firnline_console.handlers import TOPICS, on_deliveries
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
@@ -86,12 +86,6 @@ def test_a_rebuild_reads_all_from_the_beginning(stage: Stage) -> None:
     assert (stage.model.totals(0), stage.model.tasks(9), stage.model.tables(9)) == before
 
 
-def test_a_rebuild_is_done_once(stage: Stage) -> None:
-    stage.at_end.append(stage.model.lose)
-    stage.run(rebuild=True)
-    assert stage.groups == ["firnline-console-g1", "firnline-console-g2"]
-
-
 def test_a_store_that_lost_everything_is_filled_again_without_a_new_record(stage: Stage) -> None:
     stage.at_end.append(stage.model.lose)
     stage.run()
@@ -99,9 +93,11 @@ def test_a_store_that_lost_everything_is_filled_again_without_a_new_record(stage
     assert len(set(stage.groups)) == 2
 
 
+@pytest.mark.parametrize("rebuild", [True, False])
 def test_nothing_is_let_go_that_was_not_folded(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, rebuild: bool
 ) -> None:
+    """And an outage in the middle of a rebuild does not begin it anew."""
     apply, failures = stage.model.apply, iter([RetryLater("Redis is away")])
 
     def failing(generation: str, facts: Sequence[Any]) -> None:
@@ -111,6 +107,14 @@ def test_nothing_is_let_go_that_was_not_folded(
 
     monkeypatch.setattr("firnline_console.follower.RETRY_S", 0)
     monkeypatch.setattr(stage.model, "apply", failing)
-    stage.run()
+    stage.run(rebuild)
     assert len(stage.model.tasks(9)) == 1
     assert stage.groups == ["firnline-console-g1"] * 2
+
+
+def test_what_is_folded_is_let_go_at_once(stage: Stage) -> None:
+    """A killed console reads again only its last batch."""
+    stage.model.begin(Built("g", 1), replace=False)
+    inbox = MemoryInbox(stage.broker, "group", TOPICS)
+    on_deliveries(stage.model, "g", inbox, inbox.poll(0))
+    assert MemoryInbox(stage.broker, "group", TOPICS).poll(0) == []
