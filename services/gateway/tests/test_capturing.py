@@ -208,13 +208,28 @@ async def test_a_table_that_nobody_can_name_yet_is_asked_for_again(
 async def test_a_renamed_table_is_asked_for_its_uuid(
     bench: Bench, client: aiohttp.ClientSession
 ) -> None:
-    ends = {"source": {"namespace": ["n"], "name": "s"}, "destination": {"namespace": ["n"]}}
-    ends["destination"]["name"] = "t"
     bench.catalog.script["POST /v1/tables/rename"] = b"HTTP/1.1 204 No Content\r\n\r\n"
     bench.catalog.script[f"GET {TABLE}"] = loaded()
-    await post(client, bench, json.dumps(ends).encode(), "/v1/tables/rename")
+    await post(client, bench, rename("s", "t"), "/v1/tables/rename")
     [event] = await bench.until(1)
     assert (event.table.uuid, event.change) == (UUID, TableChange.RENAMED)
+
+
+async def test_a_table_renamed_and_gone_again_is_known_by_its_last_commit(
+    bench: Bench, client: aiohttp.ClientSession
+) -> None:
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    bench.catalog.script["POST /v1/tables/rename"] = b"HTTP/1.1 204 No Content\r\n\r\n"
+    await post(client, bench, append())
+    await post(client, bench, rename("t", "gone"), "/v1/tables/rename")  # its GET answers 404
+    _, event = await bench.until(2)
+    assert (event.table.uuid, event.table.name) == (UUID, "gone")
+
+
+def rename(old: str, new: str) -> bytes:
+    ends = {"source": old, "destination": new}
+    named = {end: {"namespace": ["n"], "name": name} for end, name in ends.items()}
+    return json.dumps(named).encode()
 
 
 async def test_a_table_is_asked_for_its_uuid_before_it_is_dropped(
@@ -250,6 +265,13 @@ async def test_a_drop_whose_answer_was_lost_is_known_by_the_tables_absence(
         assert answer.status == 502
     [event] = await bench.until(1)
     assert (event.table.uuid, event.change) == (UUID, TableChange.DROPPED)
+
+
+async def test_a_uuid_that_came_late_is_still_kept_for_a_drop_in_doubt(
+    bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "PATIENCE_S", 0.0)
+    await test_a_drop_whose_answer_was_lost_is_known_by_the_tables_absence(bench, client)
 
 
 async def test_a_drop_is_sent_once(bench: Bench, client: aiohttp.ClientSession) -> None:

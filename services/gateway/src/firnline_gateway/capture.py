@@ -84,7 +84,7 @@ class Capture:
         dropped = None
         if route.kind in (CallKind.DROP, CallKind.UNREGISTER):
             change = changes_of(call)[0]
-            dropped = self._spawn(self._uuid_at(change.path))
+            dropped = self._spawn(self._uuid_before_drop(change.path))
             await asyncio.wait({dropped}, timeout=PATIENCE_S)
             found = dropped.result() if dropped.done() else None
             known = self._uuids.get(change.path)
@@ -108,6 +108,13 @@ class Capture:
         metrics.count("gateway_unknown")
         self._log.warning("outcome_unknown", call=pending.call.call_id, path=pending.call.path)
         self._journal.doubt(pending.call)
+        if pending.dropped and not pending.call.known_uuid:
+            self._spawn(self._doubt_by_uuid(pending.call, pending.dropped))
+
+    async def _doubt_by_uuid(self, call: Call, dropped: asyncio.Task[str | None]) -> None:
+        """The uuid came after the intent was written; without it the drop would have no event."""
+        if found := await dropped:
+            self._journal.doubt(replace(call, known_uuid=found))
 
     def accepted(self, pending: Pending) -> bool:
         """Record the events now; False if that takes longer than a client should wait: the
@@ -145,12 +152,12 @@ class Capture:
     async def _with_uuid(
         self, change: PlannedChange, pending: Pending, answer: bytes
     ) -> PlannedChange:
+        """From the answer, else from the catalog; else what was last known by that name."""
         uuid = await pending.dropped if pending.dropped else None
         uuid = uuid or await asyncio.to_thread(uuid_in, answer)
         if uuid is None and change.change is not TableChange.DROPPED:
-            table = await self._upstream.table(change.path)
-            uuid = table["table-uuid"] if table else None
-        return replace(change, uuid=uuid)
+            uuid = await self._uuid_of(change.path)
+        return replace(change, uuid=uuid or self._uuids.get(change.old_path or change.path))
 
     def publish(
         self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str
@@ -197,13 +204,16 @@ class Capture:
         if len(self._uuids) > NAMES:
             self._uuids.popitem(last=False)
 
-    async def _uuid_at(self, path: str) -> str | None:
+    async def _uuid_of(self, path: str) -> str | None:
+        table = await self._upstream.table(path)
+        return table["table-uuid"] if table else None
+
+    async def _uuid_before_drop(self, path: str) -> str | None:
         try:
-            table = await self._upstream.table(path)
+            return await self._uuid_of(path)
         except RetryLater as error:
             self._log.warning("uuid_unknown", path=path, why=error)
             return None
-        return table["table-uuid"] if table else None
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
