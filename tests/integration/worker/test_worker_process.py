@@ -19,8 +19,8 @@ from firnline_domain.identity import Scope, TableName, task_id
 from firnline_local.command import Command
 from firnline_local.process import Process, serving
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
-WAIT_S = 120.0
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(600)]
+WAIT_S = 240.0  # a cold start takes 10 s on idle cores
 
 
 @pytest.fixture

@@ -170,7 +170,9 @@ def test_outputs_have_the_metrics_that_iceberg_would_write(lab, rewriter):
     lab.equality_delete(["id"], "(99)")
     rewritten(lab, rewriter)  # one file in, one file out, twice
     assert metrics() == before
-    described = lab.sql("SELECT split_offsets, sort_order_id FROM {t}.data_files").collect()
+    # Iceberg shows offsets only beside the size that they are checked against.
+    columns = "split_offsets, sort_order_id, file_size_in_bytes"
+    described = lab.sql(f"SELECT {columns} FROM {{t}}.data_files").collect()
     assert [(row[0], row[1]) for row in described] == [([4], 0)] * 2
 
 
