@@ -46,7 +46,7 @@ class Follower:
         """Take in what was committed since the last call, by what differs in the metadata."""
         before, now = self.seen, self.tables.load(self.name)
         self.seen = now
-        for change in self._handle(self._event(before, now)):
+        for change in self._handle(committed(before, now, f"commit-{self.offset}")):
             self._fold(change)
         self.holds = {scope: tally for scope, tally in self.holds.items() if tally != FileTally()}
         return now
@@ -73,28 +73,36 @@ class Follower:
             self.holds[part.scope] = before + part.added - part.removed
         self.head = change.snapshot_id
 
-    def _event(self, before: LoadedTable | None, now: LoadedTable) -> TableCommitted:
-        known = {one.snapshot_id for one in before.snapshots} if before else set()
-        old_refs = before.metadata.refs if before else {}
-        moved = [
-            RefMoved(name, ref.snapshot_ref_type, ref.snapshot_id)
-            for name, ref in now.metadata.refs.items()
-            if name not in old_refs or old_refs[name].snapshot_id != ref.snapshot_id
-        ]
-        moved += [RefMoved(n, "branch", None) for n in old_refs if n not in now.metadata.refs]
-        left = {one.snapshot_id for one in now.snapshots}
-        return TableCommitted(
-            event_id=f"commit-{self.offset}",
-            table=self.name,
-            catalog="lake",
-            change=TableChange.COMMITTED,
-            snapshots=tuple(added(one) for one in now.snapshots if one.snapshot_id not in known),
-            refs=tuple(moved),
-            expired_snapshot_ids=tuple(known - left),
-            metadata_changed=before is None or before.properties != now.properties,
-            committed_at_ms=0,
-            source="gateway",
-        )
+
+def committed(before: LoadedTable | None, now: LoadedTable, event_id: str) -> TableCommitted:
+    """What the gateway would tell of one commit, by what differs in the metadata."""
+    known = {one.snapshot_id for one in before.snapshots} if before else set()
+    old_refs = before.metadata.refs if before else {}
+    moved = [
+        RefMoved(name, ref.snapshot_ref_type, ref.snapshot_id)
+        for name, ref in now.metadata.refs.items()
+        if name not in old_refs or old_refs[name].snapshot_id != ref.snapshot_id
+    ]
+    moved += [RefMoved(name, "branch", None) for name in old_refs if name not in now.metadata.refs]
+    left = {one.snapshot_id for one in now.snapshots}
+    return TableCommitted(
+        event_id=event_id,
+        table=now.identity,
+        catalog="lake",
+        change=TableChange.COMMITTED,
+        snapshots=tuple(added(one) for one in now.snapshots if one.snapshot_id not in known),
+        refs=tuple(moved),
+        expired_snapshot_ids=tuple(known - left),
+        metadata_changed=before is None or before.properties != now.properties,
+        committed_at_ms=0,
+        source="gateway",
+    )
+
+
+@pytest.fixture(name="committed")
+def committed_fixture() -> Callable[[LoadedTable | None, LoadedTable, str], TableCommitted]:
+    """`committed(before, now, event_id)`: the event of what lies between two loads of a table."""
+    return committed
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import DeadLettered, FilesChanged
+from firnline_domain.events import DeadLettered, FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher
 
 from firnline_enricher.handlers import Handlers
@@ -69,8 +69,7 @@ class Pump:
         Raises RetryLater where the broker does not take records, or too many wait: start anew.
         """
         for delivery in self._inbox.poll(timeout_s):
-            place = (delivery.topic, delivery.partition)
-            self._lanes.setdefault(place, Lane()).waiting.append(delivery)
+            self._take_in(delivery)
         handled = [delivery for lane in self._lanes.values() for delivery in self._run(lane)]
         if handled:
             self._publisher.flush()
@@ -79,6 +78,13 @@ class Pump:
             self._inbox.commit()
         if (waiting := sum(len(lane.waiting) for lane in self._lanes.values())) > MOST_WAITING:
             raise RetryLater(f"{waiting} records wait for catalog or storage")
+
+    def _take_in(self, delivery: Delivery) -> None:
+        if isinstance(delivery.record, TableCommitted):
+            age_s = self._now() - delivery.record.committed_at_ms / 1000
+            metrics.observe("event_lag_seconds", age_s)
+        place = (delivery.topic, delivery.partition)
+        self._lanes.setdefault(place, Lane()).waiting.append(delivery)
 
     def _run(self, lane: Lane) -> list[Delivery]:
         handled: list[Delivery] = []
