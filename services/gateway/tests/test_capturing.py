@@ -302,7 +302,7 @@ async def test_a_client_that_hangs_up_during_its_commit_does_not_lose_the_event(
 
 
 async def test_a_client_that_hangs_up_before_the_end_of_its_commit_changes_nothing(
-    bench: Bench, client: aiohttp.ClientSession
+    bench: Bench, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, writer = await asyncio.open_connection(*bench.address)
     writer.write(f"POST {TABLE} HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n{{".encode())
@@ -311,6 +311,7 @@ async def test_a_client_that_hangs_up_before_the_end_of_its_commit_changes_nothi
     async with client.get(f"{bench.uri}/v1/x"):
         pass
     assert f"POST {TABLE}" not in bench.catalog.lines()
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_disk_that_hangs_does_not_hold_up_the_answer(

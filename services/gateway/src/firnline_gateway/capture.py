@@ -218,8 +218,14 @@ class Capture:
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        """A refused call's request may be unreadable, and nobody needs to know."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for what is still being read or named."""

@@ -95,7 +95,10 @@ class Gateway:
     async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
         """A call that may change a table. Its body is read whole before any of it is sent: a
         client that hangs up half-way then leaves the catalog untouched."""
-        body = await body_of(request)
+        try:
+            body = await body_of(request)
+        except FAILURES:
+            return refusal(400, "the request broke off; nothing was sent to the catalog")
         pending = await self._capture.begin(self._call(request, body), route)
         headers = to_upstream(request.raw_headers)
         try:
