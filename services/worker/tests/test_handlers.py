@@ -87,7 +87,8 @@ def test_results_go_to_their_topic(bench):
         (TaskRefused("r", "m", True), "r", True),
         (RetryLater("m"), "unreachable", True),
         (MemoryError("m"), "out_of_memory", True),
-        (KeyError("m"), "KeyError", True),
+        (RuntimeError("pyarrow.lib.ArrowMemoryError: malloc"), "out_of_memory", True),
+        (KeyError("m"), "worker_error", True),
     ],
 )
 def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):

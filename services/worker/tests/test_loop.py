@@ -8,6 +8,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import ResyncTable, RewriteFiles
+from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope, TableName
 from firnline_worker.handlers import REWRITES
 from firnline_worker.leases import Busy
@@ -123,6 +124,20 @@ def test_an_interrupted_task_is_not_done():
     bench.send("a")
     bench.turn_until(lambda: bench.loop._waiting and not bench.loop.running)
     assert bench.committed == 0
+
+
+def test_a_broker_that_is_away_does_not_end_the_loop(monkeypatch):
+    bench = Bench(lambda task: None)
+    bench.send("a")
+    with monkeypatch.context() as away:
+        away.setattr(bench.loop.inbox, "commit", lambda: _raise(RetryLater("away")))
+        bench.turn_until(lambda: not bench.loop.running and not bench.loop._waiting)
+        bench.loop.turn(0)
+    bench.turn_until(lambda: bench.committed == 1)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 class Never(ThreadPoolExecutor):

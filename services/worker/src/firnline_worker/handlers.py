@@ -32,6 +32,14 @@ class Expiries(Protocol):
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired: ...
 
 
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Here or in an executor, whose MemoryError (pyarrow's is one) comes back as text; a Python
+    worker that the kernel killed ends with 137 (H18)."""
+    if isinstance(error, MemoryError):
+        return True
+    return any(sign in str(error) for sign in ("MemoryError", "OutOfMemoryError", "exit code 137"))
+
+
 @dataclass(frozen=True)
 class Handlers:
     """Runs one order to its published result; called from many threads at once."""
@@ -69,13 +77,12 @@ class Handlers:
             return self._failed(order, refused.reason, refused, refused.retryable)
         except RetryLater as later:
             return self._failed(order, "unreachable", later, True)
-        except MemoryError as error:  # pyarrow's ArrowMemoryError is one
-            return self._failed(order, "out_of_memory", error, True)
         except Exception as error:
             if self.stopping():
                 raise
             self.log.error("task_failed", error, task=order.task_id)
-            return self._failed(order, type(error).__name__, error, True)
+            reason = "out_of_memory" if ran_out_of_memory(error) else "worker_error"
+            return self._failed(order, reason, error, True)
 
     def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
         if self.now_ms() > order.deadline_ms:
@@ -98,7 +105,7 @@ class Handlers:
             attempt=order.attempt,
             worker=self.worker,
             reason=reason,
-            message=str(error)[:2000],
+            message=f"{type(error).__name__}: {error}"[:2000],
             retryable=retryable,
             failed_at_ms=self.now_ms(),
         )

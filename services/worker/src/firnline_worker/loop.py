@@ -11,6 +11,7 @@ from typing import Any
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Delivery, Inbox
 
 from firnline_worker.leases import Busy
@@ -53,9 +54,15 @@ class TaskLoop:
         """Put away what has ended and prolong the leases of what has not."""
         for future in [future for future in self._running if future.done()]:
             self._end(self._running.pop(future), future)
-        self.inbox.commit()
+        self._commit()
         self.every_turn()
         metrics.gauge("tasks_running", len(self._running))
+
+    def _commit(self) -> None:
+        try:
+            self.inbox.commit()
+        except RetryLater as later:  # the broker is away; the next turn commits
+            self.log.warning("commit_later", error=later)
 
     @property
     def running(self) -> int:
