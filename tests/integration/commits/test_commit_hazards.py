@@ -213,10 +213,11 @@ def test_an_expired_start_does_not_stop_a_commit(table: Table, committer: Commit
     table.delete_ids(1)
     result = table.rewrite()
     table.append((3, 1))
+    table.append((4, 1))
     table.expire_all_but_heads()
     assert not table.loaded.retains(result.start_snapshot_id)
     assert isinstance(handled(committer, result), RewriteCommitted)
-    assert table.rows() == [(2, 1), (3, 1)]
+    assert table.rows() == [(2, 1), (3, 1), (4, 1)]
 
 
 # ---- rollbacks, removed inputs, specs

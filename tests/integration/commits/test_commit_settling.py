@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,27 @@ def test_a_redelivered_result_is_found_by_its_task_id(table: Table, committer: C
     again = handled(committer, result)
     assert (first.redelivered, again.redelivered) == (False, True)
     assert again.snapshot_ids == first.snapshot_ids
+    assert replaces(table) == 1
+
+
+def test_a_result_without_outputs_is_known_by_its_task_id(
+    table: Table, committer: Committer
+) -> None:
+    table.append((1, 1))
+    table.delete_ids(1)
+    result = table.rewrite()
+    first = handled(committer, result)
+    again = handled(committer, result)
+    assert (again.redelivered, again.snapshot_ids) == (True, first.snapshot_ids)
+
+
+def test_another_attempt_of_a_committed_task_is_not_committed(
+    table: Table, committer: Committer
+) -> None:
+    result = rewritten(table)
+    other = replace(table.rewrite(), task_id=result.task_id, attempt=2)
+    handled(committer, result)
+    assert handled(committer, other).redelivered
     assert replaces(table) == 1
 
 

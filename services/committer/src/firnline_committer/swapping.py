@@ -93,18 +93,18 @@ class Swapper:
             self._committed(batch, task_id, table, found, redelivered=not batch.sent)
 
     def _commit(self, batch: Batch, at: Pinned) -> None:
+        """Refuse what cannot be committed onto this head, and try to commit the rest."""
         refused = self._examined(batch, at)
         fit = [one for one in batch.open.values() if one.task_id not in refused]
         made = plan(fit, at.head)
-        refused |= made.refused
+        for task_id, conflict in (refused | made.refused).items():
+            self._refuse(batch, task_id, conflict, at.head.snapshot_id)
         if made.swaps:
             starts = {one.task_id: one.start_snapshot_id for one in fit}
             rewrites = at.rewrites(made.swaps, starts)
-            outcome = self._commits.commit(batch.table, batch.ref, at.head.snapshot_id, rewrites)
-            if not self._dealt_with(batch, at, made.swaps, outcome):
-                return  # the others are examined at the next head as well
-        for task_id, conflict in refused.items():
-            self._refuse(batch, task_id, conflict, at.head.snapshot_id)
+            head = at.head.snapshot_id
+            outcome = self._commits.commit(batch.table, batch.ref, head, rewrites)
+            self._take(batch, at, made.swaps, outcome)
 
     def _examined(self, batch: Batch, at: Pinned) -> dict[str, Conflict]:
         found = {one.task_id: examine(one, at.head) for one in batch.open.values()}
@@ -114,28 +114,23 @@ class Swapper:
                 refused[result.task_id] = Conflict(ConflictReason.OUTPUTS_GONE, lost)
         return refused
 
-    def _dealt_with(
-        self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome
-    ) -> bool:
-        """False: try again at the new head."""
-        tasks = dict.fromkeys(task_id for swap in swaps for task_id in swap.task_ids)
+    def _take(self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome) -> None:
+        """What stays open is tried again at the next head."""
+        tasks = tuple(dict.fromkeys(task_id for swap in swaps for task_id in swap.task_ids))
         match outcome:
             case Landed():
                 batch.sent = True
-                self._landed(batch, at, swaps, tuple(tasks))
+                self._landed(batch, at, swaps, tasks)
             case Refused(reason, detail):
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
             case Moved(detail):
                 batch.why = detail
                 self._log.info("head_moved", table=batch.table.dotted, why=detail)
-                return False
             case Unknown(detail):
                 batch.sent, batch.why = True, detail
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
-                return False
-        return True
 
     def _landed(
         self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], tasks: tuple[str, ...]
