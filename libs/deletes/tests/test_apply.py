@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from firnline_deletes import delete_set, positions
+from firnline_deletes import delete_set, files, positions
 from firnline_deletes.apply import Deletes, Tally, rewrite
 from firnline_deletes.keys import KeyField
 from firnline_deletes.refusals import Refused
@@ -53,6 +53,21 @@ def test_a_wholly_dead_row_group_is_not_decoded(folder):
     tally, rows = applied(folder, [data], Deletes([dead]))
     assert tally == Tally(7, 3, 4, 1)
     assert [k for k, _ in rows] == [3, 4, 5, 6]
+
+
+def test_a_group_is_copied_in_bounded_batches(folder, monkeypatch):
+    monkeypatch.setattr(files, "MAX_BATCH_ROWS", 1024)
+    keys = pa.schema([folder.column("k", 1, pa.int64())])
+    gone = [(n,) for n in range(0, 5000, 7)] + [(n,) for n in range(2048, 3072)]
+    dead = delete_set.build([folder.file(2, keys, gone)], KEY, folder.open)
+    data = folder.file(1, table(folder), [(n, str(n)) for n in range(5000)], group_rows=5000)
+    writer = folder.writer(table(folder))
+    seen = []
+    monkeypatch.setattr(writer, "write", lambda batch: seen.append(batch.column(0).to_pylist()))
+    rewrite([data], Deletes([dead]), writer.schema, folder.open, writer)
+    assert [len(batch) <= 1024 for batch in seen] == [True] * 4  # of five, one is wholly dead
+    alive = sorted(set(range(5000)) - {n for (n,) in gone})
+    assert [n for batch in seen for n in batch] == alive
 
 
 def test_nothing_left_is_no_file(folder):

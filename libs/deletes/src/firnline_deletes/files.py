@@ -42,8 +42,11 @@ def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
         raise Refused("unreadable_file", f"{path}: {error}") from error
 
 
+MAX_BATCH_ROWS = 1 << 17  # dictionary-encoded strings may decode to a thousand times their bytes
+
+
 def rows_within(file: pq.ParquetFile, group: int, budget_bytes: int) -> int:
     """Rows of a row group whose decoded size stays near a byte budget; at least 1024."""
     meta = file.metadata.row_group(group)
     per_row = max(1, meta.total_byte_size // max(1, meta.num_rows))
-    return int(max(1024, min(meta.num_rows, budget_bytes // per_row)))
+    return int(max(1024, min(MAX_BATCH_ROWS, budget_bytes // per_row)))
