@@ -183,6 +183,7 @@ def test_a_name_used_again_is_the_new_table(bench: Bench, old_first: bool) -> No
     found = bench.model.table("shop.t")
     assert found is not None
     assert found.uuid == "uuid-2"
+    assert [one.uuid for one in bench.model.tables(10)] == ["uuid-2"]
 
 
 def test_the_deepest_in_debt_comes_first(bench: Bench) -> None:
