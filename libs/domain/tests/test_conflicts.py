@@ -417,6 +417,18 @@ def bare(result: RewriteFinished) -> Swap:
     return Swap(result.start_sequence_number, tuple(parts))
 
 
+@pytest.mark.parametrize("change", [{"sequence_number": 2}, {"rows": ((1, 1),)}])
+def test_another_file_of_the_same_path_is_not_the_input(change: dict[str, object]) -> None:
+    table = Table()
+    path = table.append(A, 1, 2)
+    table.append(B, 1)
+    result = rewrite(table, A)
+    table.data[path] = replace(table.data[path], **change)  # type: ignore[arg-type]
+    found = verdict(result, table.pinned())
+    assert found is not None
+    assert found.reason is ConflictReason.INPUTS_GONE
+
+
 def test_a_start_off_the_branch_is_refused_where_history_says_so() -> None:
     table = Table()
     table.append(A, 1)
