@@ -209,6 +209,15 @@ def test_following_goes_on_after_the_first_answer_without_repeating(site: Site) 
     assert next(tail)["kind"] == "committed"
 
 
+def test_a_rebuilt_view_is_not_told_again(site: Site) -> None:
+    site.tell(make("rewrite_files/compact"))
+    client = _console.console_at(None, site.uri)
+    tail = events.followed(client, client.get("/api/events"))
+    site.model.begin(Built("g", NOW), replace=True)
+    site.tell(make("rewrite_files/compact"), make("rewrite_committed/native"))
+    assert next(tail)["kind"] == "committed"
+
+
 def test_following_waits_for_a_console_that_is_away(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
