@@ -137,7 +137,7 @@ def test_a_table_that_lived_before_us_is_asked_for() -> None:
 def test_absolute_counters_are_a_new_epoch_and_replace() -> None:
     side = born()
     folded = side.take(absolute(6, 40, observed=200))
-    assert (folded.verdict, folded.epoch_started) == (Verdict.FOLDED, True)
+    assert folded.verdict is Verdict.FOLDED
     assert (side.count(), side.table.epoch, side.table.ordinal) == (40, 2, 0)
     assert side.verdict(change(7, 6)) is Verdict.FOLDED
     assert (side.count(), side.table.totals.holds) == (41, files(41))
@@ -193,7 +193,7 @@ def test_chunks_fold_each_once_and_the_head_moves_with_the_last() -> None:
     side = born()
     first = change(4, 3, chunk=0, chunks=2, partitions=(part(A, 10),))
     second = change(4, 3, chunk=1, chunks=2, partitions=(part(B, 20),))
-    assert [side.verdict(one) for one in (first, first)] == [Verdict.PART, Verdict.PART]
+    assert [side.verdict(one) for one in (first, first)] == [Verdict.PART, Verdict.DUPLICATE]
     assert (side.table.head_snapshot_id, side.count()) == (3, 13)
     assert side.verdict(second) is Verdict.FOLDED
     assert (side.table.head_snapshot_id, side.count(A), side.count(B)) == (4, 13, 20)

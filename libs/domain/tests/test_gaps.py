@@ -32,6 +32,7 @@ def asks(table: TableCounters, until_ms: int, step_ms: int = 500) -> list[tuple[
         (GapReason.REPLACED, 0, None),
         (GapReason.OVERFLOW, 0, None),
         (GapReason.NEGATIVE, 0, None),
+        (GapReason.MISCOUNTED, 0, None),
     ],
 )
 def test_the_first_request(reason: GapReason, first_ms: int, known: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters import PartitionCounters
 from firnline_domain.identity import Scope
 from firnline_domain.progress import (
     BACK_OFF_MAX_MS,
@@ -10,7 +9,6 @@ from firnline_domain.progress import (
     DAY_MS,
     NO_DEBT,
     Debt,
-    Partition,
     PartitionWork,
     RunningTask,
     TableWork,
@@ -116,9 +114,3 @@ def test_a_partition_has_one_order_out_at_most() -> None:
 
 def test_the_next_look_is_the_earliest_asked_for() -> None:
     assert TableWork().looking(9).looking(5).looking(7).looking(None).look_ms == 5
-
-
-def test_a_partition_without_files_is_kept_only_for_its_failures() -> None:
-    empty = PartitionCounters(Scope(0, "[]"), 3, 9)
-    assert Partition(empty, PartitionWork(pause="cooling", until_ms=5)).is_void
-    assert not Partition(empty, PartitionWork(failures=1)).is_void

@@ -135,8 +135,8 @@ class Planner:
 
 
 def planner() -> Planner:
-    tables, partitions = MemoryPairs(), MemoryPairs()
-    return Planner(Bucket(tables, partitions, Thresholds()), State(tables, partitions))
+    pairs = MemoryPairs()
+    return Planner(Bucket(pairs, Thresholds()), State(pairs))
 
 
 file_counts = st.dictionaries(st.sampled_from(SCOPES), st.integers(1, 5), max_size=4)

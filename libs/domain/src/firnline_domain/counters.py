@@ -88,13 +88,20 @@ class Totals:
     def moved(self, before: PartitionCounters, after: PartitionCounters) -> Totals:
         """The sums after one partition went from `before` to `after`."""
         there = int(not after.is_empty) - int(not before.is_empty)
-        global_files = after.holds.equality_deletes.files - before.holds.equality_deletes.files
-        plain = after.scope.is_unpartitioned
-        return Totals(
-            self.holds + after.holds - before.holds,
-            self.partitions + there,
-            self.partitioned + (0 if plain else there),
-            self.unpartitioned_equality_deletes + (global_files if plain else 0),
+        partitioned = 0 if after.scope.is_unpartitioned else there
+        sums = self.changed(after.scope, after.holds, before.holds)
+        return replace(
+            sums, partitions=self.partitions + there, partitioned=self.partitioned + partitioned
+        )
+
+    def changed(self, scope: Scope, added: FileTally, removed: FileTally) -> Totals:
+        """The sums after a partition's change, where its files before are not known."""
+        deletes = added.equality_deletes.files - removed.equality_deletes.files
+        plain = deletes if scope.is_unpartitioned else 0
+        return replace(
+            self,
+            holds=self.holds + added - removed,
+            unpartitioned_equality_deletes=self.unpartitioned_equality_deletes + plain,
         )
 
 

@@ -33,15 +33,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Folded:
-    """The counters after a change, with the partitions that it changed.
-
-    `epoch_started`: partitions of older epochs are void now and are to be dropped.
-    """
+    """The counters after a change, with the partitions that it changed."""
 
     table: TableCounters
     verdict: Verdict
     partitions: tuple[PartitionCounters, ...] = ()
-    epoch_started: bool = False
 
 
 def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now_ms: int) -> Folded:
@@ -126,11 +122,15 @@ def _onto_head(
     if reason := _in_the_way(table, change):
         return Folded(hold(table, change, reason, now), Verdict.HELD)
     opened = _opened(table, change, table.epoch, table.ordinal + 1)
+    if change.chunk in opened.seen:
+        return Folded(table, Verdict.DUPLICATE)
     totals, changed = table.totals, []
     for part in change.partitions:
         before = _current(partitions, part.scope, table.epoch)
-        if (before.epoch, before.ordinal) == (opened.epoch, opened.ordinal):
-            continue  # this chunk came before
+        if before.ordinal >= opened.ordinal:
+            # A crash kept the partition's entry, but not yet its table's: it has this change.
+            totals = totals.changed(part.scope, part.added, part.removed)
+            continue
         after = before.after(part, opened.epoch, opened.ordinal, _seen_ms(change))
         totals = totals.moved(before, after)
         changed.append(after)
@@ -213,7 +213,7 @@ def _closed(
         return Folded(settled(let_go, now), Verdict.PART, changed)
     absolute = change.kind is ChangeKind.ABSOLUTE
     moved = replaced(let_go, opened, change) if absolute else advanced(let_go, change)
-    return Folded(settled(moved, now), Verdict.FOLDED, changed, epoch_started=absolute)
+    return Folded(settled(moved, now), Verdict.FOLDED, changed)
 
 
 def _current(partitions: Partitions, scope: Scope, epoch: int) -> PartitionCounters:

@@ -27,6 +27,7 @@ class GapReason(StrEnum):
     CHUNK_LOST = "chunk_lost"  # another change came before all chunks of a big one
     OVERFLOW = "overflow"  # too many changes were held
     NEGATIVE = "negative"  # more was removed than was there: the counters are wrong
+    MISCOUNTED = "miscounted"  # the partitions do not add up to the table
 
 
 AT_ONCE = frozenset(GapReason) - {GapReason.GAP, GapReason.CHUNK_LOST}

@@ -80,11 +80,6 @@ class Partition:
     counters: PartitionCounters
     work: PartitionWork = field(default_factory=PartitionWork)
 
-    @property
-    def is_void(self) -> bool:
-        """Nothing is known of it that a fresh entry would not say."""
-        return self.counters.is_empty and self.work.failures == 0
-
 
 @dataclass(frozen=True)
 class RunningTask:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -18,6 +17,7 @@ from firnline_planner import watchdog
 from firnline_planner.faust_app import faust_app
 from firnline_planner.faust_driver import FaustDriver
 from firnline_planner.inputs import TICKS, Reader
+from firnline_planner.local_state import LocalState
 from firnline_planner.settings import Settings
 
 
@@ -33,8 +33,10 @@ def thresholds_of(settings: Settings) -> Thresholds:
 def run(settings: Settings, log: Log) -> None:
     """Serve until a signal; leaves the process through SystemExit."""
     metrics.serve(settings.metrics_port)
-    Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
-    made = faust_app(settings)
+    local = LocalState(settings.state_dir)
+    if not local.open():
+        log.warning("restoring", why="the last planner here did not stop in order")
+    made = faust_app(settings, local.directory)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)
     stop = partial(watchdog.stop, log)
     driver = FaustDriver(made, settings, reader, thresholds_of(settings), log, stop)
@@ -49,7 +51,12 @@ def run(settings: Settings, log: Log) -> None:
         made.app, loglevel="info", override_logging=False, redirect_stdouts=False, quiet=True
     )
     worker.spinner = None  # it writes to the terminal at every log line
-    worker.execute_from_commandline()
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as ended:
+        if not ended.code:
+            local.close()
+        raise
 
 
 def _progress(app: Any, driver: FaustDriver) -> Hashable | None:

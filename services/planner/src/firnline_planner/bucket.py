@@ -23,8 +23,8 @@ class Bucket:
     order is never lost.
     """
 
-    def __init__(self, tables: Pairs, partitions: Pairs, defaults: Thresholds) -> None:
-        self._state = State(tables, partitions)
+    def __init__(self, pairs: Pairs, defaults: Thresholds) -> None:
+        self._state = State(pairs)
         self._defaults = defaults
         self._schedule: Schedule[bytes] = Schedule()
         self._visited: list[bytes] = []
@@ -50,6 +50,14 @@ class Bucket:
             self._visited = self._schedule.due(now_ms)
             return on_tick(self._visited, self._state, self._defaults, now_ms)
         return on_record(record, self._state, self._defaults, now_ms)
+
+    def next_offset(self, topic: str) -> int:
+        """The first offset of the topic that is not in the state."""
+        return self._state.cursor(topic)
+
+    def passed(self, topic: str, offset: int) -> None:
+        """The record at that offset is dealt with, once this is committed."""
+        self._state.put_cursor(topic, offset)
 
     def commit(self) -> None:
         """Keep what the last record changed; its outputs are on the broker."""

@@ -80,8 +80,6 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
     if folded.verdict is Verdict.REMOVED:
         return _removed(visit, after), folded.verdict
     _keep_partitions(visit, after, entries, folded, change)
-    if folded.epoch_started:
-        _drop_void(visit, after)
     if change.expired_snapshot_ids and folded.verdict in (Verdict.FOLDED, Verdict.NOTED):
         after = after_expired(after, len(change.expired_snapshot_ids))
     after = _noticed(visit, table, after)
@@ -91,10 +89,10 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
 
 
 def _removed(visit: Visit, table: Table) -> Table:
-    for partition in list(visit.all_partitions(table)):
-        scope = partition.counters.scope
-        visit.state.drop_partition(table.counters.table.uuid, table.counters.ref, scope)
-    return replace(table, work=TableWork(shown_ms=0))
+    uuid, ref = table.counters.table.uuid, table.counters.ref
+    for partition in visit.state.partitions(uuid, ref):
+        visit.state.drop_partition(uuid, ref, partition.counters.scope)
+    return replace(table, work=TableWork())
 
 
 def _keep_partitions(
@@ -119,15 +117,6 @@ def _debt(table: Table, holds: FileTally) -> Debt:
     return debt_of(holds, table.counters.global_equality_deletes)
 
 
-def _drop_void(visit: Visit, table: Table) -> None:
-    """Partitions that the absolute counters do not mention are empty."""
-    for partition in list(visit.all_partitions(table)):
-        epoch = table.counters.epoch
-        if partition.counters.epoch != epoch:
-            empty = replace(partition.counters, epoch=epoch, ordinal=0, holds=FileTally())
-            visit.keep(table, replace(partition, counters=empty))
-
-
 def _noticed(visit: Visit, before: Table, after: Table) -> Table:
     """Look at all partitions where more than the touched ones may deserve another decision."""
     old, new = before.counters, after.counters
@@ -143,7 +132,7 @@ def _noticed(visit: Visit, before: Table, after: Table) -> Table:
 
 
 def _refresh(visit: Visit, table: Table, settings_changed: bool) -> None:
-    for partition in list(visit.all_partitions(table)):
+    for partition in visit.all_partitions(table):
         work = freed(partition.work) if settings_changed else partition.work
         floor = work.floor.at_most(_debt(table, partition.counters.holds))
         visit.keep(table, replace(partition, work=replace(work, floor=floor)))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from aiokafka import AIOKafkaProducer
+from faust.types import TP
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
@@ -16,9 +17,12 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner import meters
 from firnline_planner.bucket import Bucket
 from firnline_planner.faust_app import FaustApp, FaustPairs
-from firnline_planner.inputs import TICKS, TOPICS, Input, Reader
+from firnline_planner.inputs import FACTS, TICKS, TOPICS, Input, Reader
+from firnline_planner.log_reader import LogReader
 from firnline_planner.settings import Settings
 from firnline_planner.step import Output
+
+LOOKS_BEHIND = 10  # ticks without a step forward: what is there was skipped, not just late
 
 
 def wall_ms() -> int:
@@ -44,7 +48,9 @@ class FaustDriver:
         self._defaults = defaults
         self._log = log
         self._stop = stop
+        self._log_reader = LogReader(settings.kafka)
         self._buckets: dict[int, Bucket] = {}
+        self._behind: dict[tuple[str, int], tuple[int, int]] = {}
         self._producer: AIOKafkaProducer | None = None
         self._ready = False
         self.handled = 0  # events, for the watchdog
@@ -69,24 +75,56 @@ class FaustDriver:
     async def _handle(self, event: Any) -> None:
         message = event.message
         came = Input(message.topic, message.partition, message.offset, message.key, message.value)
+        if came.topic == TICKS:
+            await self._look_behind(came.partition)
+        else:
+            await self._fill(came.topic, came.partition, came.offset)
+        if await self._take(came):
+            event.ack()
+            self._say_ready(came.topic)
+
+    async def _take(self, came: Input) -> bool:
+        """Handle one record; False if its partition has gone meanwhile, and nothing was kept."""
         metrics.count("records_read", topic=came.topic)
         bucket = self._bucket(came.partition)
         step = self._reader.step(came, bucket, wall_ms())
         await self._send(step.outputs, came.partition)
-        if message.tp not in self._faust.app.consumer.assignment():
-            bucket.discard()  # the partition has gone meanwhile: its new owner does this again
-            return
+        if not self._owns(came.topic, came.partition):
+            bucket.discard()  # its new owner does this again
+            return False
         bucket.commit()
-        event.ack()
         meters.count(step)
         self.handled += 1
-        self._say_ready(came.topic)
+        return True
+
+    async def _fill(self, topic: str, partition: int, end: int) -> None:
+        """Faust skips records in some rebalances: what is missing before `end` comes first."""
+        start = self._bucket(partition).next_offset(topic)
+        if start >= end:
+            return
+        self._log.warning("skipped", topic=topic, partition=partition, start=start, end=end)
+        async for missed in self._log_reader.read(topic, partition, start, end):
+            if not await self._take(missed):
+                return
+
+    async def _look_behind(self, partition: int) -> None:
+        """A record skipped at the very end of a topic is followed by no other."""
+        for topic in FACTS:
+            end = self._faust.app.consumer.highwater(TP(topic, partition)) or 0
+            start = self._bucket(partition).next_offset(topic)
+            since, looks = self._behind.get((topic, partition), (start, 0))
+            looks = looks + 1 if start == since and start < end else 0
+            self._behind[topic, partition] = (start, looks)
+            if looks >= LOOKS_BEHIND:
+                await self._fill(topic, partition, end)
+
+    def _owns(self, topic: str, partition: int) -> bool:
+        return TP(topic, partition) in self._faust.app.consumer.assignment()
 
     def _bucket(self, partition: int) -> Bucket:
         if partition not in self._buckets:
-            faust = self._faust
-            pairs = FaustPairs(faust.tables, partition), FaustPairs(faust.partitions, partition)
-            self._buckets[partition] = Bucket(*pairs, self._defaults)
+            pairs = FaustPairs(self._faust.state, partition)
+            self._buckets[partition] = Bucket(pairs, self._defaults)
         return self._buckets[partition]
 
     async def _send(self, outputs: list[Output], partition: int) -> None:
@@ -136,3 +174,4 @@ class FaustDriver:
     async def _forget(self, *_: Any, **__: Any) -> None:
         """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
         self._buckets.clear()
+        self._behind.clear()

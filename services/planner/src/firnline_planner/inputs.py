@@ -19,7 +19,8 @@ DEAD_LETTERS = "dead-letters"
 FILE_CHANGES = "file-changes"
 MAINTENANCE_EVENTS = "maintenance-events"
 TICKS = "ticks"
-TOPICS = (FILE_CHANGES, MAINTENANCE_EVENTS, TICKS)
+FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS)
+TOPICS = (*FACTS, TICKS)
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,14 @@ class Reader:
         self._log = log
 
     def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
-        """What an input comes to; the bucket waits for `commit` or `discard` then.
+        """What an input comes to; the bucket waits for `commit` or `discard` then."""
+        step = self._step(came, bucket, now_ms)
+        if came.topic in FACTS:
+            bucket.passed(came.topic, came.offset)
+        return step
 
-        A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
+    def _step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
+        """A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
         for stopping would only fail on it again. What it would have changed is then a gap, and
         gaps are healed.
         """

@@ -1,4 +1,4 @@
-"""The planner's state of one bucket: two sets of pairs, and changes that are not final yet."""
+"""The planner's state of one bucket: pairs of bytes, and changes that are not final yet."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 
 from firnline_planner.values import (
+    TABLE,
+    cursor_key,
     partition_from,
     partition_key,
+    partition_prefix,
     table_from,
     table_key,
-    table_prefix,
     to_bytes,
 )
 
@@ -85,8 +87,8 @@ class StagedPairs:
         yield from ((key, value) for key, value in sorted(changed.items()) if value is not None)
 
     def commit(self) -> None:
-        """Write the changes below."""
-        for key, value in self._changes.items():
+        """Write the changes below, in the order of their keys."""
+        for key, value in sorted(self._changes.items()):
             before = self._below.get(key)
             if value is None and before is not None:
                 self._below.delete(key)
@@ -100,72 +102,72 @@ class StagedPairs:
 
 
 class State:
-    """Tables and partitions of one bucket. Nothing is kept before `commit`."""
+    """Tables, partitions and cursors of one bucket. Nothing is kept before `commit`."""
 
-    def __init__(self, tables: Pairs, partitions: Pairs) -> None:
-        self._tables = StagedPairs(tables)
-        self._partitions = StagedPairs(partitions)
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = StagedPairs(pairs)
         self._touched: dict[bytes, Table | None] = {}
 
     def table(self, uuid: str, ref: str) -> Table | None:
         """One ref of a table."""
-        data = self._tables.get(table_key(uuid, ref))
-        return None if data is None else table_from(data)
+        return self.table_at(table_key(uuid, ref))
 
     def table_at(self, key: bytes) -> Table | None:
         """The table of a key as `tables` gave it."""
-        data = self._tables.get(key)
+        data = self._pairs.get(key)
         return None if data is None else table_from(data)
 
-    def tables(self, uuid: str | None = None) -> Iterator[tuple[bytes, Table]]:
-        """Every table with its key, or every ref of one table."""
-        prefix = b"" if uuid is None else table_prefix(uuid)
-        for key, data in self._tables.scan(prefix):
+    def tables(self) -> Iterator[tuple[bytes, Table]]:
+        """Every table with its key."""
+        for key, data in self._pairs.scan(TABLE):
             yield key, table_from(data)
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
         key = table_key(table.counters.table.uuid, table.counters.ref)
         self._touched[key] = table
-        self._tables.put(key, to_bytes(table))
+        self._pairs.put(key, to_bytes(table))
 
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
         key = table_key(table.counters.table.uuid, table.counters.ref)
         self._touched[key] = None
-        self._tables.delete(key)
+        self._pairs.delete(key)
 
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
-        data = self._partitions.get(partition_key(uuid, ref, scope))
+        data = self._pairs.get(partition_key(uuid, ref, scope))
         return None if data is None else partition_from(data)
 
     def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
-        """Every partition of a ref."""
-        for _, data in self._partitions.scan(table_key(uuid, ref)):
+        """Every partition of a ref; changes made meanwhile are not seen."""
+        for _, data in self._pairs.scan(partition_prefix(uuid, ref)):
             yield partition_from(data)
 
     def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
-        """Keep a partition; one of which nothing is known is dropped."""
-        key = partition_key(uuid, ref, partition.counters.scope)
-        if partition.is_void:
-            self._partitions.delete(key)
-        else:
-            self._partitions.put(key, to_bytes(partition))
+        """Keep a partition."""
+        self._pairs.put(partition_key(uuid, ref, partition.counters.scope), to_bytes(partition))
 
     def drop_partition(self, uuid: str, ref: str, scope: Scope) -> None:
         """Forget a partition."""
-        self._partitions.delete(partition_key(uuid, ref, scope))
+        self._pairs.delete(partition_key(uuid, ref, scope))
+
+    def cursor(self, topic: str) -> int:
+        """The offset after the last record of the topic that is in the state."""
+        return int(self._pairs.get(cursor_key(topic)) or 0)
+
+    def put_cursor(self, topic: str, offset: int) -> None:
+        """A record is in the state with this commit; a repeated one moves nothing back."""
+        if offset >= self.cursor(topic):
+            self._pairs.put(cursor_key(topic), str(offset + 1).encode())
 
     def commit(self) -> dict[bytes, Table | None]:
         """Keep everything changed since; the tables among it by key, None = dropped."""
-        self._partitions.commit()
-        self._tables.commit()
+        self._pairs.commit()
         touched, self._touched = self._touched, {}
         return touched
 
     def discard(self) -> None:
         """Forget everything changed since the last commit."""
-        self._partitions.discard()
-        self._tables.discard()
+        self._pairs.discard()
         self._touched.clear()

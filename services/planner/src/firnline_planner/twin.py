@@ -9,7 +9,7 @@ from firnline_adapters.records import encode
 from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import TOPICS, Input, Reader
+from firnline_planner.inputs import FACTS, TICKS, Input, Reader
 from firnline_planner.state import MemoryPairs
 
 
@@ -23,24 +23,28 @@ class MemoryDriver:
         self._reader = reader
         self._defaults = defaults
         self._now = now
-        self._pairs = [(MemoryPairs(), MemoryPairs()) for _ in range(broker.buckets)]
-        self._offsets: dict[tuple[str, int], int] = {}
+        self._pairs = [MemoryPairs() for _ in range(broker.buckets)]
+        self._ticks = [0] * broker.buckets
         self._buckets: list[Bucket] = []
         self.restart()
 
     def restart(self) -> None:
         """Forget what lives in memory only."""
-        self._buckets = [Bucket(*pairs, self._defaults) for pairs in self._pairs]
+        self._buckets = [Bucket(pairs, self._defaults) for pairs in self._pairs]
 
     def run(self) -> None:
         """Handle everything that is on the topics."""
         for partition, bucket in enumerate(self._buckets):
-            for topic in TOPICS:
-                log = self._broker.logs[topic, partition]
-                for offset in range(self._offsets.get((topic, partition), 0), len(log)):
-                    key, value = log[offset]
-                    self._handle(Input(topic, partition, offset, key.encode(), value), bucket)
-                    self._offsets[topic, partition] = offset + 1
+            for topic in FACTS:
+                self._read(bucket, topic, partition, bucket.next_offset(topic))
+            self._ticks[partition] = self._read(bucket, TICKS, partition, self._ticks[partition])
+
+    def _read(self, bucket: Bucket, topic: str, partition: int, start: int) -> int:
+        log = self._broker.logs[topic, partition]
+        for offset in range(start, len(log)):
+            key, value = log[offset]
+            self._handle(Input(topic, partition, offset, key.encode(), value), bucket)
+        return len(log)
 
     def _handle(self, came: Input, bucket: Bucket) -> None:
         step = self._reader.step(came, bucket, self._now())

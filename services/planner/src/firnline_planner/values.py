@@ -14,6 +14,9 @@ TABLES = TypeAdapter(Table)
 PARTITIONS = TypeAdapter(Partition)
 VERSION = b"\x01"
 SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
+# Changes are written in the order of their keys: a table only after its partitions, and that a
+# record is in the state only after all that it changed. A crash in between is seen then.
+PARTITION, TABLE, CURSOR = b"1", b"2", b"3"
 
 
 class UnknownVersion(ValueError):
@@ -43,16 +46,21 @@ def _body(data: bytes) -> bytes:
     return data[1:]
 
 
-def table_prefix(uuid: str) -> bytes:
-    """What the keys of all refs of a table start with."""
-    return f"{uuid}{SEPARATOR}".encode()
-
-
 def table_key(uuid: str, ref: str) -> bytes:
-    """Key of one ref of a table; also what the keys of its partitions start with."""
-    return f"{uuid}{SEPARATOR}{ref}{SEPARATOR}".encode()
+    """Key of one ref of a table."""
+    return TABLE + f"{uuid}{SEPARATOR}{ref}".encode()
+
+
+def partition_prefix(uuid: str, ref: str) -> bytes:
+    """What the keys of a ref's partitions start with."""
+    return PARTITION + f"{uuid}{SEPARATOR}{ref}{SEPARATOR}".encode()
 
 
 def partition_key(uuid: str, ref: str, scope: Scope) -> bytes:
     """Key of a partition."""
-    return table_key(uuid, ref) + f"{scope.spec_id}{SEPARATOR}{scope.partition}".encode()
+    return partition_prefix(uuid, ref) + f"{scope.spec_id}{SEPARATOR}{scope.partition}".encode()
+
+
+def cursor_key(topic: str) -> bytes:
+    """Key of how far a topic is in the state."""
+    return CURSOR + topic.encode()

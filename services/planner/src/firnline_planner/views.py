@@ -20,13 +20,17 @@ def interval_ms(table: Table) -> int:
     return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
 
 
-def table_state(
-    table: Table, partitions: Iterable[Partition], limits: Thresholds, now_ms: int
-) -> TableState:
-    """The state to publish; of the partitions those deepest in debt."""
-    deepest = heapq.nlargest(
+def deepest_in_debt(table: Table, partitions: Iterable[Partition]) -> list[Partition]:
+    """The partitions to show."""
+    return heapq.nlargest(
         SHOWN_PARTITIONS, partitions, key=lambda partition: sum(debts(table, partition)[1].counts)
     )
+
+
+def table_state(
+    table: Table, deepest: Iterable[Partition], limits: Thresholds, now_ms: int
+) -> TableState:
+    """The state to publish."""
     counters = table.counters
     return TableState(
         table=counters.table,

@@ -17,6 +17,7 @@ from firnline_domain.progress import (
     failed,
     ordered,
 )
+from firnline_domain.recounting import Recount, is_gone
 from firnline_domain.retention import decide_expiry, expiry_order
 from firnline_domain.schedule import earliest
 from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
@@ -30,7 +31,7 @@ from firnline_planner.step import (
     Output,
     Step,
 )
-from firnline_planner.views import interval_ms, table_state
+from firnline_planner.views import deepest_in_debt, interval_ms, table_state
 
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
 
@@ -54,8 +55,10 @@ class Visit:
         self.state.put_partition(table.counters.table.uuid, table.counters.ref, partition)
 
     def all_partitions(self, table: Table) -> Iterator[Partition]:
-        """Every partition of the table."""
-        return self.state.partitions(table.counters.table.uuid, table.counters.ref)
+        """Every partition of the table that its counters speak of."""
+        for partition in self.state.partitions(table.counters.table.uuid, table.counters.ref):
+            if not is_gone(table.counters, partition.counters):
+                yield partition
 
 
 def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
@@ -160,9 +163,21 @@ def show_or_forget(visit: Visit, table: Table) -> None:
     if table.counters.removed and work.shown_ms:
         visit.state.drop_table(table)
         return
-    shown = table_state(table, visit.all_partitions(table), visit.limits, visit.now_ms)
-    key = f"{shown.table.uuid}/{shown.ref}"
-    visit.step.send([Output(TABLE_STATES, key, shown)])
+    recount = Recount(table.counters)
+    deepest = deepest_in_debt(table, recount.through(visit.all_partitions(table)))
+    _drop_gone(visit, table)
     again = visit.now_ms + REMEMBER_REMOVED_MS if table.counters.removed else None
-    kept = replace(work, show_ms=again, shown_ms=visit.now_ms)
-    visit.state.put_table(replace(table, work=kept))
+    table = Table(
+        recount.checked(visit.now_ms), replace(work, show_ms=again, shown_ms=visit.now_ms)
+    )
+    shown = table_state(table, deepest, visit.limits, visit.now_ms)
+    visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
+    visit.state.put_table(table)
+
+
+def _drop_gone(visit: Visit, table: Table) -> None:
+    counters = table.counters
+    for partition in visit.state.partitions(counters.table.uuid, counters.ref):
+        if is_gone(counters, partition.counters):
+            scope = partition.counters.scope
+            visit.state.drop_partition(counters.table.uuid, counters.ref, scope)
