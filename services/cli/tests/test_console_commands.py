@@ -153,6 +153,16 @@ def test_explain_says_why_in_words(site: Site) -> None:
     assert "firnline.enabled" not in text
 
 
+@pytest.mark.parametrize(
+    ("status", "words"), [("idle", "; decided again in 60 s"), ("parked", ", 60 s more")]
+)
+def test_explain_says_how_long_a_partition_waits(site: Site, status: str, words: str) -> None:
+    state: TableState = make("table_state/in_flight")
+    part = replace(state.partitions[0], status=status, until_ms=NOW + 60_000)
+    site.tell(replace(state, partitions=(part,)))
+    assert words in said(site, "explain", "shop.orders")
+
+
 def test_explain_all_lists_the_defaults_too(site: Site) -> None:
     site.tell(make("table_state/in_flight"))
     assert "firnline.enabled" in said(site, "explain", "shop.orders", "--all")

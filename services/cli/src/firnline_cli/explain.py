@@ -112,18 +112,24 @@ def partitions(parts: list[dict[str, Any]], shown: int | None, now_ms: int) -> l
         "Partitions, the deepest in debt first", "partition", "status", "why", *right, right=right
     )
     for part in parts[:shown]:
-        until = part["until_ms"]
-        wait = f", {age(now_ms, until)} more" if until and until > now_ms else ""
-        why = part["words"] + (wait if part["status"] != "in_flight" else "")
         counts = (part[name] for name in ("data_files", "fragments", "delete_files"))
         made.add_row(
             styled(part["label"]),
             status_text(part["status"]),
-            styled(why),
+            styled(part["words"] + waiting(part, now_ms)),
             *(styled(number(count)) for count in counts),
             styled(size(part["data_bytes"])),
         )
     return [made, *more(parts, shown)]
+
+
+def waiting(part: dict[str, Any], now_ms: int) -> str:
+    """How long a pause still lasts, or when time alone may change the decision."""
+    until = part["until_ms"]
+    if not until or until <= now_ms or part["status"] == "in_flight":
+        return ""
+    left = age(now_ms, until)
+    return f"; decided again in {left}" if part["status"] == "idle" else f", {left} more"
 
 
 def tasks(found: dict[str, Any], shown: int | None, now_ms: int) -> list[RenderableType]:
