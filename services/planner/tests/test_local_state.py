@@ -1,0 +1,31 @@
+"""Local files are used only where the planner before stopped in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firnline_planner.local_state import LocalState
+
+
+def test_a_fresh_directory_is_whole(tmp_path: Path) -> None:
+    local = LocalState(str(tmp_path / "new"))
+    assert local.open()
+    assert local.directory.is_dir()
+
+
+def test_files_of_a_killed_planner_are_thrown_away(tmp_path: Path) -> None:
+    local = LocalState(str(tmp_path))
+    local.open()
+    (local.directory / "rocks.db").touch()
+    assert not LocalState(str(tmp_path)).open()
+    assert list(local.directory.iterdir()) == []
+
+
+def test_files_of_an_orderly_stop_are_kept_once(tmp_path: Path) -> None:
+    local = LocalState(str(tmp_path))
+    local.open()
+    (local.directory / "rocks.db").touch()
+    local.close()
+    assert LocalState(str(tmp_path)).open()
+    assert (local.directory / "rocks.db").exists()
+    assert not LocalState(str(tmp_path)).open()  # that one was killed
