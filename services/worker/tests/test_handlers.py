@@ -131,6 +131,7 @@ def test_one_scope_is_worked_on_once_at_a_time(bench):
     bench.worker("one").handle(ORDER)
     other.handle(same_scope)
     assert bench.calls == 3
+    assert bench.results == [DONE] * 3
 
 
 def test_the_start_snapshot_is_noted_while_the_task_runs(bench):
@@ -149,6 +150,7 @@ def test_the_start_snapshot_is_noted_while_the_task_runs(bench):
 
     bench.doing = doing
     one.handle(ORDER)
+    assert bench.results == [DONE]  # a failed assertion above would be a TaskFailed
     assert two.leases.started_from(TABLE.uuid) == set()
 
 

@@ -32,6 +32,19 @@ def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path
     assert list(shelf.root.iterdir()) == []
 
 
+def test_who_leaves_first_takes_nothing_from_the_others(tmp_path):
+    shelf = Shelf(tmp_path)
+
+    def write(path):
+        path.write_text("set")
+
+    with shelf.holding("a", write) as path:
+        with shelf.holding("a", write):
+            pass
+        assert path.exists()
+    assert not path.exists()
+
+
 def test_a_failed_build_is_tried_again_by_the_next(tmp_path):
     shelf = Shelf(tmp_path)
 
