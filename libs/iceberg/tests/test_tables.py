@@ -11,6 +11,11 @@ import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.tables import TableGone, Tables
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.types import LongType, NestedField
 
 NAME = TableName("u", ("db",), "t")
 
@@ -65,6 +70,20 @@ def test_metadata_of_the_future_is_refused(answering: Callable[[int, object], Ta
     with pytest.raises(TaskRefused) as refused:
         answering(200, body).load(NAME)
     assert refused.value.reason == "metadata_unreadable"
+
+
+def test_another_table_of_the_same_name_is_not_the_table(
+    answering: Callable[[int, object], Tables],
+) -> None:
+    schema = Schema(NestedField(1, "id", LongType()))
+    metadata = new_table_metadata(schema, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///w/t", {})
+    answer = {"metadata-location": "m", "metadata": json.loads(metadata.model_dump_json())}
+    tables = answering(200, {**answer, "config": {}})
+    found = tables.named(("db",), "t")
+    assert found.identity == TableName(str(metadata.table_uuid), ("db",), "t")
+    assert tables.load(found.identity).identity == found.identity
+    with pytest.raises(TableGone):
+        tables.load(NAME)
 
 
 def test_an_unreachable_catalog_is_tried_later() -> None:

@@ -60,6 +60,19 @@ def test_only_the_manifests_that_the_snapshot_added_are_read(lake, rows) -> None
     assert gone.kind is ChangeKind.REF_MOVED
 
 
+def test_entries_that_a_merge_only_carries_on_are_not_counted_again(lake, rows) -> None:
+    with lake.table.transaction() as change:
+        change.set_properties(
+            {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+        )
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    (merged,) = lake.table.current_snapshot().manifests(lake.table.io)
+    assert (merged.existing_files_count, merged.added_files_count) == (1, 1)
+    change = lake.follow()[-1]
+    assert change.partitions[0].added.data.files == 1
+
+
 def test_two_snapshots_of_one_post_are_two_changes_in_order(lake, rows) -> None:
     lake.table.append(rows((1, 1), (2, 2)))
     lake.follow()
@@ -165,6 +178,13 @@ def test_a_dropped_table_is_gone_whatever_came_before(lake, rows) -> None:
     for told in (event, replace(event, change=TableChange.DROPPED, snapshots=(), refs=())):
         (change,) = lake.handle(told)
         assert (change.kind, change.operation) == (ChangeKind.REMOVED, "drop-table")
+
+
+def test_a_drop_is_told_even_if_the_table_was_registered_again(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    (event,) = lake.commits()
+    (change,) = lake.handle(replace(event, change=TableChange.DROPPED, snapshots=(), refs=()))
+    assert change.kind is ChangeKind.REMOVED
 
 
 def test_a_registered_table_is_announced_at_its_head(lake, rows) -> None:

@@ -286,7 +286,8 @@ class History:
         if not files:
             return
         number = min(int(file.dataSequenceNumber()) for file in files)
-        commit = self.java.newRewrite().dataSequenceNumber(number)
+        start = self.java.currentSnapshot().snapshotId()
+        commit = self.java.newRewrite().validateFromSnapshot(start).dataSequenceNumber(number)
         for file in files:
             commit.deleteFile(file)
         commit.addFile(self.at(files[0], {"record-count": 5})).commit()
