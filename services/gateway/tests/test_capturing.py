@@ -9,6 +9,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,28 @@ async def test_a_drop_whose_answer_was_lost_is_known_by_the_tables_absence(
         assert answer.status == 502
     [event] = await bench.until(1)
     assert (event.table.uuid, event.change) == (UUID, TableChange.DROPPED)
+
+
+async def test_the_intent_of_a_drop_already_names_its_table(
+    bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash in the middle of the drop nobody could ask for the uuid any more."""
+    assert bench.gateway is not None
+    journal = bench.gateway._capture._journal
+    opened: list[capture.Call] = []
+    original = journal.open
+
+    def recording(call: capture.Call) -> Future[None]:
+        opened.append(call)
+        return original(call)
+
+    monkeypatch.setattr(journal, "open", recording)
+    monkeypatch.setattr(capture, "PATIENCE_S", 20.0)
+    bench.catalog.script[f"GET {TABLE}"] = loaded()
+    bench.catalog.script[f"DELETE {TABLE}"] = said(b"", "204 No Content")
+    async with client.delete(bench.uri + TABLE):
+        pass
+    assert [call.known_uuid for call in opened] == [UUID]
 
 
 async def test_a_uuid_that_came_late_is_still_kept_for_a_drop_in_doubt(
