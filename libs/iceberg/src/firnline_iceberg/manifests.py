@@ -18,52 +18,17 @@ from pyiceberg.io import FileIO
 from pyiceberg.types import StringType
 
 from firnline_iceberg.avro import Record, Wanted, records
+from firnline_iceberg.fields import (
+    ENTRY,
+    ENTRY_WITH_BOUNDS,
+    ENTRY_WITH_STATS,
+    LIST,
+    PARTITION,
+)
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, FileStats, Status
 from firnline_iceberg.partitions import PartitionText
 
 _PATH_COLUMN = 2147483546  # `file_path` of a position-delete file
-_PARTITION = "partition:"  # no Avro name has a colon, so no column can be called that
-
-_LIST = Wanted(
-    {
-        500: "path",
-        501: "length",
-        502: "spec_id",
-        503: "added_snapshot_id",
-        504: "added_files",
-        505: "existing_files",
-        506: "deleted_files",
-        515: "sequence_number",
-        516: "min_sequence_number",
-        517: "content",
-        519: "key_metadata",
-        520: "first_row_id",
-    }
-)
-_FILE = {
-    100: "path",
-    101: "format",
-    102: "partition",
-    103: "records",
-    104: "bytes",
-    131: "key_metadata",
-    134: "content",
-    135: "equality_ids",
-    140: "sort_order_id",
-    142: "first_row_id",
-    143: "referenced_data_file",
-    144: "content_offset",
-    145: "content_size",
-}
-_BOUNDS = {125: "lower", 128: "upper"}
-_STATS = {109: "value_counts", 110: "null_counts", 137: "nan_counts"}
-
-
-def _entry(file_fields: dict[int, str]) -> Wanted:
-    return Wanted(
-        {0: "status", 1: "snapshot_id", 2: "file", 3: "sequence_number", 4: "file_sequence_number"},
-        {2: Wanted(file_fields, {102: Wanted(every=_PARTITION)})},
-    )
 
 
 class Detail(IntEnum):
@@ -72,10 +37,6 @@ class Detail(IntEnum):
     COUNTS = 0  # no bounds: position deletes do not know their `referenced_data_file`
     REFERENCES = 1  # bounds of delete files, for that; the default
     STATS = 2  # `FileEntry.stats` of every file
-
-
-_SHORT, _BOUNDED = _entry(_FILE), _entry(_FILE | _BOUNDS)
-_FULL = _entry(_FILE | _BOUNDS | _STATS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +69,7 @@ class ManifestFile:
 
 def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFile, ...]:
     """All manifests of a snapshot. Raises MetadataFileGone, RetryLater."""
-    return tuple(_manifest_file(row) for row in records(io, path, _LIST))
+    return tuple(_manifest_file(row) for row in records(io, path, LIST))
 
 
 def _manifest_file(row: Record) -> ManifestFile:
@@ -161,15 +122,16 @@ class _Texts:
         if key not in self._known or any(type(value) is float for value in key):
             # -0.0 == 0.0, yet they are two partitions
             self._known[key] = self._partition(
-                {int(name.removeprefix(_PARTITION)): value for name, value in record.items()}
+                {int(name.removeprefix(PARTITION)): value for name, value in record.items()}
             )
         return self._known[key]
 
 
 def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
     if detail is Detail.STATS:
-        return _FULL
-    return _BOUNDED if manifest.holds_deletes and detail is Detail.REFERENCES else _SHORT
+        return ENTRY_WITH_STATS
+    bounds = manifest.holds_deletes and detail is Detail.REFERENCES
+    return ENTRY_WITH_BOUNDS if bounds else ENTRY
 
 
 def _common(
