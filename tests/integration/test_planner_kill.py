@@ -229,6 +229,7 @@ def test_counters_and_orders_survive_two_kills(
             listener.listen()
             if listener.at_the_end():
                 break
+    assert log.read_text().count("action=restoring") == 2
     heard = listener.heard
     assert {writer.table.name: held(heard, writer.table) for writer in script.writers} == {
         writer.table.name: dict(writer.holds) for writer in script.writers

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from aiokafka import AIOKafkaProducer
 from faust.types import TP
 from firnline_adapters import metrics
+from firnline_adapters.kafka import MAX_MESSAGE_BYTES
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.events import TickPassed
@@ -84,13 +85,14 @@ class FaustDriver:
             self._say_ready(came.topic)
 
     async def _take(self, came: Input) -> bool:
-        """Handle one record; False if its partition has gone meanwhile, and nothing was kept."""
+        """Handle one record; False if there was a rebalance meanwhile, and nothing was kept."""
         metrics.count("records_read", topic=came.topic)
+        generation = self._faust.app.consumer_generation_id
         bucket = self._bucket(came.partition)
         step = self._reader.step(came, bucket, wall_ms())
         await self._send(step.outputs, came.partition)
-        if not self._owns(came.topic, came.partition):
-            bucket.discard()  # its new owner does this again
+        if generation != self._faust.app.consumer_generation_id:
+            bucket.discard()  # another may have gone on meanwhile, from the state before this
             return False
         bucket.commit()
         meters.count(step)
@@ -118,9 +120,6 @@ class FaustDriver:
             if looks >= LOOKS_BEHIND:
                 await self._fill(topic, partition, end)
 
-    def _owns(self, topic: str, partition: int) -> bool:
-        return TP(topic, partition) in self._faust.app.consumer.assignment()
-
     def _bucket(self, partition: int) -> Bucket:
         if partition not in self._buckets:
             pairs = FaustPairs(self._faust.state, partition)
@@ -145,7 +144,10 @@ class FaustDriver:
         """Our own: Faust's waits its linger time, and gives up on sends without saying so."""
         if self._producer is None:
             producer = AIOKafkaProducer(
-                bootstrap_servers=self._settings.kafka, acks="all", enable_idempotence=True
+                bootstrap_servers=self._settings.kafka,
+                acks="all",
+                enable_idempotence=True,
+                max_request_size=MAX_MESSAGE_BYTES,  # dead letters hold whole records
             )
             await producer.start()
             self._producer = producer

@@ -1,0 +1,80 @@
+"""A record that a handler fails on is put aside like one that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec, encode
+from firnline_domain.events import RewriteSkipped, TickPassed
+from firnline_domain.identity import TableName
+from firnline_domain.thresholds import Thresholds
+from firnline_planner.bucket import Bucket
+from firnline_planner.inputs import Input, Reader
+from firnline_planner.state import MemoryPairs
+from firnline_planner.step import Step
+
+
+class Clock(Bucket):
+    """Notes the time that it is told."""
+
+    told_ms = 0
+
+    def handle(self, record: Any, now_ms: int) -> Step:
+        self.told_ms = now_ms
+        return super().handle(record, now_ms)
+
+
+class Broken(Bucket):
+    """Half done when it fails."""
+
+    def handle(self, record: Any, now_ms: int) -> Step:
+        self.passed("half-done", 7)
+        raise ZeroDivisionError("a bug")
+
+
+def came(value: bytes, topic: str = "maintenance-events") -> Input:
+    return Input(topic, 3, 41, b"u", value)
+
+
+def skipped() -> bytes:
+    return encode(RewriteSkipped("t", TableName("u", ("db",), "t"), "main", None, "r", 1))
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader(RecordCodec(), Log("planner"))
+
+
+def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> None:
+    bucket = Broken(MemoryPairs(), Thresholds())
+    [output] = reader.step(came(skipped()), bucket, 5).outputs
+    assert (output.topic, output.record.reason) == ("dead-letters", "handler_failed")
+    assert (output.record.value, output.record.offset) == (skipped(), 41)
+    bucket.commit()
+    assert bucket.next_offset("half-done") == 0
+    assert bucket.next_offset("maintenance-events") == 42
+
+
+def test_time_is_that_of_the_tick_and_else_the_clock(reader: Reader) -> None:
+    bucket = Clock(MemoryPairs(), Thresholds())
+    reader.step(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 9999)
+    assert bucket.told_ms == 1234
+    reader.step(came(skipped()), bucket, 9999)
+    assert bucket.told_ms == 9999
+
+
+def test_a_record_that_came_again_moves_no_cursor_back(reader: Reader) -> None:
+    bucket = Bucket(MemoryPairs(), Thresholds())
+    for offset in (41, 40):
+        reader.step(Input("file-changes", 3, offset, b"u", skipped()), bucket, 1)
+        bucket.commit()
+    assert bucket.next_offset("file-changes") == 42
+
+
+def test_ticks_have_no_cursor(reader: Reader) -> None:
+    bucket = Bucket(MemoryPairs(), Thresholds())
+    reader.step(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 1)
+    bucket.commit()
+    assert bucket.next_offset("ticks") == 0
