@@ -61,7 +61,11 @@ format: setup ## Let ruff write the format
 
 .PHONY: types
 types: setup ## mypy, strict
-	$(BIN)/mypy $(addsuffix /src,$(MEMBERS))
+	$(BIN)/mypy $(addsuffix /src,$(MEMBERS)) bench
+
+.PHONY: bench-start
+bench-start: setup ## Cold start: up to ready, commit to first byte read
+	$(BIN)/python bench/cold_start.py
 
 .PHONY: up
 up: setup ## Start the embedded stack in the foreground (Ctrl-C stops it)
