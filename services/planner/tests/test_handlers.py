@@ -404,6 +404,34 @@ def test_a_tick_with_nothing_due_touches_nothing(world: World) -> None:
     assert world.pairs.values == before
 
 
+def test_a_state_is_shown_once_a_second_at_the_most() -> None:
+    world = World(limits=replace(LIMITS, quiet_ms=100))
+    world.commit(part(A, 1))
+    world.tick(10)
+    world.commit(part(A, 8))
+    assert only(world.tick(200))  # a visit, for the quiet period is over
+    assert len(world.shown) == 1
+    world.tick(800)
+    assert len(world.shown) == 2
+
+
+def test_a_request_is_due_by_itself(world: World) -> None:
+    world.commit(part(A, 1))
+    world.head += 1
+    world.commit(part(A, 1))
+    assert not [one for one in world.tick(1_500) if isinstance(one, ResyncTable)]
+    assert [one for one in world.tick(1_500) if isinstance(one, ResyncTable)]
+
+
+def test_an_expiry_is_due_by_itself(world: World) -> None:
+    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    large = FileTally(on_target=Tally(1, 1, 1))  # no debt: nothing else ever falls due
+    for _ in range(2):
+        world.commit(PartitionChange(A, large, FileTally()))
+    world.tick(2_000)
+    assert [one for one in world.tick(3_600_000) if isinstance(one, ExpireSnapshots)]
+
+
 def test_global_deletes_burden_every_partition(world: World) -> None:
     world.commit(part(A, 1), part(B, 1))
     deletes = FileTally(equality_deletes=Tally(4, 4, 4))

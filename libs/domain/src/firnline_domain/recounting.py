@@ -15,12 +15,12 @@ from firnline_domain.progress import Partition
 
 
 def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
-    """True for an entry that says nothing: of an older epoch, or emptied in an earlier fold.
+    """True for an entry that says nothing: of an older epoch, or empty.
 
-    One emptied in the newest fold stays: if a crash undoes the table's own entry, it tells that
-    the fold is in.
+    An empty one ahead of its table stays: it tells that a fold is in which a crash has undone in
+    the table's own entry.
     """
-    emptied = partition.is_empty and partition.ordinal < table.ordinal
+    emptied = partition.is_empty and partition.ordinal <= table.ordinal
     return partition.epoch < table.epoch or (partition.epoch == table.epoch and emptied)
 
 
