@@ -67,7 +67,8 @@ def one_round(catalog: RestCatalog, inbox: KafkaInbox, number: int) -> float:
         table.append(pa.table({"id": [value]}, schema=SCHEMA))
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    return first_byte_ms(inbox, table.name()[-1]) / 1000 - snapshot.timestamp_ms / 1000
+    waited_ms: float = first_byte_ms(inbox, table.name()[-1]) - snapshot.timestamp_ms
+    return waited_ms / 1000
 
 
 def first_byte_ms(inbox: KafkaInbox, table: str) -> float:
