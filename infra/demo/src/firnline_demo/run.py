@@ -118,8 +118,8 @@ def make_writers(
     orders = TableModel("orders", lambda row: row[:1])
     plan = [
         (clicks, writers.clicks(catalog, dice[0]), 0.8),
-        (accounts, writers.accounts(spark, dice[1], accounts), 0.8),
-        (orders, writers.orders(spark, dice[2], orders), 0.8),
+        (accounts, writers.accounts(catalog, spark, dice[1], accounts), 0.8),
+        (orders, writers.orders(catalog, spark, dice[2], orders), 0.8),
     ]
     return [Writer(model, commit, pause, stopping, going) for model, commit, pause in plan]
 

@@ -4,7 +4,7 @@ Java API (Spark SQL cannot write equality deletes)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,8 +12,17 @@ from pyspark.sql import SparkSession
 from firnline_demo.model import Row
 
 
-def upsert(spark: SparkSession, table_name: str, key: Sequence[str], rows: Sequence[Row]) -> None:
-    """One `RowDelta` commit into an unpartitioned table: delete the keys, add the rows."""
+def upsert(
+    spark: SparkSession,
+    table_name: str,
+    key: Sequence[str],
+    rows: Sequence[Row],
+    properties: Mapping[str, str],
+) -> None:
+    """One `RowDelta` commit into an unpartitioned table: delete the keys, add the rows.
+
+    `properties` go into the snapshot's summary.
+    """
     jvm: Any = spark._jvm
     gateway = spark.sparkContext._gateway
     assert gateway is not None
@@ -48,6 +57,8 @@ def upsert(spark: SparkSession, table_name: str, key: Sequence[str], rows: Seque
     data = factory.newDataWriter(files.newOutputFile(), table.spec(), None)
     write_all(jvm, data, schema, frame._jdf)
     delta = table.newRowDelta().addDeletes(deletes.toDeleteFile()).addRows(data.toDataFile())
+    for name, value in properties.items():
+        delta.set(name, value)
     delta.commit()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
+from firnline_demo.landing import MARKER, history, land
 from firnline_demo.model import Row, TableModel
 from firnline_demo.session import CATALOG
 from firnline_demo.upserts import upsert
@@ -23,7 +23,6 @@ UPSERT_ROWS = 150
 UPSERT_KEYS = 8_000  # per tenant; the base holds every one of them once
 INSERT_ROWS = 600
 BASE_ROWS = 40_000  # what `accounts` and `orders` hold before their writers start
-TRIES = 12  # Spark's DELETE is replanned after a swap under its feet (README, "For writers")
 
 CLICKS = pa.schema(
     [("id", pa.int64()), ("page", pa.string()), ("user", pa.string()), ("at", pa.int64())]
@@ -68,7 +67,9 @@ class Writer:
 
 def clicks(catalog: RestCatalog, dice: random.Random) -> Callable[[TableModel], None]:
     """Many small appends by PyIceberg."""
-    table = catalog.create_table(f"{NAMESPACE}.clicks", CLICKS, properties=PROPERTIES)
+    name = f"{NAMESPACE}.clicks"
+    catalog.create_table(name, CLICKS, properties=PROPERTIES)
+    landed = history(catalog, name)
 
     def commit(model: TableModel) -> None:
         start = model.commits * APPEND_ROWS
@@ -77,14 +78,15 @@ def clicks(catalog: RestCatalog, dice: random.Random) -> Callable[[TableModel], 
             for n in range(APPEND_ROWS)
         ]
         columns: list[Any] = list(zip(*rows, strict=True))
-        table.append(pa.table(columns, schema=CLICKS))
+        batch = pa.table(columns, schema=CLICKS)
+        land(model, lambda marker: catalog.load_table(name).append(batch, {MARKER: marker}), landed)
         model.append(rows)
 
     return commit
 
 
 def accounts(
-    spark: SparkSession, dice: random.Random, model: TableModel
+    catalog: RestCatalog, spark: SparkSession, dice: random.Random, model: TableModel
 ) -> Callable[[TableModel], None]:
     """An upsert stream: every commit brings equality deletes; one id in fifty is NULL."""
     name = f"{CATALOG}.{NAMESPACE}.accounts"
@@ -97,6 +99,7 @@ def accounts(
     ]
     insert(spark, name, base)
     model.upsert(base)
+    landed = history(catalog, f"{NAMESPACE}.accounts")
 
     def commit(model: TableModel) -> None:
         rows: dict[Row, Row] = {}
@@ -104,14 +107,16 @@ def accounts(
             tenant = f"tenant-{dice.randrange(5)}"
             number = None if dice.randrange(50) == 0 else dice.randrange(UPSERT_KEYS)
             rows[tenant, number] = (tenant, number, dice.randrange(10**6) / 100, model.commits)
-        upsert(spark, name, ("tenant", "id"), list(rows.values()))
-        model.upsert(rows.values())
+        fresh = list(rows.values())
+        keys = ("tenant", "id")
+        land(model, lambda marker: upsert(spark, name, keys, fresh, {MARKER: marker}), landed)
+        model.upsert(fresh)
 
     return commit
 
 
 def orders(
-    spark: SparkSession, dice: random.Random, model: TableModel
+    catalog: RestCatalog, spark: SparkSession, dice: random.Random, model: TableModel
 ) -> Callable[[TableModel], None]:
     """Spark inserts, and merge-on-read DELETEs that leave position-delete files."""
     name = f"{CATALOG}.{NAMESPACE}.orders"
@@ -121,26 +126,36 @@ def orders(
         "'write.delete.mode'='merge-on-read')"
     )
 
-    def add(start: int, count: int) -> None:
-        rows: list[Row] = [
+    landed = history(catalog, f"{NAMESPACE}.orders")
+
+    def made(start: int, count: int) -> list[Row]:
+        return [
             (start + n, ("north", "south", "east")[n % 3], dice.randrange(10**5) / 100)
             for n in range(count)
         ]
-        insert(spark, name, rows)
-        model.append(rows)
 
-    def delete() -> None:
-        rest = dice.randrange(97)
-        attempt(model, lambda: spark.sql(f"DELETE FROM {name} WHERE id % 97 = {rest}"))
-        model.delete_where(lambda row: int(str(row[0])) % 97 == rest)
+    def marked(action: Callable[[], object]) -> Callable[[str], object]:
+        def run(marker: str) -> object:
+            # The only writer of this session that commits by Spark SQL.
+            spark.conf.set(f"spark.sql.iceberg.snapshot-property.{MARKER}", marker)
+            return action()
+
+        return run
 
     def commit(model: TableModel) -> None:
         if model.commits % 3 == 2:
-            delete()
+            rest = dice.randrange(97)
+            doomed = f"DELETE FROM {name} WHERE id % 97 = {rest}"
+            land(model, marked(lambda: spark.sql(doomed)), landed)
+            model.delete_where(lambda row: int(str(row[0])) % 97 == rest)
         else:
-            add(BASE_ROWS + model.commits * INSERT_ROWS, INSERT_ROWS)
+            rows = made(BASE_ROWS + model.commits * INSERT_ROWS, INSERT_ROWS)
+            land(model, marked(lambda: insert(spark, name, rows)), landed)
+            model.append(rows)
 
-    add(0, BASE_ROWS)
+    base = made(0, BASE_ROWS)
+    insert(spark, name, base)
+    model.append(base)
     return commit
 
 
@@ -148,27 +163,6 @@ def insert(spark: SparkSession, table: str, rows: list[Row]) -> None:
     """One append by Spark, one file per partition."""
     frame = spark.createDataFrame(rows, spark.table(table).schema)
     frame.coalesce(1).writeTo(table).append()
-
-
-def attempt(model: TableModel, action: Callable[[], object]) -> None:
-    """A writer's own retry: its plan read files that have been replaced since."""
-    for left in range(TRIES - 1, -1, -1):
-        try:
-            action()
-            return
-        except Exception as error:
-            if left == 0 or not is_conflict(error):
-                raise
-            model.retries += 1
-            time.sleep(0.2)
-
-
-def is_conflict(error: Exception) -> bool:
-    """True where Iceberg refused the commit and the writer may plan again."""
-    text = str(error)
-    return any(
-        sign in text for sign in ("ValidationException", "CommitFailedException", "data files")
-    )
 
 
 def properties() -> str:
