@@ -13,7 +13,7 @@ from rich.console import Console
 SAME = Difference(0, 0, ())
 GOOD = TableReport(
     name="demo.clicks",
-    writer="small appends",
+    writer="appends",
     commits=9,
     writer_retries=0,
     before=Health(9, 4, 1_000, 0.5, 3_000, 100),
@@ -42,10 +42,11 @@ def test_rows_verified() -> None:
 
 def test_the_table_fits_eighty_columns() -> None:
     out = io.StringIO()
-    show(Console(file=out, width=80), [GOOD])
+    large = Health(1_200, 1_200, 123_400_000, 12.34, 567_800_000, 1_234_567)
+    show(Console(file=out, width=80), [replace(GOOD, name="demo.accounts", before=large)])
     text = out.getvalue()
     assert "before" in text
-    assert "demo.clicks" in text
+    assert "demo.accounts" in text
     assert "…" not in text
 
 

@@ -30,9 +30,9 @@ ALONE_SHARE = 0.25  # of the time, the writers run while Firnline only watches
 QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
 SETTLE_S = 120.0  # at most, after the writers have stopped
 WRITERS = {
-    "clicks": "small appends",
-    "accounts": "equality deletes",
-    "orders": "position deletes",
+    "clicks": "appends",
+    "accounts": "upserts",
+    "orders": "MoR deletes",
 }
 
 
