@@ -55,7 +55,7 @@ def show(console: Console, reports: list[TableReport]) -> None:
         title="Before Firnline, and after",
         title_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=(0, 0, 0, 0),
         pad_edge=False,
     )
     table.add_column("table", no_wrap=True)
