@@ -12,7 +12,7 @@ from firnline_domain.thresholds import HOUR_MS, PROPERTIES, Thresholds, threshol
     ("property_name", "text", "field", "value"),
     [
         ("firnline.enabled", "false", "enabled", False),
-        ("firnline.enabled", " TRUE", "enabled", True),
+        ("firnline.enabled", " FALSE", "enabled", False),
         ("firnline.rewrite.min-fragments", "3", "min_fragments", 3),
         ("firnline.rewrite.min-equality-deletes", "2", "min_equality_deletes", 2),
         ("firnline.rewrite.min-position-deletes", "5", "min_position_deletes", 5),
