@@ -80,6 +80,7 @@ ENDS = {
     "column_default": "a column has a default value",
     "float_key": "a floating-point delete key",
     "float_partition": "a floating-point partition column",
+    "void_spec": "a partition spec of which every field was dropped",
     "unreadable_file": "a file cannot be read",
 }
 WORDS = {**DECISIONS, **EXPIRIES, **CONFLICTS, **ENDS}

@@ -12,7 +12,7 @@ from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform, UnknownTransform
+from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -101,6 +101,8 @@ def _of_type(kind: IcebergType) -> Iterator[str]:
 
 
 def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[str]:
+    if spec.fields and all(isinstance(field.transform, VoidTransform) for field in spec.fields):
+        yield "void_spec"  # ContentFileParser (1.12.0) takes it for unpartitioned and throws
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             yield "unknown_transform"
