@@ -41,5 +41,5 @@ def writer_session(gateway_uri: str, iceberg_jar: Path, scratch: Path) -> SparkS
     for name, value in options.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("FATAL")  # a refused DELETE is an exception already
     return session
