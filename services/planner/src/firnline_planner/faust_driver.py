@@ -23,7 +23,7 @@ from firnline_planner.log_reader import LogReader
 from firnline_planner.settings import Settings
 from firnline_planner.step import Output
 
-LOOKS_BEHIND = 10  # ticks without a step forward: what is there was skipped, not just late
+PATIENCE_S = 10.0  # without a step forward: what is there was skipped, not just late
 
 
 def wall_ms() -> int:
@@ -51,7 +51,7 @@ class FaustDriver:
         self._stop = stop
         self._log_reader = LogReader(settings.kafka)
         self._buckets: dict[int, Bucket] = {}
-        self._behind: dict[tuple[str, int], tuple[int, int]] = {}
+        self._behind: dict[tuple[str, int], tuple[int, float]] = {}
         self._producer: AIOKafkaProducer | None = None
         self._ready = False
         self.handled = 0  # events, for the watchdog
@@ -101,7 +101,7 @@ class FaustDriver:
 
     async def _fill(self, topic: str, partition: int, end: int) -> None:
         """Faust skips records in some rebalances: what is missing before `end` comes first."""
-        start = self._bucket(partition).next_offset(topic)
+        start = self._next(topic, partition)
         if start >= end:
             return
         self._log.warning("skipped", topic=topic, partition=partition, start=start, end=end)
@@ -113,12 +113,24 @@ class FaustDriver:
         """A record skipped at the very end of a topic is followed by no other."""
         for topic in FACTS:
             end = self._faust.app.consumer.highwater(TP(topic, partition)) or 0
-            start = self._bucket(partition).next_offset(topic)
-            since, looks = self._behind.get((topic, partition), (start, 0))
-            looks = looks + 1 if start == since and start < end else 0
-            self._behind[topic, partition] = (start, looks)
-            if looks >= LOOKS_BEHIND:
+            if self._stands_still(topic, partition, end):
                 await self._fill(topic, partition, end)
+
+    def _stands_still(self, topic: str, partition: int, end: int) -> bool:
+        """True if there are records before `end` and none came for PATIENCE_S.
+
+        By the clock, not by ticks: after a restart those of the last life come in one burst.
+        """
+        place, start, now_s = (topic, partition), self._next(topic, partition), time.monotonic()
+        at, since_s = self._behind.get(place, (start, now_s))
+        if start >= end or start != at:
+            self._behind[place] = (start, now_s)
+            return False
+        self._behind[place] = (at, since_s)
+        return now_s - since_s >= PATIENCE_S
+
+    def _next(self, topic: str, partition: int) -> int:
+        return self._bucket(partition).next_offset(topic)
 
     def _bucket(self, partition: int) -> Bucket:
         if partition not in self._buckets:
