@@ -124,6 +124,11 @@ class View:
         }
 
 
+def told(events: list[Any], story: Story) -> list[Any]:
+    mine = (one for one in events if one.table_uuid == story.table.uuid)
+    return sorted(mine, key=lambda one: (one.kind, one.text, str(one.id)))
+
+
 def test_a_rebuild_gives_the_same_view(story: Story, redis_url: str) -> None:
     story.tell()
     bad = Producer({"bootstrap.servers": story.bootstrap})
@@ -149,7 +154,10 @@ def test_a_rebuild_gives_the_same_view(story: Story, redis_url: str) -> None:
     # The bad record is rejected once more, by the new group: the same letter.
     view.follow(is_quiet, rebuild=True)
     assert view.model.built() != generation
-    assert view.everything() == first
+    again = view.everything()
+    # Between partitions there is no order, and the broker's other tables have their own stories.
+    assert told(again.pop("events"), story) == told(first.pop("events"), story)
+    assert again == first
 
 
 def test_a_restart_reads_only_what_is_new(story: Story, redis_url: str) -> None:

@@ -71,7 +71,7 @@ def test_appends_merge_on_read_upserts_and_a_rewrite(spark, namespace, follower)
     agrees()
     assert 1 in files_by_us(behind.holds)
     for number in range(3):
-        upsert(spark, table, ["id"], [(number, "b"), (number + 50, "b")])
+        upsert(spark, table, ["id"], [(number, "b"), (number + 50, "b")], {})
         agrees()
     assert files_by_us(behind.holds)[2] == (3, 6)
     spark.sql(f"CALL lake.system.rewrite_data_files(table => '{namespace}.written')")
