@@ -1,0 +1,236 @@
+"""Make a table of the bench: `python -m bench.rewrite.table --folder DIR [SHAPE ...]`.
+
+PyArrow writes the files as a streaming writer would; Iceberg's Java API describes and commits
+them, one commit per upsert.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from firnline_iceberg.tables import LoadedTable
+
+from bench.rewrite.lake import Java, Lake, ints, java, running
+from bench.rewrite.rows import batches
+from bench.rewrite.shapes import SHAPES, Shape
+
+ZSTD_LEVEL = 3
+TYPES = {
+    "id": "long",
+    "tenant": "string",
+    "order_id": "string",
+    "quantity": "long",
+    "amount": "double",
+    "updated_at": "timestamptz",
+    "status": "string",
+    "note": "string",
+    "p": "string",
+    "day": "date",
+}
+PAYLOAD = ("quantity", "amount", "updated_at", "status", "note")
+FIRST_DAY = 20_000  # days since the epoch: 2024-10-04
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file and how Iceberg is to know it."""
+
+    path: str
+    partition: str  # `p=p0`; empty for an unpartitioned table
+    deletes: bool
+
+
+def key_names(shape: Shape) -> tuple[str, ...]:
+    return ("id",) if shape.keys == "long" else ("tenant", "order_id")
+
+
+def column_names(shape: Shape) -> tuple[str, ...]:
+    """The table's columns; field ids count from 1."""
+    partition = {"identity": ("p",), "day": ("day",)}.get(shape.spec, ())
+    return (*key_names(shape), *PAYLOAD, *partition)
+
+
+def ensure(lake: Lake, machine: Java, shape: Shape) -> LoadedTable:
+    """The shape's table, made if the lake has none."""
+    if (found := lake.find(shape.name)) is None:
+        create(lake, machine, shape)
+        found = lake.find(shape.name)
+    assert found is not None
+    return found
+
+
+def create(lake: Lake, machine: Java, shape: Shape) -> None:
+    """Write every file, then make the commits in their order."""
+    table = _empty(machine, shape)
+    write = partial(_write_partition, shape, Path(table.location().removeprefix("file:")))
+    with ThreadPoolExecutor(2) as pool:
+        partitions = list(pool.map(write, range(shape.partitions)))
+    for number in range(shape.commits + 1):
+        _commit(machine, shape, table, [one for files in partitions for one in files[number]])
+
+
+def _empty(machine: Java, shape: Shape) -> Any:
+    iceberg = machine.jvm.org.apache.iceberg
+    fields = [
+        {"id": number, "name": name, "required": False, "type": TYPES[name]}
+        for number, name in enumerate(column_names(shape), start=1)
+    ]
+    text = json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
+    schema = iceberg.SchemaParser.fromJson(text)
+    spec = iceberg.PartitionSpec.builderFor(schema)
+    if shape.spec in ("identity", "day"):
+        spec = spec.identity(column_names(shape)[-1])
+    elif shape.spec == "bucket":
+        spec = spec.bucket("id", shape.partitions)
+    properties = machine.jvm.java.util.HashMap()
+    for name, value in _properties().items():
+        properties.put(name, value)
+    name = machine.identifier(shape.name)
+    return machine.catalog.createTable(name, schema, spec.build(), properties)
+
+
+def _properties() -> dict[str, str]:
+    return {
+        "format-version": "2",
+        "write.parquet.compression-codec": "zstd",
+        "write.parquet.compression-level": str(ZSTD_LEVEL),
+        "write.upsert.enabled": "true",
+        # Files are shared between copies of the table.
+        "gc.enabled": "false",
+    }
+
+
+def _write_partition(shape: Shape, location: Path, partition: int) -> list[list[Written]]:
+    """The partition's files by commit."""
+    folder = location / "data" / _partition_path(shape, partition)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for number, batch in enumerate(batches(shape, partition)):
+        rows = _with_partition(shape, partition, batch.rows)
+        parts = shape.base_files if number == 0 else 1
+        files = [
+            _write(shape, partition, folder / f"{number:05d}-{part}.parquet", piece)
+            for part, piece in enumerate(_cut(rows, parts))
+        ]
+        if batch.deleted is not None:
+            path = folder / f"{number:05d}-deletes.parquet"
+            files.append(_write(shape, partition, path, batch.deleted, deletes=True))
+        made.append(files)
+    return made
+
+
+def _partition_path(shape: Shape, partition: int) -> str:
+    match shape.spec:
+        case "identity":
+            return f"p=p{partition}"
+        case "day":
+            return f"day={_day(partition)}"
+        case "bucket":
+            return f"id_bucket={partition}"
+        case "none":
+            return ""
+
+
+def _day(partition: int) -> Any:
+    return pa.scalar(FIRST_DAY + partition, pa.int32()).cast(pa.date32()).as_py()
+
+
+def _with_partition(shape: Shape, partition: int, rows: pa.Table) -> pa.Table:
+    if shape.spec == "identity":
+        return rows.append_column("p", pa.repeat(f"p{partition}", rows.num_rows))
+    if shape.spec == "day":
+        days = pa.repeat(pa.scalar(_day(partition)), rows.num_rows)
+        return rows.append_column("day", days)
+    return rows
+
+
+def _cut(rows: pa.Table, parts: int) -> Iterator[pa.Table]:
+    each = -(-rows.num_rows // parts)
+    for part in range(parts):
+        yield rows.slice(part * each, each)
+
+
+def _write(
+    shape: Shape, partition: int, path: Path, rows: pa.Table, deletes: bool = False
+) -> Written:
+    ids = {name: number for number, name in enumerate(column_names(shape), start=1)}
+    fields = [
+        field.with_metadata({"PARQUET:field_id": str(ids[field.name])}) for field in rows.schema
+    ]
+    pq.write_table(
+        rows.cast(pa.schema(fields)),
+        path,
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        row_group_size=shape.row_group_rows,
+        store_schema=False,
+    )
+    return Written(f"file:{path}", _partition_path(shape, partition), deletes)
+
+
+def _commit(machine: Java, shape: Shape, table: Any, files: list[Written]) -> None:
+    delta = table.newRowDelta()
+    for file in files:
+        if file.deletes:
+            delta.addDeletes(_described(machine, shape, table, file))
+        else:
+            delta.addRows(_described(machine, shape, table, file))
+    delta.commit()
+
+
+def _described(machine: Java, shape: Shape, table: Any, file: Written) -> Any:
+    """A DataFile or DeleteFile with Iceberg's own metrics and the row groups' offsets."""
+    iceberg = machine.jvm.org.apache.iceberg
+    source = table.io().newInputFile(file.path)
+    config = iceberg.MetricsConfig.forTable(table)
+    builder = iceberg.DataFiles.builder(table.spec())
+    if file.deletes:
+        ids = ints(machine.jvm, tuple(range(1, len(key_names(shape)) + 1)))
+        builder = iceberg.FileMetadata.deleteFileBuilder(table.spec()).ofEqualityDeletes(ids)
+    builder = builder.withInputFile(source).withFormat("parquet")
+    builder = builder.withMetrics(iceberg.parquet.ParquetUtil.fileMetrics(source, config))
+    if file.partition:
+        builder = builder.withPartitionPath(file.partition)
+    return _with_offsets(iceberg, table, builder.build(), file.path)
+
+
+def _with_offsets(iceberg: Any, table: Any, file: Any, path: str) -> Any:
+    """As JSON, for py4j makes Integers of small longs."""
+    body = json.loads(iceberg.ContentFileParser.toJson(file, table.spec()))
+    footer = pq.read_metadata(path.removeprefix("file:"))
+    columns = (footer.row_group(index).column(0) for index in range(footer.num_row_groups))
+    body["split-offsets"] = [
+        one.dictionary_page_offset if one.has_dictionary_page else one.data_page_offset
+        for one in columns
+    ]
+    mapper = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
+    return iceberg.ContentFileParser.fromJson(mapper.readTree(json.dumps(body)), table.specs())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shapes", nargs="*", default=["main"], help=", ".join(SHAPES))
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--scale", type=float, default=1.0)
+    given = parser.parse_args()
+    with running(given.folder) as lake, java(lake) as machine:
+        for name in given.shapes:
+            start = time.monotonic()
+            found = ensure(lake, machine, SHAPES[name].scaled(given.scale))
+            summary = found.head("main").summary
+            seconds = time.monotonic() - start
+            print(f"{found.metadata_location} ({seconds:.0f} s)\n{summary}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
