@@ -6,6 +6,7 @@ from firnline_deletes import delete_set, files, positions
 from firnline_deletes.apply import Deletes, Tally, rewrite
 from firnline_deletes.keys import KeyField
 from firnline_deletes.refusals import Refused
+from firnline_deletes.shape import Shape
 
 KEY = [KeyField(1, pa.int64())]
 
@@ -16,7 +17,7 @@ def table(folder):
 
 def applied(folder, files, deletes):
     writer = folder.writer(table(folder))
-    tally = rewrite(files, deletes, writer.schema, folder.open, writer)
+    tally = rewrite(files, deletes, Shape(writer.schema), folder.open, writer)
     return tally, folder.rows_of(writer)
 
 
@@ -64,7 +65,7 @@ def test_a_group_is_copied_in_bounded_batches(folder, monkeypatch):
     writer = folder.writer(table(folder))
     seen = []
     monkeypatch.setattr(writer, "write", lambda batch: seen.append(batch.column(0).to_pylist()))
-    rewrite([data], Deletes([dead]), writer.schema, folder.open, writer)
+    rewrite([data], Deletes([dead]), Shape(writer.schema), folder.open, writer)
     assert [len(batch) <= 1024 for batch in seen] == [True] * 4  # of five, one is wholly dead
     alive = sorted(set(range(5000)) - {n for (n,) in gone})
     assert [n for batch in seen for n in batch] == alive
@@ -106,4 +107,10 @@ def test_an_unreadable_file_is_refused_and_a_missing_one_is_an_error(folder):
         sink.write(b"PAR1 not really PARE")
     for name, error in ((path, Refused), (path + ".gone", OSError)):
         with pytest.raises(error):
-            rewrite([positions.SequencedFile(name, 1)], Deletes(), table(folder), folder.open, None)
+            rewrite(
+                [positions.SequencedFile(name, 1)],
+                Deletes(),
+                Shape(table(folder)),
+                folder.open,
+                None,
+            )

@@ -11,6 +11,7 @@ from firnline_deletes import delete_set, positions
 from firnline_deletes.apply import Deletes, rewrite
 from firnline_deletes.keys import KeyField
 from firnline_deletes.projection import table_schema
+from firnline_deletes.shape import Shape
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +114,7 @@ def test_the_kernel_keeps_exactly_what_the_specification_keeps(folders, data, de
     table = table_schema(pa.schema([folder.column(f"t{n}", n, k) for n, k in TABLE.items()]))
     writer = folder.writer(table, target_bytes=500)
     everything = Deletes(loaded(folder, deletes), where)
-    tally = rewrite(inputs, everything, table, folder.open, writer)
+    tally = rewrite(inputs, everything, Shape(table), folder.open, writer)
     expected = [row for made in data for row in survivors(made, deletes)]
     assert folder.rows_of(writer) == expected
     assert tally.rows_in - tally.rows_masked == tally.rows_out == len(expected)

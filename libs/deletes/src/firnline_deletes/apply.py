@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,6 +17,7 @@ from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.positions import PositionSet
 from firnline_deletes.projection import Projection, plan
+from firnline_deletes.shape import Shape
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
 _KEY_BATCH_ROWS = 1 << 18
@@ -53,12 +56,11 @@ class Deletes:
 def rewrite(
     files: Sequence[SequencedFile],
     deletes: Deletes,
-    table: pa.Schema,
+    shape: Shape,
     open_file: Open,
     writer: RollingWriter,
-    identity_ids: Collection[int] = (),
 ) -> Tally:
-    """Write every living row of `files`, in order, as rows of `table`; the writer stays open.
+    """Write every living row of `files`, in order, in the table's `shape`; the writer stays open.
 
     Each input is masked by its own sequence number, so inputs of different age may share an
     output (spec rules 4.1). Raises Refused for what must be handed over.
@@ -66,8 +68,8 @@ def rewrite(
     total = Tally()
     for file in files:
         with open_parquet(open_file, file.path) as parquet:
-            projection = plan(parquet, table, file.path, identity_ids)
-            total += _rewrite_file(parquet, file, deletes, projection, writer)
+            projection = plan(parquet, shape, file)
+            total += _rewrite_file(parquet, file, deletes, shape, projection, writer)
     return total
 
 
@@ -75,17 +77,18 @@ def _rewrite_file(
     parquet: pq.ParquetFile,
     file: SequencedFile,
     deletes: Deletes,
+    shape: Shape,
     projection: Projection,
     writer: RollingWriter,
 ) -> Tally:
-    masks = Masks(parquet, file, deletes)
+    masks = Masks(parquet, file, deletes, shape)
     total, start = Tally(), 0
     for group in range(parquet.num_row_groups):
         rows = parquet.metadata.row_group(group).num_rows
         keep = masks.keep(group, start, rows)
         living = rows if keep is None else int(keep.sum())
         if living:
-            _copy(parquet, group, None if living == rows else keep, projection, writer)
+            _copy(parquet, group, start, None if living == rows else keep, projection, writer)
         total += Tally(rows, rows - living, living, int(not living))
         start += rows
     return total
@@ -94,11 +97,13 @@ def _rewrite_file(
 class Masks:
     """Keep masks of one data file, row group by row group."""
 
-    def __init__(self, parquet: pq.ParquetFile, file: SequencedFile, deletes: Deletes) -> None:
+    def __init__(
+        self, parquet: pq.ParquetFile, file: SequencedFile, deletes: Deletes, shape: Shape
+    ) -> None:
         self._file = file
         self._sets = deletes.after(file.sequence_number)
         keys = {key.id: key for chosen in self._sets for key in chosen.keys}
-        self._keys = KeyReader(parquet, _sorted(keys), file.path) if keys else None
+        self._keys = KeyReader(parquet, _sorted(keys), file.path, shape) if keys else None
         none = np.empty(0, dtype=np.int64)
         self._dead = deletes.positions.of(file.path) if deletes.positions else none
 
@@ -131,17 +136,24 @@ def _sorted(keys: dict[int, KeyField]) -> list[KeyField]:
 def _copy(
     parquet: pq.ParquetFile,
     group: int,
+    start: int,
     keep: Mask | None,
     projection: Projection,
     writer: RollingWriter,
 ) -> None:
-    """Decode the group's columns in batches and write the living rows."""
+    """Decode the columns of the group whose first row is row `start`, write the living rows."""
     at = 0
     size = rows_within(parquet, group, _BATCH_BYTES)
     for batch in parquet.iter_batches(size, [group], columns=list(projection.columns)):
         mask = None if keep is None else keep[at : at + batch.num_rows]
+        first = start + at
         at += batch.num_rows
         if mask is not None and not mask.any():
             continue
         kept = batch if mask is None or mask.all() else batch.filter(pa.array(mask))
-        writer.write(projection.apply(kept))
+        writer.write(projection.apply(kept, partial(_positions, first, batch.num_rows, mask)))
+
+
+def _positions(first: int, rows: int, mask: Mask | None) -> npt.NDArray[np.int64]:
+    every = np.arange(first, first + rows)
+    return every if mask is None else every[mask]

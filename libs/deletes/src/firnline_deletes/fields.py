@@ -22,11 +22,16 @@ def with_id(field: pa.Field, number: int) -> pa.Field:
     return field.with_metadata({ID_KEY: str(number).encode()})
 
 
-def indices_by_id(fields: Iterable[pa.Field], place: str) -> dict[int, int]:
-    """id -> position among siblings. Refused: no_field_ids, duplicate_field_ids."""
+def indices_by_id(fields: Iterable[pa.Field], place: str, partly: bool = False) -> dict[int, int]:
+    """id -> position among siblings; `partly`: fields without one are no columns.
+
+    Refused: no_field_ids, duplicate_field_ids.
+    """
     found: dict[int, int] = {}
     for index, field in enumerate(fields):
         number = field_id(field)
+        if number is None and partly:
+            continue
         if number is None:
             raise Refused("no_field_ids", f"{place}: column {field.name}")
         if number in found:

@@ -23,6 +23,7 @@ class SequencedFile:
 
     path: str
     sequence_number: int
+    first_row_id: int | None = None  # of a data file in a v3 table: the id of its first row
 
 
 def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:

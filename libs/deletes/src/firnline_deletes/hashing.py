@@ -1,7 +1,8 @@
 """A 64-bit index value per row of key columns, vectorised.
 
-It only *finds* candidates; equality of the key itself is always checked by the caller. A key of one
-column of at most 8 bytes indexes as its own bits, so there the value is the answer.
+It only *finds* candidates; equality of the key itself is checked by whoever looks one up. The
+exception is a key of one column of at most 8 bytes without NULL: its index value is a bijection of
+its bits (`decides`), so there equal values are equal keys.
 """
 
 from __future__ import annotations
@@ -16,42 +17,67 @@ import pyarrow.compute as pc
 
 Hashes = npt.NDArray[np.uint64]
 NULL = np.uint64(0x9E3779B97F4A7C15)  # any constant: a null is told from the value by the check
+BLOCK_ROWS = 1 << 14  # temporaries of 128 KiB stay in L2; measured 3 x faster than 256 K rows
 _MUL = np.uint64(0xBF58476D1CE4E5B9)
 _MUL2 = np.uint64(0x94D049BB133111EB)
+_30, _27, _31, _32 = (np.uint64(bits) for bits in (30, 27, 31, 32))
 _WORD = 8
 
 
 def is_narrow(kind: pa.DataType) -> bool:
-    """At most 8 bytes of fixed width: its bits are its index value."""
+    """At most 8 bytes of fixed width."""
     if pa.types.is_boolean(kind):
         return True
     fixed = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
     return bool(fixed or pa.types.is_timestamp(kind))
 
 
+def decides(columns: Sequence[pa.Array]) -> bool:
+    """Equal index values of these columns are equal keys: one narrow column without NULL."""
+    return len(columns) == 1 and is_narrow(columns[0].type) and columns[0].null_count == 0
+
+
 def index_values(columns: Sequence[pa.Array]) -> Hashes:
     """One uint64 per row; equal keys (NULL = NULL) always give equal values."""
-    if len(columns) == 1 and is_narrow(columns[0].type):
-        return _with_nulls(_narrow(columns[0]), columns[0])
-    state = np.full(len(columns[0]), NULL, dtype=np.uint64)
-    for column in columns:
-        state = _mix(state * _MUL + _with_nulls(_column(column), column))
+    rows = len(columns[0])
+    values = np.empty(rows, dtype=np.uint64)
+    for start in range(0, rows, BLOCK_ROWS):
+        block = [column.slice(start, BLOCK_ROWS) for column in columns]
+        values[start : start + BLOCK_ROWS] = _block(block)
+    return values
+
+
+def _block(columns: Sequence[pa.Array]) -> Hashes:
+    state = _column(columns[0])
+    for column in columns[1:]:
+        state *= _MUL
+        state += _column(column)
+        state = _mix(state)
     return state
 
 
-def _with_nulls(values: Hashes, column: pa.Array) -> Hashes:
-    if column.null_count == 0:
-        return values
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, values)
-
-
 def _column(column: pa.Array) -> Hashes:
+    """A fresh array, NULL where the row is null."""
+    if pa.types.is_dictionary(column.type):
+        return _encoded(column)
     kind = column.type
     if is_narrow(kind):
-        return _mix(_narrow(column))
-    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
-        return _wide(column, kind.byte_width)
-    return _varlen(column)
+        values = _mix(_narrow(column))
+    elif pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+        values = _wide(column, kind.byte_width)
+    else:
+        values = _varlen(column)
+    if column.null_count:
+        values[column.is_null().to_numpy(zero_copy_only=False)] = NULL
+    return values
+
+
+def _encoded(column: pa.DictionaryArray) -> Hashes:
+    """Each distinct value is hashed once. An empty dictionary has NULL rows only."""
+    distinct = np.append(_column(column.dictionary), NULL)
+    codes = pc.fill_null(column.indices, len(distinct) - 1)
+    found: Hashes = distinct[codes.to_numpy(zero_copy_only=False)]
+    return found
 
 
 def _narrow(column: pa.Array) -> Hashes:
@@ -70,13 +96,20 @@ def _wide(column: pa.Array, width: int) -> Hashes:
     """Fixed-width bytes (decimal, fixed, uuid), padded to whole words."""
     rows = len(column)
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint8)
-    raw = raw[column.offset * width : (column.offset + rows) * width].reshape(rows, width)
+    raw = raw[column.offset * width : (column.offset + rows) * width]
+    return _mix(_even(raw, rows, width))
+
+
+def _even(raw: npt.NDArray[np.uint8], rows: int, width: int) -> Hashes:
+    """Folds rows of equal width, a word at a time."""
     words = -(-width // _WORD)
-    padded = np.zeros((rows, words * _WORD), dtype=np.uint8)
-    padded[:, :width] = raw
-    state = np.zeros(rows, dtype=np.uint64)
-    for word in padded.view(np.uint64).T:
-        state = _mix(state ^ word)
+    if width % _WORD:
+        padded = np.zeros((rows, words * _WORD), dtype=np.uint8)
+        padded[:, :width] = raw.reshape(rows, width)
+        raw = padded.reshape(-1)
+    state = np.full(rows, width, dtype=np.uint64)
+    for word in raw.view(np.uint64).reshape(rows, words).T:
+        state = _fold(state, word)
     return state
 
 
@@ -84,22 +117,23 @@ def _varlen(column: pa.Array) -> Hashes:
     """Strings and binaries, 8 bytes at a time; later words touch only the rows that have them."""
     offsets, data = _parts(column)
     lengths = np.diff(offsets)
+    if len(lengths) and lengths[0] and (lengths == lengths[0]).all():  # uuid texts, hashes, codes
+        return _mix(_even(data[offsets[0] : offsets[-1]], len(lengths), int(lengths[0])))
     state = lengths.astype(np.uint64)
-    starts = offsets[:-1]
-    active = np.flatnonzero(lengths > 0)
-    taken = 0
+    active, taken = np.flatnonzero(lengths > 0), 0
     while len(active):
         left = np.minimum(lengths[active] - taken, _WORD)
-        state[active] = _mix(state[active] ^ _words(data, starts[active] + taken, left))
+        word = _words(data, offsets[active] + taken, left)
+        state[active] = _fold(state[active], word)
         taken += _WORD
         active = active[lengths[active] > taken]
-    return state
+    return _mix(state)
 
 
 def _parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
-    raw = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)
+    raw = np.frombuffer(offset_buffer or b"", dtype=np.int64 if large else np.int32)
     offsets = raw[column.offset : column.offset + len(column) + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
     return offsets, data
@@ -123,8 +157,18 @@ def _words(
     return kept
 
 
+def _fold(state: Hashes, word: Hashes) -> Hashes:
+    """Takes one word in; the shift brings high bits down, for a product only moves them up."""
+    state = (state ^ word) * _MUL
+    state ^= state >> _32
+    return state
+
+
 def _mix(values: Hashes) -> Hashes:
     """splitmix64's finaliser: a bijection, so one word never collides with another."""
-    values = (values ^ (values >> np.uint64(30))) * _MUL
-    values = (values ^ (values >> np.uint64(27))) * _MUL2
-    return values ^ (values >> np.uint64(31))
+    values = values ^ (values >> _30)
+    values *= _MUL
+    values ^= values >> _27
+    values *= _MUL2
+    values ^= values >> _31
+    return values

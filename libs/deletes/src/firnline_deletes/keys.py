@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.fields import leaf_path, normal
 from firnline_deletes.refusals import Refused
+from firnline_deletes.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,27 @@ def _legal(kind: pa.DataType) -> bool:
 class KeyReader:
     """Reads only the key columns of one open Parquet file, in the table's types.
 
-    A column the file does not have is NULL in every row (v2 has no initial defaults), unless the
-    caller says that absence is an error.
+    A data file comes with the `shape` that it is read in: a column that it lacks has the shape's
+    value in every row, else NULL. A delete file comes without: it must have its columns, and its
+    field ids.
     """
 
-    def __init__(self, file: pq.ParquetFile, keys: Sequence[KeyField], place: str) -> None:
+    def __init__(
+        self,
+        file: pq.ParquetFile,
+        keys: Sequence[KeyField],
+        place: str,
+        shape: Shape | None = None,
+    ) -> None:
         self._file = file
         self._keys = keys
         self._place = place
-        schema = file.schema_arrow
+        self._shape = shape or _NOTHING
+        schema = self._shape.identified(file.schema_arrow)
         self._paths = {key.id: leaf_path(schema, key.id) for key in keys}
         for key in keys:
             self._check(schema, key)
-        self._columns = leaf_columns(file, [p for p in self._paths.values() if p is not None])
+        self._columns = leaf_columns(schema, [p for p in self._paths.values() if p is not None])
 
     def missing(self) -> list[int]:
         """Ids of key columns that the file does not have."""
@@ -80,35 +90,59 @@ class KeyReader:
     def batches(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
         """Per batch of at most `rows` rows: field id -> array, in the row groups' order."""
         if not self._columns:
-            yield from self._absent(rows, groups)
+            yield from self._without(rows, groups)
             return
+        paths: dict[int, tuple[int, ...] | None] = {}
         for batch in self._file.iter_batches(rows, list(groups), columns=self._columns):
-            yield {key.id: self._array(batch, key) for key in self._keys}
+            if not paths:  # a batch has fewer columns than the file, so other positions
+                schema = self._shape.identified(batch.schema)
+                paths = {key.id: leaf_path(schema, key.id) for key in self._keys}
+            yield {key.id: self._array(batch, key, paths[key.id]) for key in self._keys}
 
-    def _absent(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+    def _without(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
         for group in groups:
             left = self._file.metadata.row_group(group).num_rows
             while left > 0:
                 size = min(left, rows)
-                yield {key.id: pa.nulls(size, key.type) for key in self._keys}
+                yield {key.id: self._absent(size, key) for key in self._keys}
                 left -= size
 
-    def _array(self, batch: pa.RecordBatch, key: KeyField) -> pa.Array:
-        path = leaf_path(batch.schema, key.id)
+    def _array(self, batch: pa.RecordBatch, key: KeyField, path: tuple[int, ...] | None) -> Any:
         if path is None:
-            return pa.nulls(batch.num_rows, key.type)
+            return self._absent(batch.num_rows, key)
         column = batch.column(path[0])
         if len(path) > 1:  # null parents make null leaves
             column = pc.struct_field(column, list(path[1:]))
-        return column if column.type == key.type else column.cast(key.type)
+        return _as(column, key.type)
+
+    def _absent(self, rows: int, key: KeyField) -> pa.Array:
+        value = self._shape.absent.get(key.id)
+        if value is None:
+            return pa.nulls(rows, key.type)
+        return _as(pa.repeat(value[0], rows), key.type)
 
     def _check(self, schema: pa.Schema, key: KeyField) -> None:
         path = self._paths[key.id]
         if path is None:
+            self._check_absent(key)
             return
         kind = normal(_type_at(schema, path))
         if kind != key.type and not promotes(kind, key.type):
             raise Refused("type_differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
+
+    def _check_absent(self, key: KeyField) -> None:
+        place = f"{self._place}: id {key.id}"
+        if key.id in self._shape.unknown:
+            raise Refused("missing_partition_column", place)
+        if key.id in self._shape.absent and key.id in self._shape.inner:
+            raise Refused("nested_key_absent", place)  # NULL where its struct is NULL
+
+
+_NOTHING = Shape(pa.schema([]))
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
 
 
 def promotes(old: pa.DataType, new: pa.DataType) -> bool:
@@ -118,9 +152,9 @@ def promotes(old: pa.DataType, new: pa.DataType) -> bool:
     return (old, new) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
 
 
-def leaf_columns(file: pq.ParquetFile, paths: Sequence[tuple[int, ...]]) -> list[str]:
+def leaf_columns(schema: pa.Schema, paths: Sequence[tuple[int, ...]]) -> list[str]:
     """Dotted Parquet names for Arrow paths through structs."""
-    return [".".join(_names(file.schema_arrow, path)) for path in paths]
+    return [".".join(_names(schema, path)) for path in paths]
 
 
 def _names(schema: pa.Schema, path: tuple[int, ...]) -> list[str]:

@@ -107,7 +107,7 @@ def _per_path(
     paths = [leaf_path(schema, FILE_PATH_ID), leaf_path(schema, POS_ID)]
     if None in paths:
         raise Refused("no_field_ids", f"{place}: not a position-delete file by its field ids")
-    columns = leaf_columns(parquet, [path for path in paths if path is not None])
+    columns = leaf_columns(schema, [path for path in paths if path is not None])
     for batch in parquet.iter_batches(_READ_ROWS, columns=columns):
         names = batch.column(columns[0]).dictionary_encode()
         positions = batch.column(columns[1]).to_numpy()

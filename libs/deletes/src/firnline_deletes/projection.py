@@ -1,41 +1,46 @@
 """From a file's columns to the table's current schema, by field id and never by name.
 
-Renamed, reordered, added (NULL) and dropped columns, and the spec's v2 promotions. A nested column
-must have the table's shape: same ids, names, order and types at every level; anything else is
-refused and the table is handed to Iceberg's own action.
+Renamed, reordered, added and dropped columns at every level, and the spec's type promotions. What a
+file lacks gets the value that `Shape` knows, else NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline_deletes.fields import children, field_id, indices_by_id, normal, normal_field
-from firnline_deletes.keys import promotes
+from firnline_deletes.fields import children, field_id, indices_by_id, normal_field
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.nested import Convert, Matcher, same_shape
 from firnline_deletes.refusals import Refused
+from firnline_deletes.shape import LAST_UPDATED, ROW_ID, Shape
+
+Positions = Callable[[], npt.NDArray[np.int64]]
+"""The positions, in their file, of the rows of a batch."""
+Make = Callable[[pa.RecordBatch, Positions], pa.Array]
 
 
 @dataclass(frozen=True)
 class Projection:
-    """How one file's batches become table batches. `ids[i]` is the file's id for column i, or None
-    where the file has no such column."""
+    """How one file's batches become table batches. `columns` are what is to be read of it."""
 
     schema: pa.Schema
-    ids: tuple[int | None, ...]
     columns: tuple[str, ...]
+    makers: tuple[Make, ...]
 
-    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Same rows, table columns. `batch` was read with `columns`."""
-        at = indices_by_id(batch.schema, "batch") if batch.num_columns else {}
-        arrays = [
-            pa.nulls(batch.num_rows, field.type)
-            if number is None
-            else _as(batch.column(at[number]), field.type)
-            for number, field in zip(self.ids, self.schema, strict=True)
-        ]
+    def apply(self, batch: pa.RecordBatch, positions: Positions) -> pa.RecordBatch:
+        """Same rows, table columns. `batch` was read with `columns`; `positions` is asked only
+        for rows whose ids are not stored. Refused: missing_required."""
+        arrays = [make(batch, positions) for make in self.makers]
+        for field, array in zip(self.schema, arrays, strict=True):
+            if not field.nullable and array.null_count:
+                raise Refused("missing_required", f"NULL in {field.name}")
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -44,69 +49,79 @@ def table_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([_written(field) for field in schema])
 
 
-def plan(
-    file: pq.ParquetFile, table: pa.Schema, place: str, identity_ids: Collection[int] = ()
-) -> Projection:
-    """Match a file to the table. `table` comes from `table_schema`; `identity_ids` are the source
-    ids of the identity transforms of the file's partition spec: their values live in metadata if
-    the file lacks the column, so that is refused.
+def plan(parquet: pq.ParquetFile, shape: Shape, file: SequencedFile) -> Projection:
+    """Match a file to the table.
 
-    Refused: no_field_ids, duplicate_field_ids, type_differs, nested_differs, missing_required,
-    missing_partition_column.
+    Refused: no_field_ids, duplicate_field_ids, type_differs, missing_required,
+    missing_partition_column, row_ids_unknown.
     """
-    schema = file.schema_arrow
-    at = indices_by_id(schema, place)
-    ids: list[int | None] = []
-    for field in table:
+    read = _Reading(parquet, shape, file)
+    makers = [read.column(field) for field in shape.columns]
+    if shape.lineage:
+        makers += [read.row_ids(), read.last_updated()]
+    return Projection(shape.written, tuple(read.columns), tuple(makers))
+
+
+class _Reading:
+    """Collects the columns of one file that are needed."""
+
+    def __init__(self, parquet: pq.ParquetFile, shape: Shape, file: SequencedFile) -> None:
+        plain = parquet.schema_arrow
+        self._schema = shape.identified(plain)
+        mapped = self._schema is not plain
+        self._at = indices_by_id(self._schema, file.path, partly=mapped)
+        self._file = file
+        self._matcher = Matcher(shape, file.path, mapped)
+        self.columns: list[str] = []
+
+    def column(self, field: pa.Field) -> Make:
         number = field_id(field)
         if number is None:
             raise Refused("no_field_ids", f"table column {field.name}")
-        if number in at:
-            _check(schema.field(at[number]), field, place)
-            ids.append(number)
-        else:
-            _absent(field, number, identity_ids, place)
-            ids.append(None)
-    columns = tuple(schema.field(at[number]).name for number in ids if number is not None)
-    return Projection(table, tuple(ids), columns)
+        if number not in self._at:
+            value = self._matcher.absent(field)
+            return lambda batch, _: value(batch.num_rows)
+        mine = self._schema.field(self._at[number])
+        return _stored(self._take(number), _convert(self._matcher, mine, field))
+
+    def row_ids(self) -> Make:
+        first = self._file.first_row_id
+        if first is None:
+            raise Refused("row_ids_unknown", self._file.path)
+
+        def counted(positions: Positions) -> pa.Array:
+            return pa.array(positions() + first)
+
+        return self._inherited(ROW_ID, counted)
+
+    def last_updated(self) -> Make:
+        number = pa.scalar(self._file.sequence_number, pa.int64())
+        return self._inherited(LAST_UPDATED, lambda _: number)
+
+    def _inherited(self, number: int, value: Callable[[Positions], pa.Array | pa.Scalar]) -> Make:
+        """The stored number where there is one, else the inherited one."""
+        name = self._take(number) if number in self._at else None
+
+        def make(batch: pa.RecordBatch, positions: Positions) -> pa.Array:
+            stored = pa.nulls(batch.num_rows, pa.int64()) if name is None else batch.column(name)
+            return stored if not stored.null_count else pc.coalesce(stored, value(positions))
+
+        return make
+
+    def _take(self, number: int) -> str:
+        name: str = self._schema.field(self._at[number]).name
+        self.columns.append(name)
+        return name
 
 
-def _absent(field: pa.Field, number: int, identity_ids: Collection[int], place: str) -> None:
-    if number in identity_ids:
-        raise Refused("missing_partition_column", f"{place}: id {number} {field.name}")
-    if not field.nullable:
-        raise Refused("missing_required", f"{place}: id {number} {field.name}")
+def _stored(name: str, convert: Convert) -> Make:
+    return lambda batch, _: convert(batch.column(name))
 
 
-def _check(mine: pa.Field, table: pa.Field, place: str) -> None:
-    if children(table.type) or children(mine.type):
-        if not _same_shape(mine.type, table.type):
-            raise Refused("nested_differs", f"{place}: {table.name}: {mine.type}")
-        return
-    old, new = normal(mine.type), normal(table.type)
-    if old != new and not promotes(old, new):
-        raise Refused("type_differs", f"{place}: {table.name} is {old}, not {new}")
-
-
-def _same_shape(mine: pa.DataType, table: pa.DataType) -> bool:
-    """Kind, members, ids, names and leaf types agree; a member may be stricter about NULL."""
-    below, wanted = children(mine), children(table)
-    if not below and not wanted:
-        return bool(normal(mine) == normal(table))
-    if normal(mine).id != normal(table).id or len(below) != len(wanted):
-        return False
-    return all(_same_member(a, b, mine) for a, b in zip(below, wanted, strict=True))
-
-
-def _same_member(mine: pa.Field, table: pa.Field, parent: pa.DataType) -> bool:
-    named = not pa.types.is_struct(parent) or mine.name == table.name
-    nulls = table.nullable or not mine.nullable
-    ids = field_id(mine) is not None and field_id(mine) == field_id(table)
-    return named and nulls and ids and _same_shape(mine.type, table.type)
-
-
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
+def _convert(matcher: Matcher, mine: pa.Field, table: pa.Field) -> Convert:
+    if same_shape(mine.type, table.type):
+        return lambda column: column if column.type == table.type else column.cast(table.type)
+    return matcher.convert(mine, table)
 
 
 def _written(field: pa.Field) -> pa.Field:

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 Reason = Literal[
-    "no_field_ids",  # a file without PARQUET:field_id needs name mapping (spec "Column Projection")
-    "duplicate_field_ids",  # two columns of one file claim one id: no projection is right
-    "type_differs",  # the file's type is neither the table's nor one that promotes to it
-    "nested_differs",  # ids, names, types or order inside a struct, list or map differ
-    "missing_required",  # a required column without a value in the file and no default to give it
-    "missing_partition_column",  # identity source absent from the file: its value is metadata only
-    "float_key",  # invalid as identifier field; NaN and -0.0 compare differently in Java and Arrow
-    "key_type",  # the type cannot be an equality key here (nested, variant, unknown ...)
-    "key_in_collection",  # an equality id inside a list or map; the spec allows structs only
-    "delete_key_missing",  # an equality-delete file without one of its own key columns
-    "unreadable_file",  # Arrow cannot open or decode the file (encrypted, exotic encoding ...)
-    "codec",  # write.parquet.compression-codec that Arrow does not write
+    "no_field_ids",
+    "duplicate_field_ids",
+    "type_differs",
+    "missing_required",
+    "missing_partition_column",
+    "nested_key_absent",
+    "row_ids_unknown",
+    "float_key",
+    "key_type",
+    "key_in_collection",
+    "delete_key_missing",
+    "unreadable_file",
+    "unreadable_vector",
+    "codec",
 ]
+
+SENTENCES: dict[Reason, str] = {
+    "no_field_ids": "A file has no field ids and the table no name mapping, or a delete file has "
+    "none: what Java then guesses by position is its own affair.",
+    "duplicate_field_ids": "Two columns of one file claim one id: no projection is right.",
+    "type_differs": "The file's type is neither the table's nor one that promotes to it.",
+    "missing_required": "A required column has no value in a file and no default to give it one.",
+    "missing_partition_column": "A file lacks the column of an identity partition whose value "
+    "lies outside what Python can hold (dates before year 1 or after 9999).",
+    "nested_key_absent": "A key column inside a struct, with a default, that a file lacks.",
+    "row_ids_unknown": "Rows of a table upgraded to v3 have no row ids before its next commit.",
+    "float_key": "NaN and -0.0 compare differently in Java and Arrow; the spec forbids such keys.",
+    "key_type": "The column's type cannot be an equality key.",
+    "key_in_collection": "An equality id inside a list or map; the spec allows structs only.",
+    "delete_key_missing": "An equality-delete file lacks one of its own key columns.",
+    "unreadable_file": "Arrow cannot open or decode a file (encrypted, exotic encoding ...).",
+    "unreadable_vector": "A deletion vector whose magic, length, checksum or count is wrong.",
+    "codec": "A write.parquet.compression-codec that Arrow does not write.",
+}
+"""Every reason of the kernel, said in a sentence."""
+
+assert set(SENTENCES) == set(get_args(Reason))
 
 
 class Refused(Exception):

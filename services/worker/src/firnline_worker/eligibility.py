@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
-from firnline_deletes.keys import KeyField
 from firnline_domain.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
 from pyiceberg.types import (
     BinaryType,
@@ -35,6 +31,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from firnline_worker.columns import find_type
 from firnline_worker.planning import Plan
 
 _PRIMITIVES = (
@@ -111,36 +108,6 @@ def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[str]:
             source, FloatType | DoubleType
         ):
             yield "float_partition"  # NaN has no JSON form, -0.0 no text of its own
-
-
-def identity_ids(spec: PartitionSpec) -> frozenset[int]:
-    """Source ids of identity transforms: files may leave these columns out."""
-    return frozenset(
-        field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform)
-    )
-
-
-def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
-    """Type of a field now, or in the newest schema that still had it (Iceberg #15268)."""
-    newest_first = sorted(table.metadata.schemas, key=lambda s: s.schema_id, reverse=True)
-    for schema in (table.schema, *newest_first):
-        if field_id in _ids(schema):
-            return schema.find_type(field_id)
-    return None
-
-
-def _ids(schema: Schema) -> frozenset[int]:
-    return frozenset(schema.field_ids)
-
-
-def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
-    """Key columns in Arrow's types. A field that no schema knows has the null type, which the
-    kernel refuses."""
-    return tuple(KeyField(number, _arrow(find_type(table, number))) for number in equality_ids)
-
-
-def _arrow(kind: IcebergType | None) -> pa.DataType:
-    return pa.null() if kind is None else schema_to_pyarrow(kind)
 
 
 def set_bytes(table: LoadedTable, deletes: tuple[DeleteFileEntry, ...]) -> int:

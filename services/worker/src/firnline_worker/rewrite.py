@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from firnline_deletes.projection import table_schema
 from firnline_deletes.properties import from_table
 from firnline_deletes.refusals import Refused
 from firnline_domain.commands import RewriteFiles
@@ -16,11 +15,11 @@ from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import LoadedTable, Tables
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from firnline_worker import outputs, report
 from firnline_worker.clock import Clock
-from firnline_worker.eligibility import identity_ids, reasons
+from firnline_worker.columns import shape_of
+from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.planning import Plan, plan
@@ -141,14 +140,12 @@ def _stage_order(
     base: report.Base, set_paths: tuple[str, ...], positions_path: str | None
 ) -> StageOrder:
     table = base.table
-    schema = table_schema(schema_to_pyarrow(table.schema))
     return StageOrder(
         io_properties={key: str(value) for key, value in table.io.properties.items()},
         location=table.metadata.location,
-        schema=schema.serialize().to_pybytes(),
+        shape=shape_of(table, base.order.scope),
         properties=from_table(table.properties),
         target_bytes=target_bytes(table),
-        identity_ids=identity_ids(table.spec(base.order.scope.spec_id)),
         set_paths=set_paths,
         positions_path=positions_path,
     )

@@ -16,7 +16,7 @@ from firnline_domain.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.tables import LoadedTable
 
-from firnline_worker.eligibility import key_fields
+from firnline_worker.columns import key_fields
 from firnline_worker.planning import Plan
 from firnline_worker.shelf import Shelf
 from firnline_worker.stage import opener
@@ -92,7 +92,10 @@ def _positions(
 
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
     """As the kernel wants them."""
-    return tuple(SequencedFile(file.path, file.sequence_number) for file in files)
+    return tuple(
+        SequencedFile(file.path, file.sequence_number, getattr(file, "first_row_id", None))
+        for file in files
+    )
 
 
 def _name(table: LoadedTable, scope: Scope) -> str:

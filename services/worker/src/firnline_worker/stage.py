@@ -18,20 +18,20 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.output import RollingWriter, WrittenFile
 from firnline_deletes.properties import ParquetProperties
 from firnline_deletes.refusals import Reason, Refused
+from firnline_deletes.shape import Shape
 from firnline_domain.identity import normal_path
 from pyiceberg.io import FileIO, load_file_io
 
 
 @dataclass(frozen=True)
 class StageOrder:
-    """The same for all groups of a task. `schema` is an Arrow schema, serialised."""
+    """The same for all groups of a task."""
 
     io_properties: Mapping[str, str]
     location: str
-    schema: bytes
+    shape: Shape
     properties: ParquetProperties
     target_bytes: int
-    identity_ids: frozenset[int]
     set_paths: tuple[str, ...]
     positions_path: str | None
 
@@ -85,12 +85,11 @@ def _deletes(order: StageOrder) -> Deletes:
 
 def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
     started_ms = int(time.time() * 1000)
-    schema = pa.ipc.read_schema(pa.py_buffer(order.schema))
     writer = RollingWriter(
-        schema, order.properties, order.target_bytes, group.output_paths, creator(io)
+        order.shape.written, order.properties, order.target_bytes, group.output_paths, creator(io)
     )
     try:
-        tally = rewrite(group.files, deletes, schema, opener(io), writer, order.identity_ids)
+        tally = rewrite(group.files, deletes, order.shape, opener(io), writer)
         return GroupDone(group.index, tally, tuple(writer.close()), started_ms)
     except Refused as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)

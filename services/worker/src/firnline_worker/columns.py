@@ -1,0 +1,112 @@
+"""What the kernel is told of a table's columns: types, defaults, partition values, names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from uuid import UUID
+
+import pyarrow as pa
+from firnline_deletes.fields import normal
+from firnline_deletes.keys import KeyField
+from firnline_deletes.name_mapping import NameMapping, parse
+from firnline_deletes.projection import table_schema
+from firnline_deletes.shape import Shape
+from firnline_domain.identity import Scope
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.conversions import from_json
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IcebergType, NestedField, PrimitiveType
+
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+def shape_of(table: LoadedTable, scope: Scope) -> Shape:
+    """How the files of a scope are read, and what is written.
+
+    Raises ValueError where the table's name mapping is none (see `name_mapping`).
+    """
+    fields = _known_fields(table)
+    given, unknown = _of_partition(table, scope, fields)
+    defaults = {
+        number: _one(field.initial_default, field.field_type)
+        for number, field in fields.items()
+        if field.initial_default is not None
+    }
+    top = {field.field_id for schema in table.metadata.schemas for field in schema.fields}
+    return Shape(
+        columns=table_schema(schema_to_pyarrow(table.schema)),
+        absent=defaults | given,
+        unknown=unknown,
+        inner=frozenset(set(fields) - top),
+        names=name_mapping(table),
+        lineage=table.format_version >= 3,
+    )
+
+
+def name_mapping(table: LoadedTable) -> NameMapping | None:
+    """The table's name mapping, if it has one. Raises ValueError where it cannot be read."""
+    text = table.properties.get(NAME_MAPPING)
+    try:
+        return None if text is None else parse(text)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{NAME_MAPPING}: {error!r}") from error
+
+
+def _known_fields(table: LoadedTable) -> dict[int, NestedField]:
+    """Every field that any schema knows, as the newest one does (Iceberg #15268)."""
+    found: dict[int, NestedField] = {}
+    for schema in _newest_first(table):
+        found = index_by_id(schema) | found
+    return found
+
+
+def _newest_first(table: LoadedTable) -> Iterator[Schema]:
+    yield table.schema
+    yield from sorted(table.metadata.schemas, key=lambda s: s.schema_id, reverse=True)
+
+
+def _of_partition(
+    table: LoadedTable, scope: Scope, fields: dict[int, NestedField]
+) -> tuple[dict[int, pa.Array], frozenset[int]]:
+    """Values of the identity partitions by source id, and the ids whose value cannot be held."""
+    values: dict[int, pa.Array] = {}
+    unknown = set()
+    spec = table.spec(scope.spec_id)
+    for part, value in zip(spec.fields, json.loads(scope.partition), strict=False):
+        field = fields.get(part.source_id)
+        if isinstance(part.transform, IdentityTransform) and field is not None:
+            try:
+                values[part.source_id] = _of_text(value, field.field_type)
+            except (ValueError, OverflowError):
+                unknown.add(part.source_id)
+    return values, frozenset(unknown)
+
+
+def _of_text(value: object, kind: IcebergType) -> pa.Array:
+    assert isinstance(kind, PrimitiveType)
+    return _one(None if value is None else from_json(kind, value), kind)
+
+
+def _one(value: object, kind: IcebergType) -> pa.Array:
+    """An array of one value, in Arrow's plain type."""
+    plain = value.bytes if isinstance(value, UUID) else value
+    return pa.array([plain], normal(schema_to_pyarrow(kind)))
+
+
+def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
+    """Type of a field now, or in the newest schema that still had it (Iceberg #15268)."""
+    field = _known_fields(table).get(field_id)
+    return None if field is None else field.field_type
+
+
+def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
+    """Key columns in Arrow's types. A field that no schema knows has the null type, which the
+    kernel refuses."""
+    return tuple(KeyField(number, _arrow(find_type(table, number))) for number in equality_ids)
+
+
+def _arrow(kind: IcebergType | None) -> pa.DataType:
+    return pa.null() if kind is None else schema_to_pyarrow(kind)
