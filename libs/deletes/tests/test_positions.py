@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import struct
+import zlib
+
 import pyarrow as pa
 import pytest
-from firnline_deletes import positions
+from firnline_deletes import positions, vectors
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.refusals import Refused
+from pyroaring import BitMap64
 
 
 def normal(path: str) -> str:
@@ -36,6 +40,61 @@ def test_a_position_delete_applies_at_its_own_sequence_number_but_not_to_newer_d
     assert made.of("/same").tolist() == [0]
     assert made.of("/newer").tolist() == []
     assert len(made) == 1
+
+
+def blob(positions: list[int]) -> bytes:
+    body = vectors.MAGIC + BitMap64(positions).serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def puffin(folder, *blobs: bytes) -> str:
+    path = folder.path("puffin")
+    with open(path, "wb") as file:
+        file.write(b"PFA1" + b"".join(blobs))
+    return path
+
+
+def test_a_vector_takes_the_place_of_the_position_deletes_of_its_file(folder):
+    blobs = [blob([1, 3]), blob([0, 2**33])]
+    path = puffin(folder, *blobs)
+    second = 4 + len(blobs[0])
+    listed = [
+        vectors.Vector(path, 4, len(blobs[0]), "file:///a", 5, 2),
+        vectors.Vector(path, second, len(blobs[1]), "file:///b", 5, 2),
+        vectors.Vector(path, second, len(blobs[1]), "file:///newer", 5, 2),
+    ]
+    file = folder.position_deletes(6, [("/a", 9), ("/c", 7), ("/b", 8)])
+    data = [SequencedFile(name, 5) for name in ("/a", "file:/b", "/c")]
+    data.append(SequencedFile("/newer", 6))
+    made = positions.build([file], data, folder.open, normal, listed)
+    assert made.of("/a").tolist() == [1, 3]
+    assert made.of("/b").tolist() == [0, 2**33]
+    assert made.of("/c").tolist() == [7]
+    assert made.of("/newer").tolist() == []
+    names = {positions.identity("t", data, [file], listed[:n]) for n in range(3)}
+    assert len(names) == 3
+
+
+GOOD = blob([1, 2, 70000])
+
+
+@pytest.mark.parametrize(
+    ("stored", "records"),
+    [
+        (GOOD, 2),
+        (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), 3),
+        (GOOD[:20] + bytes([GOOD[20] ^ 1]) + GOOD[21:], 3),
+        (GOOD[:4] + b"PFA1" + GOOD[8:], 3),
+        (b"\0\0\0\1" + GOOD[4:], 3),
+        (GOOD[:9], 3),
+        (blob([])[:8] + struct.pack(">I", zlib.crc32(vectors.MAGIC)), 0),
+    ],
+)
+def test_a_broken_vector_is_refused(folder, stored, records):
+    vector = vectors.Vector(puffin(folder, stored), 4, len(stored), "/a", 5, records)
+    with pytest.raises(Refused) as refused:
+        vectors.read(vector, folder.open)
+    assert refused.value.reason == "unreadable_vector"
 
 
 def test_nothing_is_a_set_too(folder):

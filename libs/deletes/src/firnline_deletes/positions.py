@@ -1,7 +1,8 @@
 """Position deletes of a scope, grouped per data file, as one immutable mapped file.
 
 A position delete applies to a data file it names when data.seq <= delete.seq (spec "Scan
-Planning"). Paths are compared normalised: `file:/x`, `file:///x` and `/x` are one file.
+Planning"); a deletion vector takes the place of all position-delete files of its data file. Paths
+are compared normalised: `file:/x`, `file:///x` and `/x` are one file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from firnline_deletes.fields import leaf_path
 from firnline_deletes.files import Open, SequencedFile, open_parquet
 from firnline_deletes.keys import leaf_columns
 from firnline_deletes.refusals import Refused
+from firnline_deletes.vectors import Vector, read
 
 FILE_PATH_ID, POS_ID = 2147483546, 2147483545  # reserved ids, spec "Reserved Field IDs"
 _READ_ROWS = 1 << 20
@@ -30,10 +32,16 @@ Positions = npt.NDArray[np.int64]
 Normal = Callable[[str], str]
 
 
-def identity(scope: str, data: Iterable[SequencedFile], deletes: Iterable[SequencedFile]) -> str:
+def identity(
+    scope: str,
+    data: Iterable[SequencedFile],
+    deletes: Iterable[SequencedFile],
+    vectors: Iterable[Vector] = (),
+) -> str:
     """What a position set *is*: the exact lists that it was built from and for (H9)."""
     lists = [sorted([f.path, f.sequence_number] for f in files) for files in (data, deletes)]
-    what = json.dumps([scope, *lists], separators=(",", ":"))
+    blobs = sorted([v.path, v.offset, v.size, v.data_file, v.sequence_number] for v in vectors)
+    what = json.dumps([scope, *lists, blobs], separators=(",", ":"))
     return hashlib.sha256(what.encode()).hexdigest()
 
 
@@ -77,10 +85,15 @@ def build(
     data: Iterable[SequencedFile],
     open_file: Open,
     normal: Normal,
+    vectors: Iterable[Vector] = (),
 ) -> PositionSet:
-    """Read position-delete files and keep what applies to the given data files."""
+    """Read vectors and position-delete files, keep what applies to the given data files."""
     sequence_of = {normal(file.path): file.sequence_number for file in data}
     found: dict[str, list[Positions]] = {}
+    for vector in vectors:
+        path = normal(vector.data_file)
+        if sequence_of.pop(path, vector.sequence_number + 1) <= vector.sequence_number:
+            found[path] = [read(vector, open_file)]
     for file in deletes:
         with open_parquet(open_file, file.path) as parquet:
             for path, positions in _per_path(parquet, file.path, normal):

@@ -1,0 +1,62 @@
+"""Deletion vectors: the dead positions of one data file, as a blob of a Puffin file.
+
+Spec, "Deletion Vectors" and Puffin's `deletion-vector-v1`: the length of magic and vector (4 bytes,
+big-endian), the magic, a portable 64-bit Roaring bitmap, and the CRC-32 of magic and vector (4
+bytes, big-endian). Never compressed; where it lies stands in the manifest.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+
+from firnline_deletes.files import Open
+from firnline_deletes.refusals import Refused
+
+MAGIC = bytes.fromhex("d1d33964")
+_LENGTH = _CRC = 4
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One deletion vector. `data_file` as the manifest has it; `records`: how many positions."""
+
+    path: str
+    offset: int
+    size: int
+    data_file: str
+    sequence_number: int
+    records: int
+
+
+def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:
+    """Dead positions, ascending. Reads nothing but the blob. Refused unreadable_vector."""
+    with open_file(vector.path) as file:
+        file.seek(vector.offset)
+        blob = file.read(vector.size)
+    positions = _decoded(blob, f"{vector.path} at {vector.offset}")
+    if len(positions) != vector.records:
+        text = f"{vector.path}: {len(positions)} positions, not {vector.records}"
+        raise Refused("unreadable_vector", text)
+    return positions
+
+
+def _decoded(blob: bytes, place: str) -> npt.NDArray[np.int64]:
+    if len(blob) < _LENGTH + len(MAGIC) + _CRC:
+        raise Refused("unreadable_vector", f"{place}: {len(blob)} bytes")
+    (length,) = struct.unpack(">I", blob[:_LENGTH])
+    body, end = blob[_LENGTH:-_CRC], blob[-_CRC:]
+    if length != len(body) or not body.startswith(MAGIC):
+        raise Refused("unreadable_vector", f"{place}: length or magic")
+    if struct.unpack(">I", end)[0] != zlib.crc32(body):
+        raise Refused("unreadable_vector", f"{place}: checksum")
+    try:
+        bitmap = BitMap64.deserialize(body[len(MAGIC) :])
+    except (ValueError, IndexError) as error:
+        raise Refused("unreadable_vector", f"{place}: {error}") from error
+    return np.array(bitmap.to_array(), dtype=np.int64)
