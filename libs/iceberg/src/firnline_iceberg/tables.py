@@ -176,7 +176,11 @@ class Tables:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
             raise RetryLater(f"catalog: {error}") from error
-        except (ValueError, NotImplementedError) as error:  # a format or type of the future
+        except (
+            ValueError,
+            TypeError,
+            NotImplementedError,
+        ) as error:  # a format or type of the future
             raise TaskRefused("metadata_unreadable", f"{table.dotted}: {error}") from error
         return found
 

@@ -11,81 +11,78 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
 from pyiceberg.types import (
     BinaryType,
-    BooleanType,
-    DateType,
     DecimalType,
     DoubleType,
-    FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
-    IntegerType,
     ListType,
-    LongType,
     MapType,
     NestedField,
     StringType,
     StructType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
+    UnknownType,
     UUIDType,
 )
 
-from firnline_worker.columns import find_type
+from firnline_worker.columns import find_type, name_mapping
 from firnline_worker.planning import Plan
+from firnline_worker.reasons import Unfit
 
-_PRIMITIVES = (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
+_UNSERVED: dict[type, Unfit] = {
+    UnknownType: "type_unknown",
+    GeometryType: "type_geometry",
+    GeographyType: "type_geography",
+}
 _KEY_BYTES = 16  # index value and sequence number, per key
 _WIDTHS: dict[type, int] = {StringType: 54, BinaryType: 54, UUIDType: 16, DecimalType: 16}
 
 
-def reasons(table: LoadedTable, plan: Plan, set_budget_bytes: int) -> Iterator[str]:
+def reasons(table: LoadedTable, plan: Plan, set_budget_bytes: int) -> Iterator[Unfit]:
     """Reason codes for which this plan is not served natively; none = it is."""
-    if table.format_version != 2:
-        yield f"format_version_{table.format_version}"
+    if table.format_version == 1:
+        yield "format_version_1"
     if "encryption.key-id" in table.properties:
         yield "encrypted"
     if table.properties.get("write.format.default", "parquet").lower() != "parquet":
         yield "write_format"
+    if not _mapping_is_read(table):
+        yield "name_mapping"
     yield from _of_types(table.schema.fields)
     for spec_id in sorted({file.spec_id for file in plan.inputs}):
         yield from _of_spec(table, table.spec(spec_id))
     for file in (*plan.inputs, *plan.deletes):
         yield from _of_file(file)
+    if table.format_version >= 3 and any(file.first_row_id is None for file in plan.inputs):
+        yield "row_ids_unknown"
     if set_bytes(table, plan.deletes) > set_budget_bytes:
         yield "delete_set_too_big"
 
 
-def _of_file(file: FileEntry) -> Iterator[str]:
+def _mapping_is_read(table: LoadedTable) -> bool:
+    try:
+        name_mapping(table)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_file(file: FileEntry) -> Iterator[Unfit]:
     if file.encrypted:
         yield "encrypted"
-    if file.format != "PARQUET":
-        yield f"{file.format.lower()}_file"
+    if file.format == "AVRO":
+        yield "avro_file"
+    if file.format == "ORC":
+        yield "orc_file"
 
 
-def _of_types(fields: tuple[NestedField, ...]) -> Iterator[str]:
+def _of_types(fields: tuple[NestedField, ...]) -> Iterator[Unfit]:
     for field in fields:
-        if field.initial_default is not None:
-            yield "column_default"
         yield from _of_type(field.field_type)
 
 
-def _of_type(kind: IcebergType) -> Iterator[str]:
+def _of_type(kind: IcebergType) -> Iterator[Unfit]:
     if isinstance(kind, StructType):
         yield from _of_types(kind.fields)
     elif isinstance(kind, ListType):
@@ -93,11 +90,11 @@ def _of_type(kind: IcebergType) -> Iterator[str]:
     elif isinstance(kind, MapType):
         yield from _of_type(kind.key_type)
         yield from _of_type(kind.value_type)
-    elif not isinstance(kind, _PRIMITIVES):
-        yield f"type_{kind}"
+    elif unserved := _UNSERVED.get(type(kind)):
+        yield unserved
 
 
-def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[str]:
+def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unfit]:
     if spec.fields and all(isinstance(field.transform, VoidTransform) for field in spec.fields):
         yield "void_spec"  # ContentFileParser (1.12.0) takes it for unpartitioned and throws
     for field in spec.fields:

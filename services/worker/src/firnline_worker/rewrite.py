@@ -71,7 +71,7 @@ class Rewriter:
         base = report.Base(order, table, head, self.worker, clock)
         if not chosen.groups:
             return report.finished(base, (), (), None, self.now_ms())
-        reason = next(reasons(table, chosen, self.set_budget_bytes), None)
+        reason: str | None = next(reasons(table, chosen, self.set_budget_bytes), None)
         if reason is None:
             try:
                 return self._native(base, chosen)

@@ -11,6 +11,8 @@ from pathlib import Path
 from firnline_deletes import delete_set, positions
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.keys import KeyField
+from firnline_deletes.refusals import Refused
+from firnline_deletes.vectors import Vector
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
@@ -38,7 +40,7 @@ def published(shelf: Shelf, table: LoadedTable, plan: Plan) -> Iterator[Publishe
             held.enter_context(_equality(shelf, table, scope, ids, deletes))
             for (scope, ids), deletes in equality_sets(plan.deletes).items()
         ]
-        marks = [d for d in plan.deletes if d.kind is DeleteKind.POSITION]
+        marks = [d for d in plan.deletes if d.kind is not DeleteKind.EQUALITY]
         where = held.enter_context(_positions(shelf, table, marks, plan)) if marks else None
         yield Published(tuple(str(path) for path in paths), str(where) if where else None)
 
@@ -80,14 +82,28 @@ def _write_set(
 def _positions(
     shelf: Shelf, table: LoadedTable, marks: Sequence[DeleteFileEntry], plan: Plan
 ) -> Iterator[Path]:
-    data, files = sequenced(plan.inputs), sequenced(marks)
-    name = positions.identity(table.identity.uuid, data, files)
+    data, vectors = sequenced(plan.inputs), _vectors(marks)
+    files = sequenced([mark for mark in marks if mark.kind is DeleteKind.POSITION])
+    name = positions.identity(table.identity.uuid, data, files, vectors)
 
     def write(path: Path) -> None:
-        positions.build(files, data, opener(table.io), normal_path).write(path)
+        positions.build(files, data, opener(table.io), normal_path, vectors).write(path)
 
     with shelf.holding(name, write) as path:
         yield path
+
+
+def _vectors(marks: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
+    """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
+    return tuple(_vector(mark) for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR)
+
+
+def _vector(mark: DeleteFileEntry) -> Vector:
+    where = (mark.content_offset, mark.content_size, mark.referenced_data_file)
+    offset, size, data_file = where
+    if offset is None or size is None or data_file is None:
+        raise Refused("unreadable_vector", f"{mark.path}: {where}")
+    return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
 
 
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:

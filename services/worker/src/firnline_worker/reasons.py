@@ -1,0 +1,60 @@
+"""Every code that says why a table was not rewritten natively, each in a sentence.
+
+`HANDED_OVER`: Iceberg's own action did it instead. `REFUSED`: nobody did; the task failed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from firnline_deletes.refusals import SENTENCES, Reason
+
+Unfit = Literal[
+    "format_version_1",
+    "encrypted",
+    "write_format",
+    "avro_file",
+    "orc_file",
+    "type_unknown",
+    "type_geometry",
+    "type_geography",
+    "void_spec",
+    "unknown_transform",
+    "float_partition",
+    "name_mapping",
+    "delete_set_too_big",
+    "row_ids_unknown",
+]
+"""What is seen in metadata, before any file is opened."""
+
+_UNFIT: dict[Unfit, str] = {
+    "format_version_1": "A v1 table has neither sequence numbers nor deletes.",
+    "encrypted": "Arrow has no access to the table's key manager.",
+    "write_format": "The table wants its data in another format than Parquet.",
+    "avro_file": "A data or delete file is Avro.",
+    "orc_file": "A data or delete file is ORC.",
+    "type_unknown": "A column of unknown type, which is not stored.",
+    "type_geometry": "A geometry column; its bounds are of a kind of their own.",
+    "type_geography": "A geography column; its bounds are of a kind of their own.",
+    "void_spec": "All fields of the spec are void; Iceberg's ContentFileParser then throws.",
+    "unknown_transform": "A partition transform that PyIceberg does not know.",
+    "float_partition": "A partition by a float: NaN has no JSON form, -0.0 no text of its own.",
+    "name_mapping": "schema.name-mapping.default cannot be read.",
+    "delete_set_too_big": "The delete sets may outgrow the worker's memory budget.",
+    "row_ids_unknown": SENTENCES["row_ids_unknown"],
+}
+
+HANDED_OVER: dict[Unfit | Reason, str] = {**SENTENCES, **_UNFIT}
+
+REFUSED: dict[str, str] = {
+    "table_gone": "The table does not exist any more, or its name is another table's.",
+    "ref_gone": "The table has no such branch or tag.",
+    "snapshot_gone": "The snapshot was expired.",
+    "metadata_file_gone": "A manifest was expired while it was read; worth another try.",
+    "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
+    "of structs, lists and maps, format versions above 3.",
+    "deadline_passed": "The planner has taken the partition back.",
+    "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
+}
+
+assert set(_UNFIT) == set(get_args(Unfit))
