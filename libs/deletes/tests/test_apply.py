@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from firnline_deletes import delete_set, files, positions
+from firnline_deletes import building, files, positions
 from firnline_deletes.apply import Deletes, Tally, rewrite
 from firnline_deletes.keys import KeyField
 from firnline_deletes.refusals import Refused
@@ -23,7 +23,7 @@ def applied(folder, files, deletes):
 
 def test_each_input_is_masked_by_its_own_sequence_number(folder):
     keys = pa.schema([folder.column("k", 1, pa.int64())])
-    dead = delete_set.build([folder.file(2, keys, [(1,)])], KEY, folder.open)
+    dead = building.build([folder.file(2, keys, [(1,)])], KEY, folder.open)
     old = folder.file(1, table(folder), [(1, "old"), (2, "old")])
     new = folder.file(2, table(folder), [(1, "new")])
     tally, rows = applied(folder, [old, new], Deletes([dead]))
@@ -36,8 +36,8 @@ def test_sets_and_positions_are_joined_by_or(folder):
     by_key = folder.file(2, pa.schema([column("k", 1, pa.int64())]), [(1,)])
     by_value = folder.file(2, pa.schema([column("v", 2, pa.string())]), [("b",)])
     sets = [
-        delete_set.build([by_key], KEY, folder.open),
-        delete_set.build([by_value], [KeyField(2, pa.string())], folder.open),
+        building.build([by_key], KEY, folder.open),
+        building.build([by_value], [KeyField(2, pa.string())], folder.open),
     ]
     data = folder.file(1, table(folder), [(i, v) for i, v in enumerate("abbdefgh")])
     third = folder.position_deletes(1, [(data.path, 4), (data.path, 7)])
@@ -49,7 +49,7 @@ def test_sets_and_positions_are_joined_by_or(folder):
 
 def test_a_wholly_dead_row_group_is_not_decoded(folder):
     keys = pa.schema([folder.column("k", 1, pa.int64())])
-    dead = delete_set.build([folder.file(2, keys, [(n,) for n in range(3)])], KEY, folder.open)
+    dead = building.build([folder.file(2, keys, [(n,) for n in range(3)])], KEY, folder.open)
     data = folder.file(1, table(folder), [(n, "x") for n in range(7)], group_rows=3)
     tally, rows = applied(folder, [data], Deletes([dead]))
     assert tally == Tally(7, 3, 4, 1)
@@ -60,7 +60,7 @@ def test_a_group_is_copied_in_bounded_batches(folder, monkeypatch):
     monkeypatch.setattr(files, "MAX_BATCH_ROWS", 1024)
     keys = pa.schema([folder.column("k", 1, pa.int64())])
     gone = [(n,) for n in range(0, 5000, 7)] + [(n,) for n in range(2048, 3072)]
-    dead = delete_set.build([folder.file(2, keys, gone)], KEY, folder.open)
+    dead = building.build([folder.file(2, keys, gone)], KEY, folder.open)
     data = folder.file(1, table(folder), [(n, str(n)) for n in range(5000)], group_rows=5000)
     writer = folder.writer(table(folder))
     seen = []
@@ -83,7 +83,7 @@ def test_nothing_left_is_no_file(folder):
 def test_a_dropped_key_column_still_deletes(folder):
     old = pa.schema([*table(folder), folder.column("gone", 3, pa.string())])
     by_gone = folder.file(3, pa.schema([folder.column("gone", 3, pa.string())]), [("x",), (None,)])
-    dead = delete_set.build([by_gone], [KeyField(3, pa.string())], folder.open)
+    dead = building.build([by_gone], [KeyField(3, pa.string())], folder.open)
     before = folder.file(1, old, [(1, "a", "x"), (2, "b", "y")])
     after = folder.file(2, table(folder), [(3, "c")])  # no such column: NULL, which is deleted
     _, rows = applied(folder, [before, after], Deletes([dead]))
@@ -92,9 +92,7 @@ def test_a_dropped_key_column_still_deletes(folder):
 
 def test_a_key_of_another_type_is_refused_before_any_row_is_written(folder):
     keys = pa.schema([folder.column("v", 2, pa.string())])
-    dead = delete_set.build(
-        [folder.file(2, keys, [("a",)])], [KeyField(2, pa.string())], folder.open
-    )
+    dead = building.build([folder.file(2, keys, [("a",)])], [KeyField(2, pa.string())], folder.open)
     other = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.int64())])
     with pytest.raises(Refused) as refused:
         applied(folder, [folder.file(1, other, [(1, 1)])], Deletes([dead]))

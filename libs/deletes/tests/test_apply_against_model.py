@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 import pyarrow as pa
-from firnline_deletes import delete_set, positions
+from firnline_deletes import building, delete_set, positions
 from firnline_deletes.apply import Deletes, rewrite
 from firnline_deletes.keys import KeyField
 from firnline_deletes.projection import table_schema
@@ -91,7 +91,7 @@ def loaded(folder: Any, deletes: list[tuple[tuple[int, ...], Rows]]) -> list[Any
     sets = []
     for keys in sorted({keys for keys, _ in deletes}):
         files = [written(folder, file, "d") for k, file in deletes if k == keys]
-        made = delete_set.build(files, [KeyField(n, KINDS[n]) for n in keys], folder.open)
+        made = building.build(files, [KeyField(n, KINDS[n]) for n in keys], folder.open)
         path = folder.root / f"set-{len(sets)}.arrow"
         made.write(path)
         sets.append(delete_set.open_mapped(path))

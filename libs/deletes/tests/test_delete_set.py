@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from firnline_deletes import delete_set
+from firnline_deletes import building, delete_set
 from firnline_deletes.delete_set import identity, open_mapped
 from firnline_deletes.files import SequencedFile
+from firnline_deletes.hashing import BLOCK_ROWS
 from firnline_deletes.keys import KeyField
 from firnline_deletes.refusals import Refused
 
@@ -42,7 +43,7 @@ def test_every_legal_type_matches_its_own_values_and_null_matches_null(folder, k
     schema = pa.schema([folder.column("k", 1, kind)])
     for chosen in [*values, None]:
         file = folder.file(5, schema, [(chosen,)])
-        made = delete_set.build([file], [KeyField(1, kind)], folder.open)
+        made = building.build([file], [KeyField(1, kind)], folder.open)
         probe = pa.array([*values, None], kind)
         assert dead(made, 4, c1=probe) == [value == chosen for value in [*values, None]]
 
@@ -52,7 +53,7 @@ def test_a_type_works_in_a_composite_key_too(folder, kind, values):
     schema = pa.schema([folder.column("k", 1, kind), folder.column("n", 2, pa.int32())])
     file = folder.file(5, schema, [(values[0], None), (None, 1)])
     keys = [KeyField(1, kind), KeyField(2, pa.int32())]
-    made = delete_set.build([file], keys, folder.open)
+    made = building.build([file], keys, folder.open)
     ones, twos = pa.array([values[0], values[0], None, None], kind), pa.array([None, 1, 1, None])
     assert dead(made, 4, c1=ones, c2=twos.cast(pa.int32())) == [True, False, True, False]
 
@@ -60,7 +61,7 @@ def test_a_type_works_in_a_composite_key_too(folder, kind, values):
 def test_the_sequence_test_is_strict_and_keeps_the_highest(folder):
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     files = [folder.file(3, schema, [(1,)]), folder.file(7, schema, [(1,)])]
-    made = delete_set.build(files, [KeyField(1, pa.int64())], folder.open)
+    made = building.build(files, [KeyField(1, pa.int64())], folder.open)
     probe = pa.array([1, 2])
     assert dead(made, 6, c1=probe) == [True, False]
     assert dead(made, 7, c1=probe) == [False, False]
@@ -79,14 +80,14 @@ def test_only_key_columns_count_whatever_the_files_order_and_names(folder):
     )
     files = [folder.file(2, one, [("x", 1)]), folder.file(2, two, [(2, float("nan"), "y")])]
     keys = [KeyField(2, pa.string()), KeyField(1, pa.int64())]
-    made = delete_set.build(files, keys, folder.open)
+    made = building.build(files, keys, folder.open)
     a, b = pa.array([1, 2, 1]), pa.array(["x", "y", "y"])
     assert dead(made, 1, c1=a, c2=b) == [True, True, False]
 
 
 def test_old_narrow_columns_are_read_as_the_tables_type(folder):
     old = folder.file(2, pa.schema([folder.column("k", 1, pa.int32())]), [(7,)])
-    made = delete_set.build([old], [KeyField(1, pa.int64())], folder.open)
+    made = building.build([old], [KeyField(1, pa.int64())], folder.open)
     assert dead(made, 1, c1=pa.array([7, 7 + 2**32])) == [True, False]
 
 
@@ -96,16 +97,17 @@ def test_a_nested_key_is_null_where_its_parent_is(folder):
     schema = pa.schema([folder.column("s", 1, kind)])
     deep = {"x": 1, "deep": {"y": 1, "k": 5}}
     file = folder.file(2, schema, [(deep,), ({"x": 1, "deep": None},), (None,)])
-    made = delete_set.build([file], [KeyField(3, pa.int64())], folder.open)
+    made = building.build([file], [KeyField(3, pa.int64())], folder.open)
     assert dead(made, 1, c3=pa.array([5, None, 1])) == [True, True, False]
 
 
 def test_equal_index_values_are_told_apart_by_the_keys(folder, monkeypatch):
     flat = lambda columns: np.zeros(len(columns[0]), dtype=np.uint64)  # noqa: E731
     monkeypatch.setattr(delete_set, "index_values", flat)
+    monkeypatch.setattr(building, "index_values", flat)
     schema = pa.schema([folder.column("k", 1, pa.string())])
     file = folder.file(2, schema, [("a",), ("b",), (None,)])
-    made = delete_set.build([file], [KeyField(1, pa.string())], folder.open)
+    made = building.build([file], [KeyField(1, pa.string())], folder.open)
     probe = pa.array(["b", "c", None, "a", ""])
     assert dead(made, 1, c1=probe) == [True, False, True, True, False]
 
@@ -114,7 +116,7 @@ def test_zero_and_null_share_an_index_value_only(folder):
     null_index = 0x9E3779B97F4A7C15 - 2**64
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     file = folder.file(2, schema, [(null_index,)])
-    made = delete_set.build([file], [KeyField(1, pa.int64())], folder.open)
+    made = building.build([file], [KeyField(1, pa.int64())], folder.open)
     assert dead(made, 1, c1=pa.array([None, null_index], pa.int64())) == [False, True]
 
 
@@ -123,7 +125,7 @@ def test_a_published_set_answers_from_its_mapped_file(folder):
     file = folder.file(2, schema, [("a", 1), (None, 2), ("c", None)])
     keys = [KeyField(1, pa.string()), KeyField(2, pa.int64())]
     path = folder.root / "set.arrow"
-    delete_set.build([file], keys, folder.open).write(path)
+    building.build([file], keys, folder.open).write(path)
     before = pa.total_allocated_bytes()
     made = open_mapped(path)
     assert pa.total_allocated_bytes() - before < 4096
@@ -134,16 +136,16 @@ def test_a_published_set_answers_from_its_mapped_file(folder):
 
 def test_an_empty_set_kills_nothing(folder):
     schema = pa.schema([folder.column("k", 1, pa.string())])
-    made = delete_set.build([folder.file(2, schema, [])], [KeyField(1, pa.string())], folder.open)
+    made = building.build([folder.file(2, schema, [])], [KeyField(1, pa.string())], folder.open)
     assert dead(made, 0, c1=pa.array(["a", None])) == [False, False]
     assert made.highest < 0
 
 
 def test_folding_while_reading_gives_the_same_set(folder, monkeypatch):
-    monkeypatch.setattr(delete_set, "_FOLD_ROWS", 2)
+    monkeypatch.setattr(building, "_FOLD_ROWS", 2)
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     files = [folder.file(n, schema, [(1,), (n,)]) for n in range(2, 9)]
-    made = delete_set.build(files, [KeyField(1, pa.int64())], folder.open)
+    made = building.build(files, [KeyField(1, pa.int64())], folder.open)
     assert len(made) == 8
     assert dead(made, 7, c1=pa.array([1, 8, 7])) == [True, True, False]
 
@@ -151,7 +153,7 @@ def test_folding_while_reading_gives_the_same_set(folder, monkeypatch):
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_float_keys_are_refused(folder, kind):
     with pytest.raises(Refused) as refused:
-        delete_set.build([], [KeyField(1, kind)], folder.open)
+        building.build([], [KeyField(1, kind)], folder.open)
     assert refused.value.reason == "float_key"
 
 
@@ -166,7 +168,7 @@ def test_float_keys_are_refused(folder, kind):
 def test_a_delete_file_that_cannot_be_read_by_id_is_refused(folder, reason, make):
     file = folder.file(2, make(folder), [])
     with pytest.raises(Refused) as refused:
-        delete_set.build([file], [KeyField(1, pa.int64())], folder.open)
+        building.build([file], [KeyField(1, pa.int64())], folder.open)
     assert refused.value.reason == reason
 
 
@@ -187,3 +189,39 @@ def test_identity_is_the_exact_list():
         identity("t/0/[]", [KeyField(1, pa.int32()), keys[1]], files),
     ]
     assert len({same, *others}) == 6
+
+
+def test_a_column_of_one_value_is_compared_though_not_stored(folder):
+    schema = pa.schema([folder.column("p", 1, pa.string()), folder.column("k", 2, pa.int64())])
+    file = folder.file(2, schema, [("a", 1), ("a", 2), ("a", None)])
+    keys = [KeyField(1, pa.string()), KeyField(2, pa.int64())]
+    path = folder.root / "set.arrow"
+    building.build([file], keys, folder.open).write(path)
+    made = open_mapped(path)
+    assert set(made.constants) == {1}
+    assert not made.columns  # the other column's bits decide
+    probe = {"c1": pa.array(["a", "b", "a", None, "a", "b"]), "c2": [1, 1, 3, 1, None, None]}
+    assert dead(made, 1, c1=probe["c1"], c2=pa.array(probe["c2"])) == [
+        True, False, False, False, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("probe", [["ab", "cd"], ["ab", "abc"], ["ab", None], [None, None]])
+def test_strings_of_one_length_match_those_of_many(folder, probe):
+    schema = pa.schema([folder.column("k", 1, pa.string())])
+    for values in (["ab", "xy"], ["ab", "a", None]):
+        file = folder.file(2, schema, [(value,) for value in values])
+        made = building.build([file], [KeyField(1, pa.string())], folder.open)
+        expected = [value in values for value in probe]
+        assert dead(made, 1, c1=pa.array(probe, pa.string())) == expected
+        encoded = pa.array(probe, pa.string()).dictionary_encode()
+        assert dead(made, 1, c1=encoded) == expected
+
+
+def test_blocks_of_many_rows_answer_as_one(folder):
+    rows = 3 * BLOCK_ROWS // 2
+    schema = pa.schema([folder.column("k", 1, pa.string())])
+    file = folder.file(2, schema, [(f"{n}",) for n in range(0, rows, 3)], group_rows=rows)
+    made = building.build([file], [KeyField(1, pa.string())], folder.open)
+    probe = pa.array([f"{n}" for n in range(rows)])
+    assert dead(made, 1, c1=probe) == [n % 3 == 0 for n in range(rows)]

@@ -2,35 +2,31 @@
 
 A row of a data file with sequence number s is dead if set[key] > s (spec "Scan Planning"; strict).
 Later deletes of a key subsume earlier ones within one scope and one equality-id set, so the maximum
-is enough. The set is an immutable Arrow IPC file, sorted by a 64-bit index value: every task of
-every process on a host memory-maps the same pages.
+is enough. The set is an immutable Arrow IPC file: every task of every process on a host
+memory-maps the same pages.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firnline_deletes.fields import normal
-from firnline_deletes.files import Open, SequencedFile, open_parquet
-from firnline_deletes.hashing import index_values, is_narrow
-from firnline_deletes.keys import KeyField, KeyReader, canonical
-from firnline_deletes.refusals import Refused
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.hashing import BLOCK_ROWS, decides, index_values, is_narrow
+from firnline_deletes.keys import KeyField, canonical
+from firnline_deletes.packing import Mask, equal, mask, packed, plain, unpacked
+from firnline_deletes.slots import EMPTY, Codes, Rows, Slots, lay_out
 
-INDEX, SEQUENCE = "index", "sequence"
-_READ_ROWS = 1 << 20
-_FOLD_ROWS = 1 << 22  # fold what is pending into the distinct keys at this many rows: bounds memory
-
-Mask = npt.NDArray[np.bool_]
+INDEX, CODE = "index", "code"
+_ABOUT, _KEYS = b"firnline.set", b"firnline.keys"
 
 
 def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile]) -> str:
@@ -48,151 +44,172 @@ def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile
 
 @dataclass(frozen=True)
 class DeleteSet:
-    """Distinct keys, sorted by index value. Built by `build`, or mapped from a file."""
+    """Distinct keys of one scope and equality-id set. Made by `of_keys`, or mapped from a file.
+
+    `constants`: key columns that have one value in the whole set, mostly the partition's, as
+    arrays of that one; they are compared, not stored per key. `columns`: what else must be compared, a value per slot; none where
+    the index value alone decides. `null_code`: code of the NULL key where it does.
+    """
 
     keys: tuple[KeyField, ...]
-    columns: tuple[pa.Array, ...]
-    index: npt.NDArray[np.uint64]
-    sequence: npt.NDArray[np.int64]
+    sequences: tuple[int, ...]  # ascending; code c stands for sequences[c - 1]
+    slots: Slots
+    constants: Mapping[int, pa.Array] = field(default_factory=dict)
+    columns: Mapping[int, pa.Array] = field(default_factory=dict)
+    null_code: int = EMPTY
+    count: int = 0
 
     def __len__(self) -> int:
-        return len(self.index)
+        return self.count
 
     @property
     def highest(self) -> int:
         """The highest sequence number of any key; below every data file's if the set is empty."""
-        return int(self.sequence.max()) if len(self) else -1
+        return self.sequences[-1] if self.sequences else -1
 
     def dead(self, rows: Mapping[int, pa.Array], data_sequence: int) -> Mask:
         """True for each row whose key was deleted after `data_sequence`. `rows`: id -> array."""
-        probe = [rows[key.id] for key in self.keys]
-        values = index_values(probe)
-        result = np.zeros(len(values), dtype=np.bool_)
-        slots = np.searchsorted(self.index, values)
-        pending = np.arange(len(values))
-        while len(pending):
-            inside = slots < len(self.index)
-            pending, slots = pending[inside], slots[inside]
-            found = self.index[slots] == values[pending]
-            pending, slots = pending[found], slots[found]
-            later = self.sequence[slots] > data_sequence
-            self._mark(result, probe, pending[later], slots[later])
-            slots = slots + 1  # another key may share the index value
+        result = np.zeros(len(rows[self.keys[0].id]), dtype=np.bool_)
+        after = int(np.searchsorted(self.sequences, data_sequence, side="right"))
+        if after < len(self.sequences):
+            for start in range(0, len(result), BLOCK_ROWS):
+                block = {key.id: rows[key.id].slice(start, BLOCK_ROWS) for key in self.keys}
+                self._dead(block, after, result[start : start + BLOCK_ROWS])
         return result
 
-    def _mark(
-        self, result: Mask, probe: Sequence[pa.Array], rows: npt.NDArray[Any], slots: Any
-    ) -> None:
+    def _dead(self, rows: Mapping[int, pa.Array], after: int, result: Mask) -> None:
+        """Marks in `result` what has a code above `after`."""
+        probe = {key.id: packed(rows[key.id]) for key in self.keys if key.id not in self.constants}
+        for found, slots in self.slots.find(index_values(list(probe.values()))):
+            later = self.slots.codes[slots] > after
+            self._mark(result, probe, found[later], slots[later])
+        if not self.columns:
+            (only,) = probe.values()
+            if only.null_count:
+                result[mask(only.is_null())] = self.null_code > after
+        for number, value in self.constants.items():
+            result &= _is(rows[number], value)
+
+    def _mark(self, result: Mask, probe: Mapping[int, pa.Array], rows: Rows, slots: Rows) -> None:
         """Mark the candidates whose key really is the slot's key, NULL = NULL."""
-        if not len(rows):
-            return
-        same = np.ones(len(rows), dtype=np.bool_)
-        for mine, theirs in zip(probe, self.columns, strict=True):
-            if _bits_decide(probe, mine, theirs):
-                continue
-            same &= _equal(mine.take(pa.array(rows)), theirs.take(pa.array(slots)))
-        result[rows[same]] = True
+        if len(rows) and self.columns:
+            same = np.ones(len(rows), dtype=np.bool_)
+            for number, theirs in self.columns.items():
+                mine = plain(probe[number].take(pa.array(rows)))
+                same &= equal(mine, theirs.take(pa.array(slots)))
+            rows = rows[same]
+        result[rows] = True
 
     def write(self, path: Path) -> None:
         """Publish: written beside the target and renamed, so a reader never sees half a set."""
-        names = [INDEX, SEQUENCE, *(str(key.id) for key in self.keys)]
-        arrays = [pa.array(self.index), pa.array(self.sequence), *self.columns]
+        names = [INDEX, CODE, *(str(number) for number in self.columns)]
+        arrays = [pa.array(self.slots.index), pa.array(self.slots.codes), *self.columns.values()]
         batch = pa.RecordBatch.from_arrays(arrays, names=names)
+        batch = batch.replace_schema_metadata(self._metadata())
         part = path.with_suffix(".part")
         with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         part.rename(path)
 
+    def _metadata(self) -> dict[bytes, bytes]:
+        about = {
+            "ids": [key.id for key in self.keys],
+            "sequences": self.sequences,
+            "homes": self.slots.homes,
+            "unique": self.slots.unique,
+            "constants": sorted(self.constants),
+            "null_code": self.null_code,
+            "count": self.count,
+        }
+        return {_ABOUT: json.dumps(about).encode(), _KEYS: _one_row(self.keys, self.constants)}
+
 
 def open_mapped(path: Path) -> DeleteSet:
     """Map a published set read-only; its pages are shared by all processes that map it."""
     with pa.ipc.open_file(pa.memory_map(str(path))) as reader:
-        batch = reader.get_batch(0)
-    names = batch.schema.names[2:]
-    columns = tuple(batch.column(name) for name in names)
-    keys = tuple(
-        KeyField(int(name), normal(column.type))
-        for name, column in zip(names, columns, strict=True)
-    )
+        batch, metadata = reader.get_batch(0), reader.schema.metadata
+    about = json.loads(metadata[_ABOUT])
+    row = pa.ipc.open_stream(base64.b64decode(metadata[_KEYS])).read_next_batch()
+    constants = {number: row.column(str(number)) for number in about["constants"]}
+    index, codes = batch.column(INDEX).to_numpy(), batch.column(CODE).to_numpy()
     return DeleteSet(
-        keys, columns, batch.column(INDEX).to_numpy(), batch.column(SEQUENCE).to_numpy()
+        keys=tuple(KeyField(n, row.schema.field(str(n)).type) for n in about["ids"]),
+        sequences=tuple(about["sequences"]),
+        slots=Slots(index, codes, about["homes"], about["unique"]),
+        constants=constants,
+        columns={int(name): batch.column(name) for name in batch.schema.names[2:]},
+        null_code=about["null_code"],
+        count=about["count"],
     )
 
 
-def build(files: Iterable[SequencedFile], keys: Sequence[KeyField], open_file: Open) -> DeleteSet:
-    """Read only the key columns of the delete files; keep each distinct key's highest sequence.
-
-    Memory is bound by the distinct keys, not by the rows of the delete files.
-    Refused: float_key, key_type, key_in_collection, type_differs, delete_key_missing.
-    """
-    keys = canonical(keys)
-    return _sorted(_fold(_tables(files, keys, open_file), keys), keys)
-
-
-def _tables(
-    files: Iterable[SequencedFile], keys: tuple[KeyField, ...], open_file: Open
-) -> Iterator[pa.Table]:
-    for file in files:
-        with open_parquet(open_file, file.path) as parquet:
-            reader = KeyReader(parquet, keys, file.path)
-            if reader.missing():
-                raise Refused("delete_key_missing", f"{file.path}: {reader.missing()}")
-            for arrays in reader.batches(_READ_ROWS, range(parquet.num_row_groups)):
-                yield _table(arrays, keys, file.sequence_number)
+def _one_row(keys: Sequence[KeyField], constants: Mapping[int, pa.Array]) -> bytes:
+    """Types of all keys and values of the constant ones, as an Arrow stream in base64."""
+    arrays = [constants.get(key.id, pa.nulls(1, key.type)) for key in keys]
+    batch = pa.RecordBatch.from_arrays(arrays, names=[str(key.id) for key in keys])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return base64.b64encode(sink.getvalue().to_pybytes())
 
 
-def _table(
-    arrays: Mapping[int, pa.Array], keys: tuple[KeyField, ...], sequence_number: int
-) -> pa.Table:
-    rows = len(arrays[keys[0].id])
-    sequence = pa.array(np.full(rows, sequence_number, dtype=np.int64))
-    named = {str(key.id): arrays[key.id] for key in keys}
-    return pa.table({**named, SEQUENCE: sequence})
+def of_keys(
+    keys: tuple[KeyField, ...],
+    columns: Sequence[pa.Array],
+    codes: Codes,
+    sequences: tuple[int, ...],
+) -> DeleteSet:
+    """From distinct keys and the codes of their highest sequence numbers."""
+    constants = _constants(keys, columns)
+    kept = {k.id: c for k, c in zip(keys, columns, strict=True) if k.id not in constants}
+    null_code = EMPTY
+    if len(kept) == 1 and is_narrow(next(iter(kept.values())).type):
+        kept, codes, null_code = _without_null(kept, codes)
+    values = index_values(list(kept.values()))
+    order = np.argsort(values)
+    layout = lay_out(values[order])
+    slots = Slots.filled(values[order], codes[order], layout)
+    stored = {} if decides(list(kept.values())) else _spread(kept, order, layout.slots, layout.size)
+    count = len(columns[0])
+    return DeleteSet(keys, sequences, slots, constants, stored, null_code, count)
 
 
-def _fold(tables: Iterable[pa.Table], keys: tuple[KeyField, ...]) -> pa.Table:
-    names = [str(key.id) for key in keys]
-    schema = pa.schema([*(pa.field(str(k.id), k.type) for k in keys), (SEQUENCE, pa.int64())])
-    pending, waiting = [schema.empty_table()], 0
-    for table in tables:
-        pending.append(table)
-        waiting += table.num_rows
-        if waiting >= max(_FOLD_ROWS, pending[0].num_rows):
-            pending, waiting = [_distinct(pending, names)], 0
-    return _distinct(pending, names)
+def _constants(keys: Sequence[KeyField], columns: Sequence[pa.Array]) -> dict[int, pa.Array]:
+    """Columns with one value and no NULL throughout; one column always stays a key."""
+    found: dict[int, pa.Array] = {}
+    for key, column in zip(keys, columns, strict=True):
+        if len(found) < len(keys) - 1 and _one_value(column):
+            found[key.id] = unpacked(column.slice(0, 1), key.type)
+    return found
 
 
-def _distinct(tables: list[pa.Table], names: list[str]) -> pa.Table:
-    grouped = pa.concat_tables(tables).group_by(names).aggregate([(SEQUENCE, "max")])
-    return grouped.rename_columns([*names, SEQUENCE])
+def _one_value(column: pa.Array) -> bool:
+    if len(column) < 2 or column.null_count:
+        return False
+    return bool(pc.all(pc.equal(column, column[0])).as_py())
 
 
-def _sorted(table: pa.Table, keys: tuple[KeyField, ...]) -> DeleteSet:
-    columns = [_whole(table.column(str(key.id))) for key in keys]
-    values = index_values(columns)
-    order = np.argsort(values, kind="stable")
-    taken = tuple(column.take(pa.array(order)) for column in columns)
-    sequence = table.column(SEQUENCE).to_numpy()[order]
-    return DeleteSet(keys, taken, values[order], sequence)
+def _without_null(
+    kept: dict[int, pa.Array], codes: Codes
+) -> tuple[dict[int, pa.Array], Codes, int]:
+    """Takes the NULL key out: it has no bits of its own."""
+    ((number, column),) = kept.items()
+    if not column.null_count:
+        return kept, codes, EMPTY
+    null = mask(column.is_null())
+    return {number: column.drop_null()}, codes[~null], int(codes[null].max())
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """One array; strings with 64-bit offsets, for a set may hold more than 2 GiB of them."""
-    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    column = column.cast(wide.get(column.type, column.type))
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _spread(
+    columns: Mapping[int, pa.Array], order: Rows, slots: Rows, size: int
+) -> dict[int, pa.Array]:
+    """Columns with a value per slot; NULL in empty ones, which are never compared."""
+    source = np.zeros(size, dtype=np.int64)
+    empty = np.ones(size, dtype=np.bool_)
+    source[slots], empty[slots] = order, False
+    indices = pa.array(source, mask=empty)
+    return {number: column.take(indices) for number, column in columns.items()}
 
 
-def _bits_decide(probe: Sequence[pa.Array], mine: pa.Array, theirs: pa.Array) -> bool:
-    """A single narrow column without NULLs on either side: equal index values are equal keys."""
-    alone = len(probe) == 1 and is_narrow(mine.type)
-    return alone and mine.null_count == 0 and theirs.null_count == 0
-
-
-def _equal(mine: pa.Array, theirs: pa.Array) -> Mask:
-    if mine.type != theirs.type:
-        mine = mine.cast(theirs.type)
-    both_null = pc.and_(mine.is_null(), theirs.is_null())
-    same = pc.or_(pc.fill_null(pc.equal(mine, theirs), False), both_null)
-    mask: Mask = same.to_numpy(zero_copy_only=False)
-    return mask
+def _is(column: pa.Array, value: pa.Array) -> Mask:
+    return mask(pc.fill_null(pc.equal(plain(column), value[0]), False))

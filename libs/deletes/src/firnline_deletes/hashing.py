@@ -115,7 +115,7 @@ def _even(raw: npt.NDArray[np.uint8], rows: int, width: int) -> Hashes:
 
 def _varlen(column: pa.Array) -> Hashes:
     """Strings and binaries, 8 bytes at a time; later words touch only the rows that have them."""
-    offsets, data = _parts(column)
+    offsets, data = parts(column)
     lengths = np.diff(offsets)
     if len(lengths) and lengths[0] and (lengths == lengths[0]).all():  # uuid texts, hashes, codes
         return _mix(_even(data[offsets[0] : offsets[-1]], len(lengths), int(lengths[0])))
@@ -130,7 +130,8 @@ def _varlen(column: pa.Array) -> Hashes:
     return _mix(state)
 
 
-def _parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Offsets (one more than rows) and bytes of a string or binary column."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
     raw = np.frombuffer(offset_buffer or b"", dtype=np.int64 if large else np.int32)

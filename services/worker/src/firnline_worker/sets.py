@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_deletes import delete_set, positions
+from firnline_deletes import building, delete_set, positions
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.keys import KeyField
 from firnline_deletes.refusals import Refused
@@ -75,7 +75,7 @@ def _equality(
 def _write_set(
     table: LoadedTable, keys: Sequence[KeyField], files: Sequence[SequencedFile], path: Path
 ) -> None:
-    delete_set.build(files, keys, opener(table.io)).write(path)
+    building.build(files, keys, opener(table.io)).write(path)
 
 
 @contextmanager

@@ -1,0 +1,112 @@
+"""Builds a delete set: reads the key columns of delete files and keeps each distinct key's
+highest sequence number. Memory is bound by the distinct keys, not by the rows of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from firnline_deletes.delete_set import DeleteSet, of_keys
+from firnline_deletes.files import Open, SequencedFile, open_parquet
+from firnline_deletes.hashing import decides, index_values
+from firnline_deletes.keys import KeyField, KeyReader, canonical
+from firnline_deletes.packing import equal, joined, packed
+from firnline_deletes.refusals import Refused
+from firnline_deletes.slots import Codes, Rows
+
+_READ_ROWS = 1 << 20
+_FOLD_ROWS = 1 << 21  # fold what is pending into the distinct keys at this many rows: bounds memory
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Rows of key columns in canonical order, and per row the code of its sequence number."""
+
+    columns: tuple[pa.Array, ...]
+    codes: Codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def build(files: Iterable[SequencedFile], keys: Sequence[KeyField], open_file: Open) -> DeleteSet:
+    """Read only the key columns of the delete files; keep each distinct key's highest sequence.
+
+    Refused: float_key, key_type, key_in_collection, type_differs, delete_key_missing.
+    """
+    keys = canonical(keys)
+    listed = sorted(files, key=lambda file: file.sequence_number)
+    sequences = tuple(sorted({file.sequence_number for file in listed}))
+    found = fold(read(listed, keys, sequences, open_file), keys)
+    return of_keys(keys, found.columns, found.codes, sequences if len(found) else ())
+
+
+def read(
+    files: Iterable[SequencedFile],
+    keys: tuple[KeyField, ...],
+    sequences: tuple[int, ...],
+    open_file: Open,
+) -> Iterator[Keys]:
+    """Batches of at most 1 M rows. `sequences`, ascending, is what the codes count."""
+    for file in files:
+        code = sequences.index(file.sequence_number) + 1
+        with open_parquet(open_file, file.path) as parquet:
+            reader = KeyReader(parquet, keys, file.path)
+            if reader.missing():
+                raise Refused("delete_key_missing", f"{file.path}: {reader.missing()}")
+            for arrays in reader.batches(_READ_ROWS, range(parquet.num_row_groups)):
+                columns = tuple(packed(arrays[key.id]) for key in keys)
+                yield Keys(columns, np.full(len(columns[0]), code, dtype=np.int32))
+
+
+def fold(batches: Iterable[Keys], keys: tuple[KeyField, ...]) -> Keys:
+    """Distinct keys of all batches, each with its highest code."""
+    pending, waiting = [_none(keys)], 0
+    for batch in batches:
+        pending.append(batch)
+        waiting += len(batch)
+        if waiting >= max(_FOLD_ROWS, len(pending[0])):
+            pending, waiting = [_distinct(pending, keys)], 0
+    return _distinct(pending, keys)
+
+
+def _none(keys: Sequence[KeyField]) -> Keys:
+    return Keys(tuple(pa.array([], key.type) for key in keys), np.empty(0, dtype=np.int32))
+
+
+def _distinct(batches: Sequence[Keys], keys: Sequence[KeyField]) -> Keys:
+    """Sorted by index value, equal keys are neighbours; a run of one value that holds several
+    keys, a collision of 64 bits, goes the exact and slower way."""
+    columns = tuple(
+        joined([batch.columns[i] for batch in batches], key.type) for i, key in enumerate(keys)
+    )
+    codes = np.concatenate([batch.codes for batch in batches])
+    if not len(codes):
+        return Keys(columns, codes)
+    values = index_values(columns)
+    order = np.argsort(values)
+    values = values[order]
+    first = np.append(True, values[1:] != values[:-1])
+    if not decides(columns) and not _all_equal(columns, order, np.flatnonzero(~first)):
+        return _grouped(columns, codes)
+    starts = np.flatnonzero(first)
+    highest = np.maximum.reduceat(codes[order], starts)
+    chosen = pa.array(order[starts])
+    return Keys(tuple(column.take(chosen) for column in columns), highest)
+
+
+def _all_equal(columns: Sequence[pa.Array], order: Rows, at: Rows) -> bool:
+    """Each row at a place of `at` has the key of its neighbour before it."""
+    mine, theirs = pa.array(order[at]), pa.array(order[at - 1])
+    return all(bool(equal(c.take(mine), c.take(theirs)).all()) for c in columns)
+
+
+def _grouped(columns: Sequence[pa.Array], codes: Codes) -> Keys:
+    names = [str(i) for i in range(len(columns))]
+    table = pa.table([*columns, pa.array(codes)], names=[*names, "code"])
+    grouped = table.group_by(names).aggregate([("code", "max")])
+    kept = tuple(grouped.column(name).combine_chunks() for name in names)
+    return Keys(kept, grouped.column("code_max").to_numpy())
