@@ -63,13 +63,13 @@ def column_names(shape: Shape) -> tuple[str, ...]:
 def ensure(lake: Lake, machine: Java, shape: Shape) -> LoadedTable:
     """The shape's table, made if the lake has none."""
     if (found := lake.find(shape.name)) is None:
-        create(lake, machine, shape)
+        create(machine, shape)
         found = lake.find(shape.name)
     assert found is not None
     return found
 
 
-def create(lake: Lake, machine: Java, shape: Shape) -> None:
+def create(machine: Java, shape: Shape) -> None:
     """Write every file, then make the commits in their order."""
     table = _empty(machine, shape)
     write = partial(_write_partition, shape, Path(table.location().removeprefix("file:")))

@@ -1,0 +1,119 @@
+"""Firnline's worker, as it runs, without its topics: orders come by the pipe."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.identity import MAIN, Scope, TableName, task_id
+from firnline_domain.results import RewriteFinished
+from firnline_iceberg.tables import Tables
+from firnline_local.artifacts import iceberg_jar
+from firnline_worker.handover import Handover
+from firnline_worker.java import JavaTables
+from firnline_worker.rewrite import Rewriter
+from firnline_worker.settings import Settings
+from firnline_worker.shelf import Shelf
+from firnline_worker.spark import SparkStage, session
+
+from bench.rewrite.child import Act, Question, serve
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Runs a table's orders at once, as many as the worker would."""
+
+    rewriter: Rewriter
+    at_once: int
+    folder: Path
+
+    def act(self, question: Question) -> dict[str, Any]:
+        """One order per scope; results are left in a file for the committer."""
+        orders = [_order(question, number) for number in range(len(question["scopes"]))]
+        with ThreadPoolExecutor(self.at_once) as pool:
+            results = list(pool.map(self._rewrite, orders))
+        path = self.folder / f"{question['table']}.results"
+        path.write_bytes(pickle.dumps(results))
+        return _told(results, path)
+
+    def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
+        return self.rewriter.rewrite(order, lambda _: None)
+
+
+def start(given: Question) -> Act:
+    """A warm session with the worker's own configuration."""
+    folder = Path(given["folder"])
+    settings = _settings(given, folder)
+    spark = session(settings)
+    stage = SparkStage(spark)
+    stage.warm()
+    tables, java = Tables(settings.catalog_uri), JavaTables(spark, settings.catalog_name)
+    handover = Handover(java, tables, lambda _: nullcontext())
+    shelf = Shelf(Path(settings.state_dir))
+    rewriter = Rewriter(
+        tables, java, shelf, stage, handover, "bench", settings.set_budget_bytes, _now_ms
+    )
+    return Worker(rewriter, settings.tasks_at_once, folder).act
+
+
+def _settings(given: Question, folder: Path) -> Settings:
+    optional = {
+        name: given[name] for name in ("tasks_at_once", "set_budget_bytes") if name in given
+    }
+    return Settings(
+        kafka="",
+        redis="",
+        catalog_uri=given["uri"],
+        iceberg_jar=str(iceberg_jar()),
+        state_dir=str(folder / "state"),
+        spark_master=f"local[{given['cores']}]",
+        driver_memory=given["heap"],
+        **optional,
+    )
+
+
+def _order(question: Question, number: int) -> RewriteFiles:
+    table = TableName(question["uuid"], tuple(question["namespace"]), question["table"])
+    scope = Scope(*question["scopes"][number])
+    now = _now_ms()
+    text = f"{scope.spec_id}{scope.partition}"
+    return RewriteFiles(
+        task_id=task_id(table.uuid, table.name, text, "compact", now),
+        table=table,
+        ref=MAIN,
+        scope=scope,
+        action="compact",
+        reason="bench",
+        trigger_snapshot_id=now,
+        attempt=1,
+        ordered_at_ms=now,
+        deadline_ms=now + HOUR_MS,
+    )
+
+
+def _told(results: list[RewriteFinished], path: Path) -> dict[str, Any]:
+    groups = [group for result in results for group in result.groups]
+    modes = {result.handover_reason or result.mode.value for result in results}
+    return {
+        "results": str(path),
+        "modes": sorted(modes),
+        "rows_in": sum(group.rows_in for group in groups),
+        "rows_masked": sum(group.rows_masked for group in groups),
+        "measures": [result.measures for result in results],
+    }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+if __name__ == "__main__":
+    serve(start)

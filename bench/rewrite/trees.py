@@ -1,0 +1,123 @@
+"""What a process tree costs: CPU with its reaped children, and PSS, sampled from /proc."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PERIOD_S = 0.15  # reading PSS of a 6 GB tree takes about 20 ms
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Between two moments; memory in bytes."""
+
+    wall_s: float
+    cpu_s: float
+    pss_before: int
+    pss_peak: int
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Of one process; times in ticks. `started` tells a pid's next owner from this one."""
+
+    pid: int
+    parent: int
+    started: int
+    own: int
+    reaped: int
+
+
+@dataclass
+class Watch:
+    """Watches a tree from `start` to `stop` in a thread of the caller's process, outside of it."""
+
+    root: int
+    _seen: dict[tuple[int, int], int] = field(default_factory=dict)
+    _peak: int = 0
+    _done: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Watch:
+        self._cpu_before = self._cpu()
+        self._before = self._peak = pss(self.root)
+        self._start = time.monotonic()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end = time.monotonic()
+        self._cpu_after = self._cpu()
+        self._done.set()
+        self._thread.join()
+        self._peak = max(self._peak, pss(self.root))
+
+    @property
+    def usage(self) -> Usage:
+        """Once the block is over."""
+        cpu = (self._cpu_after - self._cpu_before) / _TICKS
+        return Usage(self._end - self._start, cpu, self._before, self._peak)
+
+    def _run(self) -> None:
+        while not self._done.wait(PERIOD_S):
+            self._cpu()
+            self._peak = max(self._peak, pss(self.root))
+
+    def _cpu(self) -> int:
+        """Ticks that the tree has used. A child that dies is in its parent's account, unless the
+        parent ignores SIGCHLD; then it is in ours as of the last sample."""
+        stats = list(tree(self.root))
+        for stat in stats:
+            self._seen[stat.pid, stat.started] = stat.own
+        living = sum(stat.own + stat.reaped for stat in stats)
+        return max(living, sum(self._seen.values()))
+
+
+def tree(root: int) -> Iterator[Stat]:
+    """The process and all that descends from it, as far as it is alive."""
+    stats = {stat.pid: stat for stat in _all()}
+    children: dict[int, list[int]] = {}
+    for stat in stats.values():
+        children.setdefault(stat.parent, []).append(stat.pid)
+    todo = [root]
+    while todo:
+        pid = todo.pop()
+        if pid in stats:
+            yield stats[pid]
+        todo.extend(children.get(pid, ()))
+
+
+def pss(root: int) -> int:
+    """Proportional set size of the tree in bytes: shared pages are split among who maps them."""
+    return sum(_pss(stat.pid) for stat in tree(root))
+
+
+def _pss(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    line = next((one for one in text.splitlines() if one.startswith("Pss:")), "Pss: 0")
+    return int(line.split()[1]) * 1024
+
+
+def _all() -> Iterator[Stat]:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (stat := _stat(name)) is not None:
+            yield stat
+
+
+def _stat(pid: str) -> Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    own, reaped = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    return Stat(int(pid), int(fields[1]), int(fields[19]), own, reaped)
