@@ -64,6 +64,7 @@ class Running:
     """A contestant's process; the tree's root."""
 
     name: str
+    module: str
     process: subprocess.Popen[str]
     start_s: float = 0.0
 
@@ -107,7 +108,7 @@ def started(contestant: Contestant, folder: Path, **settings: Any) -> Iterator[R
             text=True,
             start_new_session=True,
         )
-    running = Running(contestant.name, process)
+    running = Running(contestant.name, contestant.module, process)
     try:
         running.answer()
         running.start_s = time.monotonic() - begin

@@ -30,14 +30,12 @@ def start(given: Question) -> Act:
         run = partial(_rewrite, question["masks"], question["outputs"], options)
         parts = sorted(question["partitions"], key=lambda one: -sum(one["bytes"]))
         written = pool.map(run, parts, chunksize=1)
-        return {"outputs": [path for path, _ in written], "bytes": sum(size for _, size in written)}
+        return {"sizes": written}
 
     return act
 
 
-def _rewrite(
-    masks: str, outputs: str, options: dict[str, Any], part: dict[str, Any]
-) -> tuple[str, int]:
+def _rewrite(masks: str, outputs: str, options: dict[str, Any], part: dict[str, Any]) -> int:
     for path in part["deletes"]:
         pq.read_table(local(path), use_threads=False)
     path = Path(outputs) / f"{part['index']}.parquet"
@@ -54,7 +52,7 @@ def _rewrite(
     ) as writer:
         for rows in _grouped(_survivors(Path(masks), part["data"])):
             writer.write_table(rows, ROW_GROUP_ROWS)
-    return str(path), path.stat().st_size
+    return path.stat().st_size
 
 
 def _survivors(masks: Path, paths: list[str]) -> Iterator[pa.Table]:

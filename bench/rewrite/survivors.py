@@ -44,12 +44,13 @@ def connection() -> Any:
     return made
 
 
-def written(table: LoadedTable) -> Sums:
-    """Of the live data files, to none of which any delete applies. Raises AssertionError."""
+def written(table: LoadedTable, scopes: Sequence[Scope]) -> Sums:
+    """Of the live data files of some scopes, to none of which any delete applies.
+    Raises AssertionError."""
     live = live_files(table, table.head_id("main"))
-    for scope in live.scopes:
+    for scope in scopes:
         assert not any(file.deletes for file in live.files_of_scope(scope)), scope
-    paths = {scope.partition: [file.path for file in _data(live, scope)] for scope in live.scopes}
+    paths = {scope.partition: [file.path for file in _data(live, scope)] for scope in scopes}
     return of_paths(table, paths)
 
 

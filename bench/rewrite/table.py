@@ -93,14 +93,16 @@ def _empty(machine: Java, shape: Shape) -> Any:
     elif shape.spec == "bucket":
         spec = spec.bucket("id", shape.partitions)
     properties = machine.jvm.java.util.HashMap()
-    for name, value in _properties().items():
+    for name, value in _properties(shape).items():
         properties.put(name, value)
     name = machine.identifier(shape.name)
     return machine.catalog.createTable(name, schema, spec.build(), properties)
 
 
-def _properties() -> dict[str, str]:
+def _properties(shape: Shape) -> dict[str, str]:
+    target = {"write.target-file-size-bytes": str(shape.target_bytes)}
     return {
+        **(target if shape.target_bytes else {}),
         "format-version": "2",
         "write.parquet.compression-codec": "zstd",
         "write.parquet.compression-level": str(ZSTD_LEVEL),

@@ -21,6 +21,7 @@ class Usage:
     cpu_s: float
     pss_before: int
     pss_peak: int
+    cpu_by: dict[str, float]  # driver (the root), jvm, python (all other Python processes)
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Stat:
     """Of one process; times in ticks. `started` tells a pid's next owner from this one."""
 
     pid: int
+    name: str
     parent: int
     started: int
     own: int
@@ -40,11 +42,12 @@ class Watch:
 
     root: int
     _seen: dict[tuple[int, int], int] = field(default_factory=dict)
+    _kinds: dict[tuple[int, int], str] = field(default_factory=dict)
     _peak: int = 0
     _done: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Watch:
-        self._cpu_before = self._cpu()
+        self._cpu_before, self._by_before = self._cpu(), self._by_kind()
         self._before = self._peak = pss(self.root)
         self._start = time.monotonic()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,7 +56,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._end = time.monotonic()
-        self._cpu_after = self._cpu()
+        self._cpu_after, self._by_after = self._cpu(), self._by_kind()
         self._done.set()
         self._thread.join()
         self._peak = max(self._peak, pss(self.root))
@@ -62,7 +65,11 @@ class Watch:
     def usage(self) -> Usage:
         """Once the block is over."""
         cpu = (self._cpu_after - self._cpu_before) / _TICKS
-        return Usage(self._end - self._start, cpu, self._before, self._peak)
+        by = {
+            kind: round((ticks - self._by_before.get(kind, 0)) / _TICKS, 2)
+            for kind, ticks in self._by_after.items()
+        }
+        return Usage(self._end - self._start, cpu, self._before, self._peak, by)
 
     def _run(self) -> None:
         while not self._done.wait(PERIOD_S):
@@ -75,8 +82,20 @@ class Watch:
         stats = list(tree(self.root))
         for stat in stats:
             self._seen[stat.pid, stat.started] = stat.own
+            self._kinds[stat.pid, stat.started] = self._kind(stat)
         living = sum(stat.own + stat.reaped for stat in stats)
         return max(living, sum(self._seen.values()))
+
+    def _kind(self, stat: Stat) -> str:
+        if stat.pid == self.root:
+            return "driver"
+        return "jvm" if stat.name == "java" else "python"
+
+    def _by_kind(self) -> dict[str, int]:
+        ticks: dict[str, int] = {}
+        for who, own in self._seen.items():
+            ticks[self._kinds[who]] = ticks.get(self._kinds[who], 0) + own
+        return ticks
 
 
 def tree(root: int) -> Iterator[Stat]:
@@ -118,6 +137,8 @@ def _stat(pid: str) -> Stat | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()
+    head, _, rest = text.rpartition(")")
+    fields = rest.split()
     own, reaped = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-    return Stat(int(pid), int(fields[1]), int(fields[19]), own, reaped)
+    name = head.partition("(")[2]
+    return Stat(int(pid), name, int(fields[1]), int(fields[19]), own, reaped)
