@@ -14,24 +14,85 @@ def batch(schema: pa.Schema, *columns: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def test_files_roll_near_the_target_and_account_for_every_row(folder):
+@pytest.mark.parametrize("rows", [30_000, 37_000, 60_000, 100_000])
+def test_files_roll_near_the_target_and_account_for_every_row(folder, rows):
     schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
-    writer = folder.writer(schema, target_bytes=20_000)
-    for start in range(0, 20_000, 1000):
+    writer = folder.writer(schema, target_bytes=100_000)
+    for start in range(0, rows, 1000):
         keys = list(range(start, start + 1000))
         writer.write(batch(schema, keys, [f"value {k * 7919 % 100_003}" for k in keys]))
-    rows = folder.rows_of(writer)
-    assert [k for k, _ in rows] == list(range(20_000))
-    assert len(writer.files) > 3
-    for file in writer.files[:-1]:
-        assert 20_000 <= file.bytes < 40_000
+        writer.expect(start + 1000, rows)
+    assert [k for k, _ in folder.rows_of(writer)] == list(range(rows))
+    assert sum(file.bytes for file in writer.files) > 75_000
     for file in writer.files:
+        assert 75_000 <= file.bytes <= 180_000
         footer = pq.read_metadata(file.path)
         assert file.rows == footer.num_rows
         assert file.bytes == (folder.root / file.path).stat().st_size
         assert len(file.split_offsets) == footer.num_row_groups
         assert file.split_offsets[0] == 4  # right after the magic
         assert list(file.split_offsets) == sorted(file.split_offsets)
+
+
+TEXT = ["red", "green", "blue", None]
+
+
+def texts(folder, *columns):
+    """A writer of one text column, and batches of it."""
+    schema = pa.schema([folder.column("c", 1, pa.string())])
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [column], schema=pa.schema([schema.field(0).with_type(column.type)])
+        )
+        for column in columns
+    ]
+    return schema, batches
+
+
+def test_dictionaries_are_written_as_such_whatever_they_hold(folder):
+    one, two = pa.array(TEXT * 50).dictionary_encode(), pa.array(["blue", "grey"] * 50)
+    schema, batches = texts(folder, one, two.dictionary_encode())
+    writer = folder.writer(schema)
+    for made in batches:
+        writer.write(made)
+    assert [row for (row,) in folder.rows_of(writer)] == TEXT * 50 + ["blue", "grey"] * 50
+    column = pq.read_metadata(writer.files[0].path).row_group(0).column(0)
+    assert "RLE_DICTIONARY" in column.encodings
+    assert (column.statistics.min, column.statistics.max) == ("blue", "red")
+
+
+def test_plain_text_and_dictionaries_meet_in_one_column(folder):
+    plain, encoded = pa.array(TEXT * 5), pa.array(TEXT * 5).dictionary_encode()
+    for order in ([plain, encoded], [encoded, plain]):
+        schema, batches = texts(folder, *order)
+        writer = folder.writer(schema, target_bytes=100)  # several row groups
+        for made in batches:
+            writer.write(made)
+        assert [row for (row,) in folder.rows_of(writer)] == TEXT * 10
+
+
+def test_a_dictionary_that_outgrows_its_limit_begins_another_file(folder):
+    properties = ParquetProperties(dictionary_bytes=100, row_group_bytes=400)
+    few = pa.array(["a", "b"] * 200).dictionary_encode()
+    many = pa.array([f"value {n:040}" for n in range(300)]).dictionary_encode()
+    schema, batches = texts(folder, few, many)
+    writer = folder.writer(schema, properties=properties)
+    for made in batches:
+        writer.write(made)
+    assert len(folder.rows_of(writer)) == 700
+    assert len(writer.files) > 1
+    footer = pq.read_metadata(writer.files[-1].path)
+    groups = [footer.row_group(i).column(0) for i in range(footer.num_row_groups)]
+    assert all(group.dictionary_page_offset is None for group in groups)
+
+
+def test_a_dictionary_that_does_not_pay_is_not_made(folder):
+    schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("few", 2, pa.int64())])
+    writer = folder.writer(schema)
+    writer.write(batch(schema, list(range(5000)), [n % 3 for n in range(5000)]))
+    group = pq.read_metadata(writer.close()[0].path).row_group(0)
+    found = ["RLE_DICTIONARY" in group.column(index).encodings for index in range(2)]
+    assert found == [False, True]
 
 
 def test_the_last_name_takes_all_that_is_left(folder):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,16 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline_deletes.delete_set import DeleteSet, Mask
 from firnline_deletes.files import Open, SequencedFile, open_parquet, rows_within
-from firnline_deletes.keys import KeyField, KeyReader
+from firnline_deletes.masks import Deletes, Living, Masks
 from firnline_deletes.output import RollingWriter
-from firnline_deletes.positions import PositionSet
+from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
 from firnline_deletes.shape import Shape
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
-_KEY_BATCH_ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -41,18 +39,6 @@ class Tally:
         )
 
 
-@dataclass(frozen=True)
-class Deletes:
-    """Every delete that may touch a scope: one set per (scope or global, equality-id set)."""
-
-    sets: Sequence[DeleteSet] = ()
-    positions: PositionSet | None = None
-
-    def after(self, sequence_number: int) -> list[DeleteSet]:
-        """The sets with a key that died after this sequence number."""
-        return [chosen for chosen in self.sets if chosen.highest > sequence_number]
-
-
 def rewrite(
     files: Sequence[SequencedFile],
     deletes: Deletes,
@@ -65,93 +51,81 @@ def rewrite(
     Each input is masked by its own sequence number, so inputs of different age may share an
     output (spec rules 4.1). Raises Refused for what must be handed over.
     """
-    total = Tally()
+    total, records = Tally(), sum(file.records for file in files)
     for file in files:
-        with open_parquet(open_file, file.path) as parquet:
-            projection = plan(parquet, shape, file)
-            total += _rewrite_file(parquet, file, deletes, shape, projection, writer)
+        with open_parquet(open_file, file.path, encoded=True) as parquet:
+            reader = _Reader(parquet, plan(parquet, shape, file))
+            masks = Masks(parquet, file, deletes, shape)
+            for tally in _rewrite_file(reader, masks, writer):
+                total += tally
+                writer.expect(total.rows_in, records)
     return total
 
 
-def _rewrite_file(
-    parquet: pq.ParquetFile,
-    file: SequencedFile,
-    deletes: Deletes,
-    shape: Shape,
-    projection: Projection,
-    writer: RollingWriter,
-) -> Tally:
-    masks = Masks(parquet, file, deletes, shape)
-    total, start = Tally(), 0
-    for group in range(parquet.num_row_groups):
-        rows = parquet.metadata.row_group(group).num_rows
-        keep = masks.keep(group, start, rows)
-        living = rows if keep is None else int(keep.sum())
-        if living:
-            _copy(parquet, group, start, None if living == rows else keep, projection, writer)
-        total += Tally(rows, rows - living, living, int(not living))
+def _rewrite_file(reader: _Reader, masks: Masks, writer: RollingWriter) -> Iterator[Tally]:
+    start = 0
+    for group in range(reader.parquet.num_row_groups):
+        rows = reader.parquet.metadata.row_group(group).num_rows
+        living = masks.of(group, start, rows)
+        kept = rows if living.keep is None else int(living.keep.sum())
+        if kept:
+            for batch in reader.batches(group, start, living):
+                writer.write(batch)
+        yield Tally(rows, rows - kept, kept, int(not kept))
         start += rows
-    return total
 
 
-class Masks:
-    """Keep masks of one data file, row group by row group."""
+@dataclass(frozen=True)
+class _Reader:
+    """Living rows of one data file, in the table's shape."""
 
-    def __init__(
-        self, parquet: pq.ParquetFile, file: SequencedFile, deletes: Deletes, shape: Shape
-    ) -> None:
-        self._file = file
-        self._sets = deletes.after(file.sequence_number)
-        keys = {key.id: key for chosen in self._sets for key in chosen.keys}
-        self._keys = KeyReader(parquet, _sorted(keys), file.path, shape) if keys else None
-        none = np.empty(0, dtype=np.int64)
-        self._dead = deletes.positions.of(file.path) if deletes.positions else none
+    parquet: pq.ParquetFile
+    projection: Projection
 
-    def keep(self, group: int, start: int, rows: int) -> Mask | None:
-        """True per living row of the group whose first row is row `start` of the file; None if
-        nothing can touch it."""
-        first, last = np.searchsorted(self._dead, [start, start + rows])
-        if self._keys is None and first == last:
-            return None
-        keep = np.ones(rows, dtype=np.bool_)
-        keep[self._dead[first:last] - start] = False
-        if self._keys is not None:
-            self._mask_keys(keep, group)
-        return keep
-
-    def _mask_keys(self, keep: Mask, group: int) -> None:
-        assert self._keys is not None
+    def batches(self, group: int, start: int, living: Living) -> Iterator[pa.RecordBatch]:
+        """Of the group whose first row is row `start` of the file."""
         at = 0
-        for arrays in self._keys.batches(_KEY_BATCH_ROWS, [group]):
-            for chosen in self._sets:
-                dead = chosen.dead(arrays, self._file.sequence_number)
-                keep[at : at + len(dead)] &= ~dead
-            at += len(dead)
+        for batch in self._whole(group, living):
+            mask = None if living.keep is None else living.keep[at : at + batch.num_rows]
+            first = start + at
+            at += batch.num_rows
+            if mask is not None and not mask.any():
+                continue
+            kept = batch if mask is None or mask.all() else batch.filter(pa.array(mask))
+            yield self.projection.apply(kept, partial(_positions, first, batch.num_rows, mask))
+
+    def _whole(self, group: int, living: Living) -> Iterator[pa.RecordBatch]:
+        """All projected columns; those that were read for the mask are not read again."""
+        wanted = list(self.projection.columns)
+        known = _known(living.read, wanted)
+        rest = [name for name in wanted if name not in known]
+        size = rows_within(self.parquet, group, _BATCH_BYTES)
+        if not known:
+            yield from self.parquet.iter_batches(size, [group], columns=rest)
+        elif not rest:
+            yield from pa.Table.from_batches(living.read).select(known).to_batches()
+        else:
+            table = pa.Table.from_batches(living.read).select(known)
+            batches = self.parquet.iter_batches(size, [group], columns=rest)
+            yield from _beside(table, batches)
 
 
-def _sorted(keys: dict[int, KeyField]) -> list[KeyField]:
-    return [keys[number] for number in sorted(keys)]
+def _known(read: Sequence[pa.RecordBatch], wanted: Sequence[str]) -> list[str]:
+    """Top-level columns that are there already; of a struct there is only the key."""
+    fields = read[0].schema if read else ()
+    return [f.name for f in fields if f.name in wanted and not pa.types.is_struct(f.type)]
 
 
-def _copy(
-    parquet: pq.ParquetFile,
-    group: int,
-    start: int,
-    keep: Mask | None,
-    projection: Projection,
-    writer: RollingWriter,
-) -> None:
-    """Decode the columns of the group whose first row is row `start`, write the living rows."""
+def _beside(table: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch, with the columns of the table's same rows."""
     at = 0
-    size = rows_within(parquet, group, _BATCH_BYTES)
-    for batch in parquet.iter_batches(size, [group], columns=list(projection.columns)):
-        mask = None if keep is None else keep[at : at + batch.num_rows]
-        first = start + at
+    for batch in batches:
+        same = table.slice(at, batch.num_rows).combine_chunks()
         at += batch.num_rows
-        if mask is not None and not mask.any():
-            continue
-        kept = batch if mask is None or mask.all() else batch.filter(pa.array(mask))
-        writer.write(projection.apply(kept, partial(_positions, first, batch.num_rows, mask)))
+        columns = [column.chunk(0) for column in same.columns]
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, *columns], schema=pa.schema([*batch.schema, *same.schema])
+        )
 
 
 def _positions(first: int, rows: int, mask: Mask | None) -> npt.NDArray[np.int64]:

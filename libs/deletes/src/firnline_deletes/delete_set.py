@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.hashing import BLOCK_ROWS, decides, index_values, is_narrow
 from firnline_deletes.keys import KeyField, canonical
-from firnline_deletes.packing import Mask, equal, mask, packed, plain, unpacked
+from firnline_deletes.packing import Mask, equal, is_varlen, mask, packed, plain, unpacked
 from firnline_deletes.slots import EMPTY, Codes, Rows, Slots, lay_out
 
 INDEX, CODE = "index", "code"
@@ -47,8 +47,9 @@ class DeleteSet:
     """Distinct keys of one scope and equality-id set. Made by `of_keys`, or mapped from a file.
 
     `constants`: key columns that have one value in the whole set, mostly the partition's, as
-    arrays of that one; they are compared, not stored per key. `columns`: what else must be compared, a value per slot; none where
-    the index value alone decides. `null_code`: code of the NULL key where it does.
+    arrays of that one; they are compared, not stored per key. `columns`: what else must be
+    compared, a value per slot; none where the index value alone decides. `null_code`: code of the
+    NULL key where it does.
     """
 
     keys: tuple[KeyField, ...]
@@ -80,9 +81,9 @@ class DeleteSet:
     def _dead(self, rows: Mapping[int, pa.Array], after: int, result: Mask) -> None:
         """Marks in `result` what has a code above `after`."""
         probe = {key.id: packed(rows[key.id]) for key in self.keys if key.id not in self.constants}
-        for found, slots in self.slots.find(index_values(list(probe.values()))):
-            later = self.slots.codes[slots] > after
-            self._mark(result, probe, found[later], slots[later])
+        found, slots = self.slots.find(index_values(list(probe.values())))
+        later = self.slots.codes[slots] > after
+        self._mark(result, probe, found[later], slots[later])
         if not self.columns:
             (only,) = probe.values()
             if only.null_count:
@@ -203,12 +204,16 @@ def _without_null(
 def _spread(
     columns: Mapping[int, pa.Array], order: Rows, slots: Rows, size: int
 ) -> dict[int, pa.Array]:
-    """Columns with a value per slot; NULL in empty ones, which are never compared."""
-    source = np.zeros(size, dtype=np.int64)
+    """Columns with a value per slot. Empty ones are never compared: NULL in columns of strings,
+    which costs nothing; any value in others, which are faster without NULLs."""
+    source = np.full(size, order[0] if len(order) else 0, dtype=np.int64)
     empty = np.ones(size, dtype=np.bool_)
     source[slots], empty[slots] = order, False
-    indices = pa.array(source, mask=empty)
-    return {number: column.take(indices) for number, column in columns.items()}
+    some, none = pa.array(source), pa.array(source, mask=empty)
+    return {
+        number: column.take(none if is_varlen(column.type) or not len(column) else some)
+        for number, column in columns.items()
+    }
 
 
 def _is(column: pa.Array, value: pa.Array) -> Mask:

@@ -23,24 +23,47 @@ class SequencedFile:
 
     path: str
     sequence_number: int
+    records: int = 0  # rows, as the manifest says
     first_row_id: int | None = None  # of a data file in a v3 table: the id of its first row
 
 
-def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
+def open_parquet(open_file: Open, path: str, encoded: bool = False) -> pq.ParquetFile:
     """Open for reading by id: no extension types, INT96 as microseconds. Refused unreadable_file.
 
-    An I/O error stays what it is: that is worth a retry, a refusal is not.
+    An I/O error stays what it is: that is worth a retry, a refusal is not. `encoded`: text columns
+    that are stored as dictionaries are read as dictionaries. The footer is fetched once.
     """
     source = open_file(path)
     try:
+        footer = pq.read_metadata(source)
         return pq.ParquetFile(
             source,
+            metadata=footer,
+            read_dictionary=encoded_columns(footer) if encoded else None,
             pre_buffer=True,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise Refused("unreadable_file", f"{path}: {error}") from error
+
+
+def encoded_columns(footer: Any) -> list[str]:
+    """Top-level text columns that take less than 3 bytes a value: plain ones take at least 4, for
+    their length, so these are nearly all indices into dictionaries."""
+    wanted = []
+    for index in range(footer.num_columns):
+        column = footer.schema.column(index)
+        is_text = column.physical_type == "BYTE_ARRAY" and column.logical_type.type == "STRING"
+        if is_text and "." not in column.path and _bytes_per_value(footer, index) < 3:
+            wanted.append(column.path)
+    return wanted
+
+
+def _bytes_per_value(footer: Any, index: int) -> float:
+    chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
+    values = sum(chunk.num_values for chunk in chunks)
+    return float(sum(chunk.total_uncompressed_size for chunk in chunks) / max(1, values))
 
 
 MAX_BATCH_ROWS = 1 << 17  # dictionary-encoded strings may decode to a thousand times their bytes

@@ -82,30 +82,38 @@ class KeyReader:
         for key in keys:
             self._check(schema, key)
         self._columns = leaf_columns(schema, [p for p in self._paths.values() if p is not None])
+        self._batch_paths: dict[int, tuple[int, ...] | None] = {}
 
     def missing(self) -> list[int]:
         """Ids of key columns that the file does not have."""
         return [number for number, path in self._paths.items() if path is None]
 
+    @property
+    def columns(self) -> list[str]:
+        """Dotted names of the columns to read; none if the file has no key column."""
+        return self._columns
+
     def batches(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
         """Per batch of at most `rows` rows: field id -> array, in the row groups' order."""
         if not self._columns:
-            yield from self._without(rows, groups)
+            for group in groups:
+                yield from self.absent(rows, self._file.metadata.row_group(group).num_rows)
             return
-        paths: dict[int, tuple[int, ...] | None] = {}
         for batch in self._file.iter_batches(rows, list(groups), columns=self._columns):
-            if not paths:  # a batch has fewer columns than the file, so other positions
-                schema = self._shape.identified(batch.schema)
-                paths = {key.id: leaf_path(schema, key.id) for key in self._keys}
-            yield {key.id: self._array(batch, key, paths[key.id]) for key in self._keys}
+            yield self.arrays(batch)
 
-    def _without(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        for group in groups:
-            left = self._file.metadata.row_group(group).num_rows
-            while left > 0:
-                size = min(left, rows)
-                yield {key.id: self._absent(size, key) for key in self._keys}
-                left -= size
+    def arrays(self, batch: pa.RecordBatch) -> dict[int, pa.Array]:
+        """Field id -> array of a batch that was read with `columns`."""
+        if not self._batch_paths:  # a batch has fewer columns than the file, so other positions
+            schema = self._shape.identified(batch.schema)
+            self._batch_paths = {key.id: leaf_path(schema, key.id) for key in self._keys}
+        return {key.id: self._array(batch, key, self._batch_paths[key.id]) for key in self._keys}
+
+    def absent(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
+        """`of` rows of a file without any key column, in batches of at most `rows`."""
+        for start in range(0, of, rows):
+            size = min(of - start, rows)
+            yield {key.id: self._absent(size, key) for key in self._keys}
 
     def _array(self, batch: pa.RecordBatch, key: KeyField, path: tuple[int, ...] | None) -> Any:
         if path is None:
@@ -113,13 +121,13 @@ class KeyReader:
         column = batch.column(path[0])
         if len(path) > 1:  # null parents make null leaves
             column = pc.struct_field(column, list(path[1:]))
-        return _as(column, key.type)
+        return as_kind(column, key.type)
 
     def _absent(self, rows: int, key: KeyField) -> pa.Array:
         value = self._shape.absent.get(key.id)
         if value is None:
             return pa.nulls(rows, key.type)
-        return _as(pa.repeat(value[0], rows), key.type)
+        return as_kind(pa.repeat(value[0], rows), key.type)
 
     def _check(self, schema: pa.Schema, key: KeyField) -> None:
         path = self._paths[key.id]
@@ -141,8 +149,10 @@ class KeyReader:
 _NOTHING = Shape(pa.schema([]))
 
 
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
+def as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast, unless it is of that kind, or is a dictionary of values of that kind."""
+    mine = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return column if mine == kind else column.cast(kind)
 
 
 def promotes(old: pa.DataType, new: pa.DataType) -> bool:

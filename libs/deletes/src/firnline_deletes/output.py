@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,16 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.fields import children, field_id
 from firnline_deletes.files import Create
+from firnline_deletes.pending import (
+    Pending,
+    encoded,
+    gathered,
+    largest_dictionary,
+    plain_columns,
+)
 from firnline_deletes.properties import ParquetProperties
 
+_OUTGROWN = 4  # times the dictionary limit
 MAX_GROUP_ROWS = 1 << 20  # 1 M rows: measured best of 128 K .. 4 M for write cost against size
 
 
@@ -43,25 +52,29 @@ class RollingWriter:
     paths: Sequence[str]
     create: Create
     files: list[WrittenFile] = field(default_factory=list)
-    _pending: list[pa.RecordBatch] = field(default_factory=list)
-    _pending_bytes: int = 0
-    _pending_rows: int = 0
+    _pending: Pending = field(default_factory=Pending)
+    _left: float = 0.0  # rows still to be read per row read, as far as is known
+    _closed_bytes: int = 0
     _open: _OpenFile | None = None
 
+    def expect(self, read: int, of: int) -> None:
+        """Tell how many input rows of how many were read: from it follows what is still to come,
+        so that the last file is not left far below the target."""
+        self._left = max(0, of - read) / max(1, read)
+
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows; they reach the file a row group at a time."""
+        """Take rows; they reach the file a row group at a time. Text may be dictionaries."""
         if not batch.num_rows:
             return
-        self._pending.append(batch)
-        self._pending_bytes += batch.nbytes
-        self._pending_rows += batch.num_rows
-        while self._pending_rows >= self._group_rows():
+        self._pending.add(batch)
+        while self._pending.rows >= self._group_rows():
             self._flush(self._group_rows())
 
     def close(self) -> list[WrittenFile]:
         """Write what is left; the files, in the order written."""
-        while self._pending_rows:
-            self._flush(min(self._group_rows(), self._pending_rows))
+        self._left = 0.0
+        while self._pending.rows:
+            self._flush(min(self._group_rows(), self._pending.rows))
         self._roll()
         return self.files
 
@@ -74,54 +87,77 @@ class RollingWriter:
     def _group_rows(self) -> int:
         """Rows that fill a row group: by decoded bytes, which are never fewer than encoded ones in
         any column that Parquet is good for, and never more than MAX_GROUP_ROWS."""
-        per_row = max(1, self._pending_bytes // max(1, self._pending_rows))
+        per_row = max(1, self._pending.bytes // max(1, self._pending.rows))
         budget = min(self.properties.row_group_bytes, self.target_bytes)
         return max(1, min(MAX_GROUP_ROWS, budget // per_row))
 
     def _flush(self, rows: int) -> None:
-        table = pa.Table.from_batches(self._pending, self.schema)
-        self._keep(table.slice(rows))
-        if self._open is None:
+        batches = self._pending.take(rows)
+        if self._open is None or not self._open.add(batches):
+            self._roll()
             path = self.paths[len(self.files)]
-            self._open = _OpenFile(path, self.schema, self.properties, self.create)
-        self._open.add(table.slice(0, rows))
+            self._open = _OpenFile(path, self.schema, self.properties, self.create, batches)
         is_last = len(self.files) + 1 == len(self.paths)
-        if self._open.bytes() >= self.target_bytes and not is_last:
+        if self._open.bytes() >= self._goal() and not is_last:
             self._roll()
 
-    def _keep(self, rest: pa.Table) -> None:
-        self._pending = rest.to_batches()
-        self._pending_rows = rest.num_rows
-        self._pending_bytes = rest.nbytes
+    def _goal(self) -> float:
+        """Bytes at which the open file is closed: an even share of it and all that follows, which
+        is 67 % to 150 % of the target, once there is a target's worth."""
+        assert self._open is not None
+        mine = self._open.bytes()
+        expected = mine + (self._closed_bytes + mine) * self._left
+        files = max(1, int(expected / self.target_bytes + 0.5))
+        return max(expected / files, 0.75 * self.target_bytes) if files > 1 else math.inf
 
     def _roll(self) -> None:
         if self._open is not None:
             self.files.append(self._open.close())
+            self._closed_bytes += self.files[-1].bytes
             self._open = None
 
 
 class _OpenFile:
-    """One Parquet file being written."""
+    """One Parquet file being written. Its first row group decides how columns are encoded."""
 
     def __init__(
-        self, path: str, schema: pa.Schema, properties: ParquetProperties, create: Create
+        self,
+        path: str,
+        schema: pa.Schema,
+        properties: ParquetProperties,
+        create: Create,
+        batches: Sequence[pa.RecordBatch],
     ) -> None:
-        self._path = path
+        self._path, self._schema = path, schema
+        self._most = _OUTGROWN * properties.dictionary_bytes
+        self._dictionaries = encoded(batches, schema, properties.dictionary_bytes)
+        self._dictionaries -= properties.no_dictionary
+        first = gathered(batches, schema, self._dictionaries)
         self._sink = create(path)
         self._footer: list[Any] = []
         self._nan: dict[int, int] = {}
         self._writer = pq.ParquetWriter(
             self._sink,
-            schema,
+            first.schema,
             version="2.6",
             store_schema=False,
             store_decimal_as_integer=True,
             write_page_index=True,
             metadata_collector=self._footer,
-            **properties.writer_options(leaf_names(schema)),
+            **properties.writer_options(leaf_names(schema), plain_columns(first)),
         )
+        self._write(first)
 
-    def add(self, table: pa.Table) -> None:
+    def add(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        """One more row group; False, and nothing is written, if a dictionary has outgrown what
+        Arrow should put on a page: it does not fall back to plain values by itself."""
+        table = gathered(batches, self._schema, self._dictionaries)
+        if largest_dictionary(table) > self._most:
+            return False
+        self._write(table)
+        return True
+
+    def _write(self, table: pa.Table) -> None:
         self._writer.write_table(table, row_group_size=table.num_rows)
         for number, count in nan_counts(table).items():
             self._nan[number] = self._nan.get(number, 0) + count

@@ -19,7 +19,7 @@ _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 def packed(column: pa.Array) -> pa.Array:
     """The same values, without a copy; a column of other types, with NULLs or of several lengths
     stays what it is."""
-    if not _is_varlen(column.type) or column.null_count or not len(column):
+    if not is_varlen(column.type) or column.null_count or not len(column):
         return column
     offsets, data = parts(column)
     width = int(offsets[1] - offsets[0])
@@ -35,7 +35,7 @@ def joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     filled = [part for part in parts if len(part)]
     common = {part.type for part in filled}
     wanted = common.pop() if len(common) == 1 else _WIDE.get(kind, kind)
-    if _is_varlen(wanted):
+    if is_varlen(wanted):
         wanted = _WIDE.get(kind, kind)
     return pa.concat_arrays([unpacked(part, wanted) for part in filled] or [pa.array([], wanted)])
 
@@ -74,7 +74,8 @@ def mask(booleans: Any) -> Mask:
     return found
 
 
-def _is_varlen(kind: pa.DataType) -> bool:
+def is_varlen(kind: pa.DataType) -> bool:
+    """Strings and binaries."""
     t = pa.types
     return bool(
         t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.fields import children, field_id, indices_by_id, normal_field
 from firnline_deletes.files import SequencedFile
+from firnline_deletes.keys import as_kind
 from firnline_deletes.nested import Convert, Matcher, same_shape
 from firnline_deletes.refusals import Refused
 from firnline_deletes.shape import LAST_UPDATED, ROW_ID, Shape
@@ -35,13 +36,19 @@ class Projection:
     makers: tuple[Make, ...]
 
     def apply(self, batch: pa.RecordBatch, positions: Positions) -> pa.RecordBatch:
-        """Same rows, table columns. `batch` was read with `columns`; `positions` is asked only
-        for rows whose ids are not stored. Refused: missing_required."""
+        """Same rows, table columns; what was read as a dictionary stays one. `batch` was read
+        with `columns`; `positions` is asked only for rows whose ids are not stored.
+
+        Refused: missing_required."""
         arrays = [make(batch, positions) for make in self.makers]
-        for field, array in zip(self.schema, arrays, strict=True):
-            if not field.nullable and array.null_count:
-                raise Refused("missing_required", f"NULL in {field.name}")
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        fields = [_made(field, array) for field, array in zip(self.schema, arrays, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _made(field: pa.Field, array: pa.Array) -> pa.Field:
+    if not field.nullable and array.null_count:
+        raise Refused("missing_required", f"NULL in {field.name}")
+    return field if array.type == field.type else field.with_type(array.type)
 
 
 def table_schema(schema: pa.Schema) -> pa.Schema:
@@ -120,7 +127,7 @@ def _stored(name: str, convert: Convert) -> Make:
 
 def _convert(matcher: Matcher, mine: pa.Field, table: pa.Field) -> Convert:
     if same_shape(mine.type, table.type):
-        return lambda column: column if column.type == table.type else column.cast(table.type)
+        return lambda column: as_kind(column, table.type)
     return matcher.convert(mine, table)
 
 

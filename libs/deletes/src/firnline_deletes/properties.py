@@ -35,15 +35,18 @@ class ParquetProperties:
     no_statistics: frozenset[str] = frozenset()
     bloom_filters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def writer_options(self, leaves: Sequence[str]) -> dict[str, Any]:
-        """Arguments of `pyarrow.parquet.ParquetWriter`; `leaves` are dotted column paths."""
+    def writer_options(
+        self, leaves: Sequence[str], plain: frozenset[str] = frozenset()
+    ) -> dict[str, Any]:
+        """Arguments of `pyarrow.parquet.ParquetWriter`; `leaves` are dotted column paths, `plain`
+        those for which a dictionary does not pay."""
         options: dict[str, Any] = {
             "compression": self.codec,
             "data_page_size": self.page_bytes,
             "max_rows_per_page": self.page_rows,
             "dictionary_pagesize_limit": self.dictionary_bytes,
             "data_page_version": self.data_page_version,
-            "use_dictionary": _all_but(leaves, self.no_dictionary),
+            "use_dictionary": _all_but(leaves, self.no_dictionary | plain),
             "write_statistics": _all_but(leaves, self.no_statistics),
         }
         if self.level is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +63,12 @@ class Slots:
         index[layout.slots], placed[layout.slots] = values, codes
         return cls(index, placed, layout.homes, not (values[1:] == values[:-1]).any())
 
-    def find(self, values: Hashes) -> Iterator[tuple[Any, Rows]]:
-        """Yields (rows, slots): rows of `values` and the slots that have their value."""
+    def find(self, values: Hashes) -> tuple[Rows, Rows]:
+        """(rows, slots): pairs of a row of `values` and a slot that has its value."""
+        pairs = list(self._rounds(values))
+        return np.concatenate([rows for rows, _ in pairs]), np.concatenate([at for _, at in pairs])
+
+    def _rounds(self, values: Hashes) -> Iterator[tuple[Rows, Rows]]:
         slots = _home(values, self.homes)
         found = self.index[slots]
         rows = np.flatnonzero(found == values)

@@ -109,7 +109,9 @@ def _vector(mark: DeleteFileEntry) -> Vector:
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
     """As the kernel wants them."""
     return tuple(
-        SequencedFile(file.path, file.sequence_number, getattr(file, "first_row_id", None))
+        SequencedFile(
+            file.path, file.sequence_number, file.records, getattr(file, "first_row_id", None)
+        )
         for file in files
     )
 

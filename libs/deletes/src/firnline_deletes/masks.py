@@ -1,0 +1,86 @@
+"""Which rows of a data file live: keep masks, row group by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline_deletes.delete_set import DeleteSet
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.keys import KeyField, KeyReader
+from firnline_deletes.packing import Mask
+from firnline_deletes.positions import PositionSet
+from firnline_deletes.shape import Shape
+
+_KEY_BATCH_ROWS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Deletes:
+    """Every delete that may touch a scope: one set per (scope or global, equality-id set)."""
+
+    sets: Sequence[DeleteSet] = ()
+    positions: PositionSet | None = None
+
+    def after(self, sequence_number: int) -> list[DeleteSet]:
+        """The sets with a key that died after this sequence number."""
+        return [chosen for chosen in self.sets if chosen.highest > sequence_number]
+
+
+@dataclass(frozen=True)
+class Living:
+    """Of one row group: `keep`, true per living row, None if nothing can touch it; and the key
+    columns as they were read for it, so that none is decoded twice."""
+
+    keep: Mask | None
+    read: Sequence[pa.RecordBatch] = ()
+
+
+class Masks:
+    """Keep masks of one data file."""
+
+    def __init__(
+        self, parquet: pq.ParquetFile, file: SequencedFile, deletes: Deletes, shape: Shape
+    ) -> None:
+        self._parquet, self._file = parquet, file
+        self._sets = deletes.after(file.sequence_number)
+        keys = {key.id: key for chosen in self._sets for key in chosen.keys}
+        self._keys = KeyReader(parquet, _sorted(keys), file.path, shape) if keys else None
+        none = np.empty(0, dtype=np.int64)
+        self._dead = deletes.positions.of(file.path) if deletes.positions else none
+
+    def of(self, group: int, start: int, rows: int) -> Living:
+        """The group whose first row is row `start` of the file."""
+        first, last = np.searchsorted(self._dead, [start, start + rows])
+        if self._keys is None and first == last:
+            return Living(None)
+        keep = np.ones(rows, dtype=np.bool_)
+        keep[self._dead[first:last] - start] = False
+        if self._keys is None:
+            return Living(keep)
+        return Living(keep, self._mask_keys(self._keys, keep, group))
+
+    def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> list[pa.RecordBatch]:
+        if not keys.columns:
+            self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))
+            return []
+        batches = self._parquet.iter_batches(_KEY_BATCH_ROWS, [group], columns=keys.columns)
+        read = list(batches)
+        self._mask(keep, (keys.arrays(batch) for batch in read))
+        return read
+
+    def _mask(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> None:
+        at = 0
+        for arrays in batches:
+            for chosen in self._sets:
+                dead = chosen.dead(arrays, self._file.sequence_number)
+                keep[at : at + len(dead)] &= ~dead
+            at += len(dead)
+
+
+def _sorted(keys: dict[int, KeyField]) -> list[KeyField]:
+    return [keys[number] for number in sorted(keys)]
