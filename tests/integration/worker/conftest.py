@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_adapters.logs import Log
+from firnline_committer.outputs import Outputs
+from firnline_committer.swapping import Swapper
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.results import RewriteFinished
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_worker.handover import Handover
@@ -71,8 +76,15 @@ class Lab:
         """One data file per partition."""
         self.sql(f"INSERT INTO {{t}} SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        return sorted((tuple(row) for row in self.sql("SELECT * FROM {t}").collect()), key=repr)
+    def rows(self, columns: str = "*", ref: str = "main") -> list[tuple[Any, ...]]:
+        branch = "" if ref == "main" else f".branch_{ref}"
+        frame = self.sql(f"SELECT {columns} FROM {{t}}{branch}")
+        return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+    def seen(self, ref: str = "main") -> list[tuple[Any, ...]]:
+        """Rows, in v3 tables with the ids and numbers that follow them through rewrites."""
+        lineage = ", _row_id, _last_updated_sequence_number"
+        return self.rows("*" + (lineage if self.table().format_version >= 3 else ""), ref)
 
     @property
     def name(self) -> TableName:
@@ -197,6 +209,31 @@ class Lab:
                 made = iceberg.ContentFileParser.fromJson(node, table.specs())
                 rewrite = rewrite.addFile(made)
         rewrite.commit()
+
+
+@pytest.fixture(scope="session")
+def swapper(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Swapper]:
+    """The committer's own way to commit."""
+    log = Log("test")
+    with IcebergJvm(iceberg_jar) as running:
+        commits = JavaCommits(running, catalog_uri)
+        yield Swapper(tables, commits, Outputs(tables, log), log, now_ms, time.sleep)
+
+
+@pytest.fixture
+def rewritten(lab: Lab, rewriter: Rewriter, swapper: Swapper) -> Callable[..., RewriteFinished]:
+    """Runs one order natively, commits it as the committer does, and holds Spark's rows before
+    against those after it."""
+
+    def run(scope: Scope | None = None, ref: str = "main") -> RewriteFinished:
+        before = lab.seen(ref)
+        result = rewriter.rewrite(lab.order(scope, ref), lambda _: None)
+        assert result.mode == "native", result.handover_reason
+        assert [type(event).__name__ for event in swapper.swap([result])] == ["RewriteCommitted"]
+        assert repr(lab.seen(ref)) == repr(before)  # NaN is not equal to itself
+        return result
+
+    return run
 
 
 @pytest.fixture

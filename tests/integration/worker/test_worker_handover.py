@@ -28,13 +28,15 @@ def test_the_guards_of_h15_are_on():
     assert OPTIONS["delete-file-threshold"] == "1"
 
 
-def test_a_v3_table_with_deletion_vectors(lab, rewriter, in_thread):
-    lab.create("id BIGINT", **{"format-version": "3", "write.delete.mode": "merge-on-read"})
-    lab.sql("INSERT INTO {t} SELECT id FROM range(0, 100, 1, 1)")
-    lab.sql("DELETE FROM {t} WHERE id = 7")
-    result = handed_over(lab, rewriter, in_thread)
-    assert result.handover_reason == "format_version_3"
-    assert lab.sql("SELECT * FROM {t}.delete_files").collect() == []
+def test_a_table_upgraded_to_v3_whose_rows_have_no_ids_yet(lab, rewriter, in_thread):
+    lab.create("id BIGINT")
+    lab.insert("(1), (2)")
+    lab.insert("(3)")
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='3')")
+    assert handed_over(lab, rewriter, in_thread).handover_reason == "row_ids_unknown"
+    assert len(lab.rows("_row_id")) == len(
+        set(lab.rows("_row_id"))
+    )  # the action's commit gave them
 
 
 def test_a_float_key_and_an_orc_file(lab, rewriter, in_thread):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from firnline_deletes.refusals import SENTENCES, Reason
+from firnline_deletes.refusals import SENTENCES
 
 Unfit = Literal[
     "format_version_1",
@@ -44,7 +44,9 @@ _UNFIT: dict[Unfit, str] = {
     "row_ids_unknown": SENTENCES["row_ids_unknown"],
 }
 
-HANDED_OVER: dict[Unfit | Reason, str] = {**SENTENCES, **_UNFIT}
+HANDED_OVER: dict[str, str] = {
+    str(code): sentence for code, sentence in (*SENTENCES.items(), *_UNFIT.items())
+}
 
 REFUSED: dict[str, str] = {
     "table_gone": "The table does not exist any more, or its name is another table's.",
