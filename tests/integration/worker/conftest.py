@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from firnline_adapters.logs import Log
 from firnline_committer.outputs import Outputs
 from firnline_committer.swapping import Swapper
+from firnline_deletes.fields import field_id
+from firnline_deletes.projection import table_schema
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.results import RewriteFinished
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -26,6 +34,7 @@ from firnline_worker.java import JavaTables
 from firnline_worker.rewrite import Rewriter
 from firnline_worker.shelf import Shelf
 from firnline_worker.spark import SparkStage
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 _numbers = itertools.count(1)
 
@@ -211,6 +220,133 @@ class Lab:
         rewrite.commit()
 
 
+class Foreign:
+    """Tables made of Iceberg's own JSON, and files written by PyArrow: of any type and any shape.
+
+    What Spark cannot show (times, nanoseconds), Iceberg's generic reader does.
+    """
+
+    def __init__(self, lab: Lab, catalog_uri: str) -> None:
+        self.lab, self.jvm = lab, lab.spark._jvm
+        self.iceberg = self.jvm.org.apache.iceberg
+        self.catalog = rest_catalog(self.jvm, catalog_uri)
+
+    def create(self, *fields: Mapping[str, Any], partition: Any = None, **properties: str) -> None:
+        """`fields` as in Iceberg's schema JSON, ids as it gives them to a new table: a struct's
+        members first, then what is below them. `partition` takes a spec builder, returns it."""
+        body = {"type": "struct", "schema-id": 0, "fields": [*fields]}
+        schema = self.iceberg.SchemaParser.fromJson(json.dumps(body))
+        spec = self.iceberg.PartitionSpec.builderFor(schema)
+        spec = (partition(spec) if partition else spec).build()
+        given = self.jvm.java.util.HashMap()
+        defaults = {"format-version": "2", "write.target-file-size-bytes": "1048576"}
+        for key, value in {**defaults, **properties}.items():
+            given.put(key, value)
+        text = json.dumps({"namespace": [self.lab.namespace], "name": "t"})
+        identifier = self.iceberg.catalog.TableIdentifierParser.fromJson(text)
+        made = self.catalog.createTable(identifier, schema, spec, given).schema()
+        assert made.sameSchema(schema), made.toString()
+
+    @property
+    def table(self) -> Any:
+        return self.lab.java.load(self.lab.name).java
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's, as `projection.table_schema` has it."""
+        return table_schema(schema_to_pyarrow(self.lab.table().schema))
+
+    def append(
+        self,
+        *rows: Mapping[str, Any],
+        schema: pa.Schema | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        """One data file of the table's columns, or of those in `schema`."""
+        table = self.lab.java.load(self.lab.name)
+        builder = self.iceberg.DataFiles.builder(self._spec(table.java, scope))
+        built = self._described(builder, table, scope, rows, schema or self.schema)
+        table.java.newFastAppend().appendFile(built).commit()
+
+    def delete(
+        self,
+        ids: Sequence[int],
+        *rows: Mapping[str, Any],
+        schema: pa.Schema | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        """One equality-delete file of the columns `ids`, or of whatever is in `schema`."""
+        table = self.lab.java.load(self.lab.name)
+        schema = schema or pa.schema([f for f in self.schema if field_id(f) in ids])
+        numbers = self.lab.spark.sparkContext._gateway.new_array(self.jvm.int, len(ids))
+        for index, number in enumerate(ids):
+            numbers[index] = number
+        spec = self._spec(table.java, scope)
+        builder = self.iceberg.FileMetadata.deleteFileBuilder(spec).ofEqualityDeletes(numbers)
+        built = self._described(builder, table, scope, rows, schema)
+        table.java.newRowDelta().addDeletes(built).commit()
+
+    @staticmethod
+    def _spec(table: Any, scope: Scope | None) -> Any:
+        return table.spec() if scope is None else table.specs().get(scope.spec_id)
+
+    def _described(
+        self, builder: Any, table: Any, scope: Scope | None, rows: Sequence[Any], schema: pa.Schema
+    ) -> Any:
+        path, size, metrics = self._written(table.java, rows, schema)
+        builder = builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size)
+        builder = builder.withMetrics(metrics)
+        if scope is not None:
+            builder = builder.withPartition(table._partition(scope))
+        return builder.build()
+
+    def written(self) -> list[pa.Schema]:
+        """The schemas of the live data files."""
+        table = self.lab.table()
+        files = live_files(table, table.head_id("main")).data
+        return [pq.read_schema(file.path.removeprefix("file:")) for file in files]
+
+    def _written(self, table: Any, rows: Sequence[Any], schema: pa.Schema) -> tuple[str, int, Any]:
+        path = f"{self.lab.table().metadata.location}/data/{uuid.uuid4().hex}.parquet"
+        local = Path(path.removeprefix("file:"))
+        local.parent.mkdir(parents=True, exist_ok=True)
+        arrays = [_array([row.get(f.name) for row in rows], f.type) for f in schema]
+        written = pa.Table.from_arrays(arrays, schema=schema)
+        pq.write_table(written, local, store_schema=False, store_decimal_as_integer=True)
+        config = self.iceberg.MetricsConfig.forTable(table)
+        mapping = table.properties().get("schema.name-mapping.default")
+        names = mapping and self.iceberg.mapping.NameMappingParser.fromJson(mapping)
+        file = table.io().newInputFile(path)
+        metrics = self.iceberg.parquet.ParquetUtil.fileMetrics(file, config, names)
+        return path, local.stat().st_size, metrics
+
+    def rows(self) -> list[list[str]]:
+        """All rows by Iceberg's generic reader, values as text."""
+        records = self.iceberg.data.IcebergGenerics.read(self.table).build()
+        found, each = [], records.iterator()
+        while each.hasNext():
+            record = each.next()
+            found.append([self._text(record.get(index)) for index in range(record.size())])
+        records.close()
+        return sorted(found)
+
+    def _text(self, value: Any) -> str:
+        if "ByteBuffer" in type(value).__name__ or "HeapByteBuffer" in str(value):
+            value = self.iceberg.util.ByteBuffers.toByteArray(value)
+        return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.UuidType):
+        return pa.array(values, pa.binary(16)).cast(kind)
+    return pa.array(values, kind)
+
+
+@pytest.fixture
+def foreign(lab: Lab, catalog_uri: str) -> Foreign:
+    return Foreign(lab, catalog_uri)
+
+
 @pytest.fixture(scope="session")
 def swapper(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Swapper]:
     """The committer's own way to commit."""
@@ -222,15 +358,19 @@ def swapper(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Swa
 
 @pytest.fixture
 def rewritten(lab: Lab, rewriter: Rewriter, swapper: Swapper) -> Callable[..., RewriteFinished]:
-    """Runs one order natively, commits it as the committer does, and holds Spark's rows before
-    against those after it."""
+    """Runs one order natively, commits it as the committer does, and holds what `seen` shows
+    before (Spark's rows, if not told otherwise) against what it shows after that."""
 
-    def run(scope: Scope | None = None, ref: str = "main") -> RewriteFinished:
-        before = lab.seen(ref)
+    def run(
+        scope: Scope | None = None, ref: str = "main", seen: Callable[[], Any] | None = None
+    ) -> RewriteFinished:
+        look = seen or partial(lab.seen, ref)
+        before = look()
         result = rewriter.rewrite(lab.order(scope, ref), lambda _: None)
         assert result.mode == "native", result.handover_reason
-        assert [type(event).__name__ for event in swapper.swap([result])] == ["RewriteCommitted"]
-        assert repr(lab.seen(ref)) == repr(before)  # NaN is not equal to itself
+        events = swapper.swap([result])
+        assert [type(event).__name__ for event in events] == ["RewriteCommitted"], events
+        assert repr(look()) == repr(before)  # NaN is not equal to itself
         return result
 
     return run

@@ -32,6 +32,7 @@ def test_a_table_upgraded_to_v3_whose_rows_have_no_ids_yet(lab, rewriter, in_thr
     lab.create("id BIGINT")
     lab.insert("(1), (2)")
     lab.insert("(3)")
+    lab.insert("(4)")
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='3')")
     assert handed_over(lab, rewriter, in_thread).handover_reason == "row_ids_unknown"
     assert len(lab.rows("_row_id")) == len(

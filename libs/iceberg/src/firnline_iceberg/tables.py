@@ -24,6 +24,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from requests.adapters import HTTPAdapter
 
+import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
 from firnline_iceberg.partitions import PartitionText
 
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever

@@ -71,7 +71,7 @@ class JavaTable:
             .build()
         )
         text = self._iceberg.ContentFileParser.toJson(built, self._spec(scope))
-        return _completed(text, file)
+        return _completed(text, scope, file)
 
     def _spec(self, scope: Scope) -> Any:
         return self.java.specs().get(scope.spec_id)
@@ -84,10 +84,12 @@ class JavaTable:
         return self._iceberg.SingleValueParser.fromJson(kind, text)
 
 
-def _completed(content_file: str, file: WrittenFile) -> str:
+def _completed(content_file: str, scope: Scope, file: WrittenFile) -> str:
     """py4j turns small longs into Integer, which a Java Map<Integer, Long> takes and later fails
-    on; so what is counted here goes in as JSON."""
+    on; so what is counted here goes in as JSON. Java leaves zeros of timestamps out of a partition;
+    everybody else compares its canonical text."""
     body = json.loads(content_file)
+    body["partition"] = json.loads(scope.partition)
     if body["record-count"] != file.rows:
         raise ValueError(f"{file.path}: {body['record-count']} rows, not {file.rows}")
     body["split-offsets"] = list(file.split_offsets)
