@@ -3,8 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from firnline_deletes import building, files, positions
-from firnline_deletes.apply import Deletes, Tally, rewrite
+from firnline_deletes.apply import Tally, rewrite
 from firnline_deletes.keys import KeyField
+from firnline_deletes.masks import Deletes
 from firnline_deletes.refusals import Refused
 from firnline_deletes.shape import Shape
 

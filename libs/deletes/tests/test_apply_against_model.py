@@ -7,11 +7,13 @@ from datetime import date
 from typing import Any
 
 import pyarrow as pa
-from firnline_deletes import building, delete_set, positions
-from firnline_deletes.apply import Deletes, rewrite
+from firnline_deletes import delete_set, positions
+from firnline_deletes.apply import rewrite
 from firnline_deletes.keys import KeyField
+from firnline_deletes.masks import Deletes
 from firnline_deletes.projection import table_schema
 from firnline_deletes.shape import Shape
+from firnline_deletes.spilling import build_parts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -86,23 +88,31 @@ def written(folder: Any, made: Rows, prefix: str) -> Any:
     return folder.file(made.sequence, schema, [tuple(r[n] for n in made.kinds) for r in made.rows])
 
 
-def loaded(folder: Any, deletes: list[tuple[tuple[int, ...], Rows]]) -> list[Any]:
-    """One set per equality-id set, read back from its published file."""
-    sets = []
+def loaded(folder: Any, deletes: list[tuple[tuple[int, ...], Rows]], parts: int) -> list[Any]:
+    """Paths of one set per equality-id set, each in so many parts."""
+    paths = []
     for keys in sorted({keys for keys, _ in deletes}):
         files = [written(folder, file, "d") for k, file in deletes if k == keys]
-        made = building.build(files, [KeyField(n, KINDS[n]) for n in keys], folder.open)
-        path = folder.root / f"set-{len(sets)}.arrow"
-        made.write(path)
-        sets.append(delete_set.open_mapped(path))
-    return sets
+        where = folder.root / f"set-{len(paths)}"
+        where.mkdir()
+        paths += build_parts(
+            files, [KeyField(n, KINDS[n]) for n in keys], folder.open, where, parts
+        )
+    return paths
 
 
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(data_files(), max_size=4), st.lists(delete_files(), max_size=6))
-def test_the_kernel_keeps_exactly_what_the_specification_keeps(folders, data, deletes):
+@given(
+    st.lists(data_files(), max_size=4),
+    st.lists(delete_files(), max_size=6),
+    st.sampled_from([1, 3]),
+    st.booleans(),
+)
+def test_the_kernel_keeps_exactly_what_the_specification_keeps(
+    folders, data, deletes, parts, together
+):
     folder = folders()
     inputs = [written(folder, made, "c") for made in data]
     marks = [
@@ -113,7 +123,9 @@ def test_the_kernel_keeps_exactly_what_the_specification_keeps(folders, data, de
     where = positions.build(marks, inputs, folder.open, str)
     table = table_schema(pa.schema([folder.column(f"t{n}", n, k) for n, k in TABLE.items()]))
     writer = folder.writer(table, target_bytes=500)
-    everything = Deletes(loaded(folder, deletes), where)
+    paths = loaded(folder, deletes, parts)
+    sets = [delete_set.open_mapped(path) for path in paths]
+    everything = Deletes(sets, where) if together else Deletes(positions=where, parts=paths)
     tally = rewrite(inputs, everything, Shape(table), folder.open, writer)
     expected = [row for made in data for row in survivors(made, deletes)]
     assert folder.rows_of(writer) == expected

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_deletes import name_mapping, positions
-from firnline_deletes.apply import Deletes, Tally, rewrite
+from firnline_deletes.apply import Tally, rewrite
 from firnline_deletes.fields import normal
 from firnline_deletes.files import SequencedFile
+from firnline_deletes.masks import Deletes
 from firnline_deletes.projection import table_schema
 from firnline_deletes.refusals import Refused
 from firnline_deletes.shape import LINEAGE, Shape

@@ -12,11 +12,11 @@ def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path
 
     def write(path):
         built.append(path)
-        path.write_text("set")
+        (path / "part").write_text("set")
 
     def use():
         with shelf.holding("a", write) as path:
-            assert path.read_text() == "set"
+            assert (path / "part").read_text() == "set"
             inside.wait(30)
             release.wait(30)
 
@@ -36,7 +36,7 @@ def test_who_leaves_first_takes_nothing_from_the_others(tmp_path):
     shelf = Shelf(tmp_path)
 
     def write(path):
-        path.write_text("set")
+        (path / "part").write_text("set")
 
     with shelf.holding("a", write) as path:
         with shelf.holding("a", write):
@@ -49,12 +49,13 @@ def test_a_failed_build_is_tried_again_by_the_next(tmp_path):
     shelf = Shelf(tmp_path)
 
     def fail(path):
+        (path / "half").write_text("x")
         raise OSError("storage")
 
     with pytest.raises(OSError, match="storage"), shelf.holding("a", fail):
         pass
-    with shelf.holding("a", lambda path: path.write_text("x")) as path:
-        assert path.read_text() == "x"
+    with shelf.holding("a", lambda path: (path / "whole").write_text("x")) as path:
+        assert [file.name for file in path.iterdir()] == ["whole"]
 
 
 def test_leftovers_of_an_earlier_life_go(tmp_path):

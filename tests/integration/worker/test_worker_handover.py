@@ -62,13 +62,3 @@ def test_only_the_partition_of_the_order_where_identity_says_which(lab, rewriter
     )
     left = lab.sql("SELECT partition.p, count(*) FROM {t}.data_files GROUP BY 1").collect()
     assert sorted(map(tuple, left)) == [("a", 1), ("b", 2)]
-
-
-def test_too_big_a_delete_set(lab, rewriter, in_thread):
-    from dataclasses import replace
-
-    lab.create("id BIGINT")
-    lab.insert("(1), (2)")
-    lab.equality_delete(["id"], "(1)", rows="(1)")
-    result = handed_over(lab, replace(rewriter, set_budget_bytes=23), in_thread)
-    assert result.handover_reason == "delete_set_too_big"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.results import Mode
+from firnline_worker.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 IDS, NAMES = [1, 2, 3, 4, None], ["a", "b", "", None]
@@ -72,7 +73,7 @@ def test_rows_are_the_models_before_and_after(lab, rewriter, mode, seed):
     for _ in range(7):
         model.step(lab)
     assert lab.rows() == sorted(model.rows, key=repr)
-    engine = rewriter if mode is Mode.NATIVE else without_memory(rewriter)
+    engine = rewriter if mode is Mode.NATIVE else handing_over(rewriter)
     result = engine.rewrite(lab.order(), lambda _: None)
     assert result.mode is mode
     if mode is Mode.NATIVE:
@@ -80,6 +81,13 @@ def test_rows_are_the_models_before_and_after(lab, rewriter, mode, seed):
     assert lab.rows() == sorted(model.rows, key=repr)
 
 
-def without_memory(rewriter: Any) -> Any:
-    """No budget for any set: everything is handed over."""
-    return replace(rewriter, set_budget_bytes=-1)
+class Refusing:
+    """A stage that serves no file."""
+
+    def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
+        return [GroupRefused(group.index, "unreadable_file", "by this test") for group in groups]
+
+
+def handing_over(rewriter: Any) -> Any:
+    """Everything goes to Iceberg's own action."""
+    return replace(rewriter, stage=Refusing())

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline_deletes.files import Open, SequencedFile, open_parquet, rows_within
-from firnline_deletes.masks import Deletes, Living, Masks
+from firnline_deletes.masks import Deletes, Living, Masks, premasked
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
@@ -52,10 +52,11 @@ def rewrite(
     output (spec rules 4.1). Raises Refused for what must be handed over.
     """
     total, records = Tally(), sum(file.records for file in files)
+    known = premasked(files, deletes, shape, open_file)
     for file in files:
         with open_parquet(open_file, file.path, encoded=True) as parquet:
             reader = _Reader(parquet, plan(parquet, shape, file))
-            masks = Masks(parquet, file, deletes, shape)
+            masks = Masks(parquet, file, deletes, shape, known)
             for tally in _rewrite_file(reader, masks, writer):
                 total += tally
                 writer.expect(total.rows_in, records)

@@ -49,26 +49,28 @@ def read(
     keys: tuple[KeyField, ...],
     sequences: tuple[int, ...],
     open_file: Open,
+    rows: int = _READ_ROWS,
 ) -> Iterator[Keys]:
-    """Batches of at most 1 M rows. `sequences`, ascending, is what the codes count."""
+    """Batches of at most `rows` rows. `sequences`, ascending, is what the codes count."""
     for file in files:
         code = sequences.index(file.sequence_number) + 1
         with open_parquet(open_file, file.path) as parquet:
             reader = KeyReader(parquet, keys, file.path)
             if reader.missing():
                 raise Refused("delete_key_missing", f"{file.path}: {reader.missing()}")
-            for arrays in reader.batches(_READ_ROWS, range(parquet.num_row_groups)):
+            for arrays in reader.batches(rows, range(parquet.num_row_groups)):
                 columns = tuple(packed(arrays[key.id]) for key in keys)
                 yield Keys(columns, np.full(len(columns[0]), code, dtype=np.int32))
 
 
-def fold(batches: Iterable[Keys], keys: tuple[KeyField, ...]) -> Keys:
-    """Distinct keys of all batches, each with its highest code."""
+def fold(batches: Iterable[Keys], keys: tuple[KeyField, ...], rows: int | None = None) -> Keys:
+    """Distinct keys of all batches, each with its highest code. What waits to be folded is at
+    most `rows` rows, or as many as there are distinct keys."""
     pending, waiting = [_none(keys)], 0
     for batch in batches:
         pending.append(batch)
         waiting += len(batch)
-        if waiting >= max(_FOLD_ROWS, len(pending[0])):
+        if waiting >= max(rows or _FOLD_ROWS, len(pending[0])):
             pending, waiting = [_distinct(pending, keys)], 0
     return _distinct(pending, keys)
 

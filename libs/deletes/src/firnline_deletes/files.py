@@ -27,15 +27,17 @@ class SequencedFile:
     first_row_id: int | None = None  # of a data file in a v3 table: the id of its first row
 
 
-def open_parquet(open_file: Open, path: str, encoded: bool = False) -> pq.ParquetFile:
+def open_parquet(
+    open_file: Open, path: str, encoded: bool = False, footer: Any = None
+) -> pq.ParquetFile:
     """Open for reading by id: no extension types, INT96 as microseconds. Refused unreadable_file.
 
     An I/O error stays what it is: that is worth a retry, a refusal is not. `encoded`: text columns
-    that are stored as dictionaries are read as dictionaries. The footer is fetched once.
+    that are stored as dictionaries are read as dictionaries. The footer is fetched once, or not at all if given.
     """
     source = open_file(path)
     try:
-        footer = pq.read_metadata(source)
+        footer = footer or pq.read_metadata(source)
         return pq.ParquetFile(
             source,
             metadata=footer,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline_deletes.delete_set import DeleteSet
-from firnline_deletes.files import SequencedFile
+from firnline_deletes.delete_set import DeleteSet, open_mapped
+from firnline_deletes.files import Open, SequencedFile, open_parquet
 from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.packing import Mask
 from firnline_deletes.positions import PositionSet
@@ -25,6 +28,7 @@ class Deletes:
 
     sets: Sequence[DeleteSet] = ()
     positions: PositionSet | None = None
+    parts: Sequence[Path] = ()  # published sets that do not fit in memory together
 
     def after(self, sequence_number: int) -> list[DeleteSet]:
         """The sets with a key that died after this sequence number."""
@@ -40,13 +44,59 @@ class Living:
     read: Sequence[pa.RecordBatch] = ()
 
 
+Packed = npt.NDArray[np.uint8]
+Known = Mapping[tuple[str, int], Packed]
+"""(path, row group) -> a bit per row, set where the row is dead; eight rows in a byte."""
+
+
+def premasked(
+    files: Sequence[SequencedFile], deletes: Deletes, shape: Shape, open_file: Open
+) -> Known:
+    """What the `parts` say of the files, one part in memory at a time.
+
+    The keys of every file are read once per part; its footer only once.
+    """
+    found: dict[tuple[str, int], Packed] = {}
+    footers: dict[str, Any] = {}
+    for part in deletes.parts:
+        one = Deletes([open_mapped(part)])
+        for file in files:
+            if one.after(file.sequence_number):
+                _premask(file, one, shape, open_file, footers, found)
+        del one  # unmapped before the next is mapped
+    return found
+
+
+def _premask(
+    file: SequencedFile,
+    one: Deletes,
+    shape: Shape,
+    open_file: Open,
+    footers: dict[str, Any],
+    found: dict[tuple[str, int], Packed],
+) -> None:
+    with open_parquet(open_file, file.path, True, footers.get(file.path)) as parquet:
+        footers[file.path] = parquet.metadata
+        masks = Masks(parquet, file, one, shape)
+        for group in range(parquet.num_row_groups):
+            living = masks.of(group, 0, parquet.metadata.row_group(group).num_rows)
+            assert living.keep is not None
+            dead = np.packbits(~living.keep)
+            found[file.path, group] = dead | found.get((file.path, group), np.uint8(0))
+
+
 class Masks:
     """Keep masks of one data file."""
 
     def __init__(
-        self, parquet: pq.ParquetFile, file: SequencedFile, deletes: Deletes, shape: Shape
+        self,
+        parquet: pq.ParquetFile,
+        file: SequencedFile,
+        deletes: Deletes,
+        shape: Shape,
+        known: Known | None = None,
     ) -> None:
-        self._parquet, self._file = parquet, file
+        self._parquet, self._file, self._known = parquet, file, known or {}
         self._sets = deletes.after(file.sequence_number)
         keys = {key.id: key for chosen in self._sets for key in chosen.keys}
         self._keys = KeyReader(parquet, _sorted(keys), file.path, shape) if keys else None
@@ -56,9 +106,12 @@ class Masks:
     def of(self, group: int, start: int, rows: int) -> Living:
         """The group whose first row is row `start` of the file."""
         first, last = np.searchsorted(self._dead, [start, start + rows])
-        if self._keys is None and first == last:
+        known = self._known.get((self._file.path, group))
+        if self._keys is None and first == last and known is None:
             return Living(None)
         keep = np.ones(rows, dtype=np.bool_)
+        if known is not None:
+            keep &= np.unpackbits(known, count=rows) == 0
         keep[self._dead[first:last] - start] = False
         if self._keys is None:
             return Living(keep)

@@ -76,7 +76,6 @@ ENDS = {
     "write_format": "the table writes another format than Parquet",
     "avro_file": "Avro files",
     "orc_file": "ORC files",
-    "delete_set_too_big": "its deletes do not fit the memory budget",
     "column_default": "a column has a default value",
     "float_key": "a floating-point delete key",
     "float_partition": "a floating-point partition column",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firnline_domain.results import DeleteKind
-from firnline_iceberg.files import DeleteFileEntry, FileEntry
+from firnline_iceberg.files import FileEntry
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
 from pyiceberg.types import (
-    BinaryType,
-    DecimalType,
     DoubleType,
     FloatType,
     GeographyType,
@@ -20,10 +17,8 @@ from pyiceberg.types import (
     ListType,
     MapType,
     NestedField,
-    StringType,
     StructType,
     UnknownType,
-    UUIDType,
 )
 
 from firnline_worker.columns import find_type, name_mapping
@@ -35,11 +30,9 @@ _UNSERVED: dict[type, Unfit] = {
     GeometryType: "type_geometry",
     GeographyType: "type_geography",
 }
-_KEY_BYTES = 16  # index value and sequence number, per key
-_WIDTHS: dict[type, int] = {StringType: 54, BinaryType: 54, UUIDType: 16, DecimalType: 16}
 
 
-def reasons(table: LoadedTable, plan: Plan, set_budget_bytes: int) -> Iterator[Unfit]:
+def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unfit]:
     """Reason codes for which this plan is not served natively; none = it is."""
     if table.format_version == 1:
         yield "format_version_1"
@@ -56,8 +49,6 @@ def reasons(table: LoadedTable, plan: Plan, set_budget_bytes: int) -> Iterator[U
         yield from _of_file(file)
     if table.format_version >= 3 and any(file.first_row_id is None for file in plan.inputs):
         yield "row_ids_unknown"
-    if set_bytes(table, plan.deletes) > set_budget_bytes:
-        yield "delete_set_too_big"
 
 
 def _mapping_is_read(table: LoadedTable) -> bool:
@@ -105,16 +96,3 @@ def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unfit]:
             source, FloatType | DoubleType
         ):
             yield "float_partition"  # NaN has no JSON form, -0.0 no text of its own
-
-
-def set_bytes(table: LoadedTable, deletes: tuple[DeleteFileEntry, ...]) -> int:
-    """Upper estimate of a task's delete sets, from manifests only: every record a distinct key."""
-    total = 0
-    for delete in deletes:
-        if delete.kind is DeleteKind.EQUALITY:
-            kinds = [find_type(table, number) for number in delete.equality_ids]
-            width = _KEY_BYTES + sum(_WIDTHS.get(type(kind), 8) for kind in kinds)
-            total += delete.records * width
-        else:
-            total += delete.records * 8
-    return total

@@ -22,7 +22,6 @@ Unfit = Literal[
     "unknown_transform",
     "float_partition",
     "name_mapping",
-    "delete_set_too_big",
     "row_ids_unknown",
 ]
 """What is seen in metadata, before any file is opened."""
@@ -40,7 +39,6 @@ _UNFIT: dict[Unfit, str] = {
     "unknown_transform": "A partition transform that PyIceberg does not know.",
     "float_partition": "A partition by a float: NaN has no JSON form, -0.0 no text of its own.",
     "name_mapping": "schema.name-mapping.default cannot be read.",
-    "delete_set_too_big": "The delete sets may outgrow the worker's memory budget.",
     "row_ids_unknown": SENTENCES["row_ids_unknown"],
 }
 

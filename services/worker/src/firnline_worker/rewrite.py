@@ -23,7 +23,7 @@ from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.planning import Plan, plan
-from firnline_worker.sets import published, sequenced
+from firnline_worker.sets import Published, published, sequenced
 from firnline_worker.shelf import Shelf
 from firnline_worker.stage import (
     GroupDone,
@@ -71,7 +71,7 @@ class Rewriter:
         base = report.Base(order, table, head, self.worker, clock)
         if not chosen.groups:
             return report.finished(base, (), (), None, self.now_ms())
-        reason: str | None = next(reasons(table, chosen, self.set_budget_bytes), None)
+        reason: str | None = next(reasons(table, chosen), None)
         if reason is None:
             try:
                 return self._native(base, chosen)
@@ -108,9 +108,9 @@ class Rewriter:
     ) -> list[GroupDone]:
         base.clock.lap("prepare")
         base.clock.first_byte_ms = self.now_ms()
-        with published(self.shelf, base.table, chosen) as sets:
+        with published(self.shelf, base.table, chosen, self.set_budget_bytes) as sets:
             base.clock.lap("sets")
-            stage = _stage_order(base, sets.set_paths, sets.positions_path)
+            stage = _stage_order(base, sets)
             results = self.stage.run(base.order.task_id, stage, groups)
             base.clock.lap("stage")
         for one in results:
@@ -136,9 +136,7 @@ def _group_orders(
     return orders
 
 
-def _stage_order(
-    base: report.Base, set_paths: tuple[str, ...], positions_path: str | None
-) -> StageOrder:
+def _stage_order(base: report.Base, sets: Published) -> StageOrder:
     table = base.table
     return StageOrder(
         io_properties={key: str(value) for key, value in table.io.properties.items()},
@@ -146,8 +144,9 @@ def _stage_order(
         shape=shape_of(table, base.order.scope),
         properties=from_table(table.properties),
         target_bytes=target_bytes(table),
-        set_paths=set_paths,
-        positions_path=positions_path,
+        set_paths=sets.set_paths,
+        positions_path=sets.positions_path,
+        together=sets.together,
     )
 
 

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_deletes import building, delete_set, positions
+from firnline_deletes import delete_set, positions
 from firnline_deletes.files import SequencedFile
-from firnline_deletes.keys import KeyField
 from firnline_deletes.refusals import Refused
+from firnline_deletes.spilling import build_parts
 from firnline_deletes.vectors import Vector
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.results import DeleteKind
@@ -20,37 +20,59 @@ from firnline_iceberg.tables import LoadedTable
 
 from firnline_worker.columns import key_fields
 from firnline_worker.planning import Plan
+from firnline_worker.set_sizes import set_bytes
 from firnline_worker.shelf import Shelf
 from firnline_worker.stage import opener
+
+_POSITIONS = "positions.arrow"
 
 
 @dataclass(frozen=True)
 class Published:
-    """Files on the shelf; each is there as long as the `published` block runs."""
+    """Files on the shelf; each is there as long as the `published` block runs.
+
+    `together`: all sets fit in memory; else they are probed one after the other.
+    """
 
     set_paths: tuple[str, ...]
     positions_path: str | None
+    together: bool
 
 
 @contextmanager
-def published(shelf: Shelf, table: LoadedTable, plan: Plan) -> Iterator[Published]:
-    """Build what nobody has built, or wait for who is at it. Raises Refused."""
+def published(
+    shelf: Shelf, table: LoadedTable, plan: Plan, budget_bytes: int
+) -> Iterator[Published]:
+    """Build what nobody has built, or wait for who is at it. Raises Refused.
+
+    Building holds about four times a part in memory, so a part is at most a quarter of the budget.
+    """
+    groups = equality_sets(plan.deletes)
+    sizes = {key: set_bytes(table, deletes) for key, deletes in groups.items()}
+    part_bytes = max(1, budget_bytes // 4)
     with ExitStack() as held:
-        paths = [
-            held.enter_context(_equality(shelf, table, scope, ids, deletes))
-            for (scope, ids), deletes in equality_sets(plan.deletes).items()
-        ]
+        paths: list[Path] = []
+        for key, deletes in groups.items():
+            parts = -(-sizes[key] // part_bytes) or 1
+            paths += held.enter_context(_equality(shelf, table, key, deletes, parts))
         marks = [d for d in plan.deletes if d.kind is not DeleteKind.EQUALITY]
         where = held.enter_context(_positions(shelf, table, marks, plan)) if marks else None
-        yield Published(tuple(str(path) for path in paths), str(where) if where else None)
+        yield Published(
+            tuple(str(path) for path in paths),
+            str(where) if where else None,
+            sum(sizes.values()) <= budget_bytes,
+        )
+
+
+SetKey = tuple[Scope, tuple[int, ...]]
 
 
 def equality_sets(
     deletes: Sequence[DeleteFileEntry],
-) -> dict[tuple[Scope, tuple[int, ...]], list[DeleteFileEntry]]:
+) -> dict[SetKey, list[DeleteFileEntry]]:
     """One set per (partition or global scope, equality ids): a later delete of a key subsumes an
     earlier one only within these (iceberg-rules 4.1)."""
-    found: dict[tuple[Scope, tuple[int, ...]], list[DeleteFileEntry]] = defaultdict(list)
+    found: dict[SetKey, list[DeleteFileEntry]] = defaultdict(list)
     for delete in deletes:
         if delete.kind is DeleteKind.EQUALITY:
             found[delete.scope, delete.equality_ids].append(delete)
@@ -61,21 +83,19 @@ def equality_sets(
 def _equality(
     shelf: Shelf,
     table: LoadedTable,
-    scope: Scope,
-    ids: tuple[int, ...],
+    key: SetKey,
     deletes: Sequence[DeleteFileEntry],
-) -> Iterator[Path]:
-    keys = key_fields(table, ids)
-    files = sequenced(deletes)
-    name = delete_set.identity(_name(table, scope), keys, files)
-    with shelf.holding(name, lambda path: _write_set(table, keys, files, path)) as path:
-        yield path
+    parts: int,
+) -> Iterator[list[Path]]:
+    scope, ids = key
+    keys, files = key_fields(table, ids), sequenced(deletes)
+    name = f"{delete_set.identity(_name(table, scope), keys, files)}-{parts}"
 
+    def write(folder: Path) -> None:
+        build_parts(files, keys, opener(table.io), folder, parts)
 
-def _write_set(
-    table: LoadedTable, keys: Sequence[KeyField], files: Sequence[SequencedFile], path: Path
-) -> None:
-    building.build(files, keys, opener(table.io)).write(path)
+    with shelf.holding(name, write) as folder:
+        yield sorted(folder.iterdir())
 
 
 @contextmanager
@@ -86,11 +106,12 @@ def _positions(
     files = sequenced([mark for mark in marks if mark.kind is DeleteKind.POSITION])
     name = positions.identity(table.identity.uuid, data, files, vectors)
 
-    def write(path: Path) -> None:
-        positions.build(files, data, opener(table.io), normal_path, vectors).write(path)
+    def write(folder: Path) -> None:
+        found = positions.build(files, data, opener(table.io), normal_path, vectors)
+        found.write(folder / _POSITIONS)
 
-    with shelf.holding(name, write) as path:
-        yield path
+    with shelf.holding(name, write) as folder:
+        yield folder / _POSITIONS
 
 
 def _vectors(marks: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:

@@ -30,8 +30,9 @@ class Settings:
     )
     set_budget_bytes: int = setting(
         "FIRNLINE_SET_BUDGET_BYTES",
-        "Largest delete set of one task by estimate; above it the table is handed over.",
-        2 * 1024**3,
+        "Memory for making and probing the delete sets of one task, in bytes; sets that do not fit "
+        "are cut into parts of a quarter of it, which are probed one after the other.",
+        1024**3,
     )
     lease_s: float = setting("FIRNLINE_LEASE_S", "Seconds until a dead worker's leases end.", 30.0)
     grace_s: float = setting(

@@ -22,7 +22,7 @@ class _Entry:
 
 
 class Shelf:
-    """Files by identity in one directory of this process. Safe for many threads."""
+    """Folders by identity in one directory of this process. Safe for many threads."""
 
     def __init__(self, state_dir: Path) -> None:
         """Removes what earlier lives of this worker left in `state_dir`."""
@@ -35,14 +35,15 @@ class Shelf:
 
     @contextmanager
     def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
-        """The file of this identity; `write` makes it if nobody has (single flight: others wait).
-
-        It is removed when its last user lets go; who has it mapped keeps the pages.
+        """The folder of this identity; `write` fills it if nobody has (single flight: others
+        wait). It is removed when its last user lets go; who has files mapped keeps the pages.
         """
         entry = self._join(identity)
         try:
             with entry.building:
                 if not entry.built:
+                    shutil.rmtree(entry.path, ignore_errors=True)  # of a try that failed
+                    entry.path.mkdir()
                     write(entry.path)
                     entry.built = True
             yield entry.path
@@ -55,7 +56,7 @@ class Shelf:
 
     def _join(self, identity: str) -> _Entry:
         with self._lock:
-            entry = self._entries.setdefault(identity, _Entry(self.root / f"{identity}.arrow"))
+            entry = self._entries.setdefault(identity, _Entry(self.root / identity))
             entry.users += 1
             return entry
 
@@ -64,4 +65,4 @@ class Shelf:
             entry.users -= 1
             if not entry.users:
                 del self._entries[identity]
-                entry.path.unlink(missing_ok=True)
+                shutil.rmtree(entry.path, ignore_errors=True)

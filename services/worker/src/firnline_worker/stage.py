@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
-from firnline_deletes.apply import Deletes, Tally, rewrite
+from firnline_deletes.apply import Tally, rewrite
 from firnline_deletes.files import SequencedFile
+from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
 from firnline_deletes.properties import ParquetProperties
 from firnline_deletes.refusals import Reason, Refused
@@ -34,6 +35,7 @@ class StageOrder:
     target_bytes: int
     set_paths: tuple[str, ...]
     positions_path: str | None
+    together: bool  # the sets fit in memory together
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,12 @@ def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[Grou
 
 
 def _deletes(order: StageOrder) -> Deletes:
-    sets = [delete_set.open_mapped(Path(path)) for path in order.set_paths]
+    paths = [Path(path) for path in order.set_paths]
     where = order.positions_path
     dead = positions.open_mapped(Path(where), normal_path) if where else None
-    return Deletes(sets, dead)
+    if not order.together:
+        return Deletes(positions=dead, parts=paths)
+    return Deletes([delete_set.open_mapped(path) for path in paths], dead)
 
 
 def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:

@@ -1,0 +1,30 @@
+"""How large delete sets will be, told from manifests before any file is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.types import BinaryType, DecimalType, StringType, UUIDType
+
+from firnline_worker.columns import find_type
+
+_SLOTS = 1.5  # a key, `firnline_deletes.slots`
+_SLOT_BYTES = 12  # index value and code
+_WIDTHS: dict[type, int] = {StringType: 54, BinaryType: 54, UUIDType: 16, DecimalType: 16}
+
+
+def set_bytes(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> int:
+    """Upper estimate of the set of these equality deletes: every record a distinct key. Texts
+    count as Iceberg estimates them, 54 bytes, or as many as they take in the file if that is more.
+    """
+    return sum(_key_bytes(table, delete) * delete.records for delete in deletes)
+
+
+def _key_bytes(table: LoadedTable, delete: DeleteFileEntry) -> int:
+    kinds = [find_type(table, number) for number in delete.equality_ids]
+    width = sum(_WIDTHS.get(type(kind), 8) for kind in kinds)
+    stored = delete.bytes // max(1, delete.records)
+    has_text = any(isinstance(kind, StringType | BinaryType) for kind in kinds)
+    return int(_SLOTS * (_SLOT_BYTES + (max(width, stored) if has_text else width)))
