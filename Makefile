@@ -67,6 +67,23 @@ types: setup ## mypy, strict
 bench-start: setup ## Cold start: up to ready, commit to first byte read
 	$(BIN)/python bench/cold_start.py
 
+PART ?= all
+ROUNDS ?= 5
+SCALE ?= 1
+BENCH_FOLDER ?= .firnline/bench
+.PHONY: bench-rewrite
+bench-rewrite: setup ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x
+	$(BIN)/python -m bench.rewrite.run --part $(PART) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER)
+	$(BIN)/python -m bench.rewrite.report
+
+.PHONY: bench-rewrite-report
+bench-rewrite-report: setup ## Write bench/results into docs/performance.md, and the plot
+	$(BIN)/python -m bench.rewrite.report
+
+.PHONY: bench-rewrite-tables
+bench-rewrite-tables: setup ## Only make the tables of the main parts
+	$(BIN)/python -m bench.rewrite.table --folder $(BENCH_FOLDER) main composite
+
 .PHONY: up
 up: setup ## Start the embedded stack in the foreground (Ctrl-C stops it)
 	$(BIN)/firnline up

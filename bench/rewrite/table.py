@@ -136,14 +136,15 @@ def _partition_path(shape: Shape, partition: int) -> str:
         case "identity":
             return f"p=p{partition}"
         case "day":
-            return f"day={_day(partition)}"
+            return f"day={day_of(partition)}"
         case "bucket":
             return f"id_bucket={partition}"
         case "none":
             return ""
 
 
-def _day(partition: int) -> Any:
+def day_of(partition: int) -> Any:
+    """A partition's date."""
     return pa.scalar(FIRST_DAY + partition, pa.int32()).cast(pa.date32()).as_py()
 
 
@@ -151,7 +152,7 @@ def _with_partition(shape: Shape, partition: int, rows: pa.Table) -> pa.Table:
     if shape.spec == "identity":
         return rows.append_column("p", pa.repeat(f"p{partition}", rows.num_rows))
     if shape.spec == "day":
-        days = pa.repeat(pa.scalar(_day(partition)), rows.num_rows)
+        days = pa.repeat(pa.scalar(day_of(partition)), rows.num_rows)
         return rows.append_column("day", days)
     return rows
 

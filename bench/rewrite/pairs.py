@@ -1,0 +1,139 @@
+"""Contestants in turn, round by round, and what their figures say beside each other."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from bench.rewrite.bouts import Bout, bout
+from bench.rewrite.contestants import Contestant
+from bench.rewrite.figures import Bar, figure, ratio_bar
+from bench.rewrite.sources import Arena, Source
+
+Rounds = dict[str, list[Bout]]
+STOCKS = ("stock", "stock_cached")
+
+
+def rounds(place: Arena, origin: Source, who: Sequence[Contestant], count: int) -> Rounds:
+    """`count` rounds; each begins with the next contestant, so that none is always first."""
+    found: Rounds = {one.name: [] for one in who}
+    for number in range(count):
+        first = number % len(who)
+        for one in (*who[first:], *who[:first]):
+            made = bout(place, origin, one)
+            found[one.name].append(made)
+            print(line(made), flush=True)
+    return found
+
+
+def line(made: Bout) -> str:
+    """One run for people."""
+    commit = made.extra.get("commit")
+    more = f" + commit {commit['wall_s']:.2f} s, CPU {commit['cpu_s']:.2f} s" if commit else ""
+    rows = "same rows" if made.same_rows else "ROWS DIFFER"
+    return (
+        f"{made.contestant:>13}: wall {made.wall_s:7.2f} s  CPU {made.cpu_s:7.2f} s"
+        f"  peak PSS {made.pss_peak / 1e6:6.0f} MB  out {made.output_bytes / 1e6:6.1f} MB"
+        f" in {made.output_files:3d}  {made.rows_out:,} rows, {rows}{more}"
+    )
+
+
+def summary(found: Rounds) -> dict[str, Any]:
+    """Medians by contestant."""
+    return {name: _of(bouts) for name, bouts in found.items() if bouts}
+
+
+def _of(bouts: list[Bout]) -> dict[str, Any]:
+    names = ("wall_s", "cpu_s", "pss_before", "pss_peak", "output_bytes", "start_s", "warm_s")
+    columns = {name: asdict(figure([getattr(one, name) for one in bouts])) for name in names}
+    kinds = {kind for one in bouts for kind in one.cpu_by}
+    by = {
+        kind: statistics.median([one.cpu_by.get(kind, 0.0) for one in bouts])
+        for kind in sorted(kinds)
+    }
+    commits = [one.extra["commit"] for one in bouts if "commit" in one.extra]
+    commit = {
+        name: asdict(figure([one[name] for one in commits]))
+        for name in ("wall_s", "cpu_s")
+        if commits
+    }
+    return {
+        **columns,
+        "cpu_by": by,
+        "commit": commit,
+        "output_files": bouts[0].output_files,
+        "rows_out": bouts[0].rows_out,
+        "same_rows": all(one.same_rows for one in bouts),
+        "modes": sorted({mode for one in bouts for mode in one.extra.get("modes", ())}),
+    }
+
+
+def better(found: Rounds, measure: Callable[[Bout], float]) -> list[Bout]:
+    """The stock run that does better in the median."""
+    stocks = [found[name] for name in STOCKS if found.get(name)]
+    return min(stocks, key=lambda bouts: statistics.median(map(measure, bouts)))
+
+
+def bars(found: Rounds) -> list[Bar]:
+    """Those of the issue that one table answers."""
+    ours = found["firnline"]
+    return [
+        *_against_stock(found, ours),
+        _ratio("CPU against the floor", 1.5, ours, found["floor"], cpu),
+        _ratio("CPU against the lean floor", 1.5, ours, found["floor_lean"], cpu),
+        Bar("CPU seconds per million input rows, all of Python", 0.75, _per_million(ours, _python)),
+        Bar("CPU seconds per million input rows, whole tree", 0.75, _per_million(ours, cpu)),
+        _ratio("output bytes against stock", 1.02, ours, found["stock"], _size),
+    ]
+
+
+def _against_stock(found: Rounds, ours: list[Bout]) -> list[Bar]:
+    by_cpu, by_wall, by_peak = better(found, cpu), better(found, wall), better(found, _peak)
+    return [
+        _ratio("CPU against the better stock", 0.1, ours, by_cpu, cpu),
+        _ratio("CPU with the commit against the same", 0.1, ours, by_cpu, _cpu_and_commit),
+        _ratio("wall against the better stock", 0.1, ours, by_wall, wall),
+        _ratio("wall with the commit against the same", 0.1, ours, by_wall, _wall_and_commit),
+        _ratio("peak PSS against the better stock, heaps as set", 1 / 6, ours, by_peak, _peak),
+    ]
+
+
+def _ratio(
+    what: str, limit: float, ours: list[Bout], theirs: list[Bout], measure: Callable[[Bout], float]
+) -> Bar:
+    return ratio_bar(what, limit, [*map(measure, ours)], [*map(measure, theirs)])
+
+
+def _per_million(bouts: list[Bout], measure: Callable[[Bout], float]) -> Any:
+    return figure([measure(one) / (one.rows_in / 1e6) for one in bouts])
+
+
+def cpu(one: Bout) -> float:
+    return one.cpu_s
+
+
+def wall(one: Bout) -> float:
+    return one.wall_s
+
+
+def _peak(one: Bout) -> float:
+    return float(one.pss_peak)
+
+
+def _size(one: Bout) -> float:
+    return float(one.output_bytes)
+
+
+def _cpu_and_commit(one: Bout) -> float:
+    return one.cpu_s + float(one.extra.get("commit", {}).get("cpu_s", 0.0))
+
+
+def _wall_and_commit(one: Bout) -> float:
+    return one.wall_s + float(one.extra.get("commit", {}).get("wall_s", 0.0))
+
+
+def _python(one: Bout) -> float:
+    """Kernel, planning and description: an upper bound of the kernel."""
+    return sum(spent for kind, spent in one.cpu_by.items() if kind != "jvm")

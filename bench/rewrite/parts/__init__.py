@@ -1,0 +1,1 @@
+"""What can be measured on its own: `make bench-rewrite PART=...`."""
