@@ -91,14 +91,21 @@ def test_old_narrow_columns_are_read_as_the_tables_type(folder):
     assert dead(made, 1, c1=pa.array([7, 7 + 2**32])) == [True, False]
 
 
-def test_a_nested_key_is_null_where_its_parent_is(folder):
+def test_a_nested_key_is_read_and_a_null_one_refused(folder):
+    """Java tells a NULL struct from a struct whose member is NULL; leaves alone cannot."""
     inner = pa.struct([folder.column("y", 4, pa.int64()), folder.column("k", 3, pa.int64())])
     kind = pa.struct([folder.column("x", 2, pa.int64()), folder.column("deep", 5, inner)])
     schema = pa.schema([folder.column("s", 1, kind)])
     deep = {"x": 1, "deep": {"y": 1, "k": 5}}
-    file = folder.file(2, schema, [(deep,), ({"x": 1, "deep": None},), (None,)])
-    made = building.build([file], [KeyField(3, pa.int64())], folder.open)
-    assert dead(made, 1, c3=pa.array([5, None, 1])) == [True, True, False]
+    made = building.build(
+        [folder.file(2, schema, [(deep,)])], [KeyField(3, pa.int64())], folder.open
+    )
+    assert dead(made, 1, c3=pa.array([5, None, 1])) == [True, False, False]
+    for null in ({"x": 1, "deep": None}, None, {"x": 1, "deep": {"y": 1, "k": None}}):
+        file = folder.file(2, schema, [(deep,), (null,)])
+        with pytest.raises(Refused) as refused:
+            building.build([file], [KeyField(3, pa.int64())], folder.open)
+        assert refused.value.reason == "nested_key_null"
 
 
 def test_equal_index_values_are_told_apart_by_the_keys(folder, monkeypatch):

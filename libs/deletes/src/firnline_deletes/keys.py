@@ -77,6 +77,7 @@ class KeyReader:
         self._keys = keys
         self._place = place
         self._shape = shape or _NOTHING
+        self._deletes = shape is None
         schema = self._shape.identified(file.schema_arrow)
         self._paths = {key.id: leaf_path(schema, key.id) for key in keys}
         for key in keys:
@@ -99,7 +100,9 @@ class KeyReader:
             for group in groups:
                 yield from self.absent(rows, self._file.metadata.row_group(group).num_rows)
             return
-        for batch in self._file.iter_batches(rows, list(groups), columns=self._columns):
+        for batch in self._file.iter_batches(
+            rows, list(groups), columns=self._columns, use_threads=False
+        ):
             yield self.arrays(batch)
 
     def arrays(self, batch: pa.RecordBatch) -> dict[int, pa.Array]:
@@ -121,6 +124,8 @@ class KeyReader:
         column = batch.column(path[0])
         if len(path) > 1:  # null parents make null leaves
             column = pc.struct_field(column, list(path[1:]))
+            if self._deletes and column.null_count:
+                raise Refused("nested_key_null", f"{self._place}: id {key.id}")
         return as_kind(column, key.type)
 
     def _absent(self, rows: int, key: KeyField) -> pa.Array:
