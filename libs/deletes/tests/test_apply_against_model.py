@@ -109,9 +109,10 @@ def loaded(folder: Any, deletes: list[tuple[tuple[int, ...], Rows]], parts: int)
     st.lists(delete_files(), max_size=6),
     st.sampled_from([1, 3]),
     st.booleans(),
+    st.sampled_from([1, 3]),
 )
 def test_the_kernel_keeps_exactly_what_the_specification_keeps(
-    folders, data, deletes, parts, together
+    folders, data, deletes, parts, together, threads
 ):
     folder = folders()
     inputs = [written(folder, made, "c") for made in data]
@@ -126,7 +127,7 @@ def test_the_kernel_keeps_exactly_what_the_specification_keeps(
     paths = loaded(folder, deletes, parts)
     sets = [delete_set.open_mapped(path) for path in paths]
     everything = Deletes(sets, where) if together else Deletes(positions=where, parts=paths)
-    tally = rewrite(inputs, everything, Shape(table), folder.open, writer)
+    tally = rewrite(inputs, everything, Shape(table), folder.open, writer, threads)
     expected = [row for made in data for row in survivors(made, deletes)]
     assert folder.rows_of(writer) == expected
     assert tally.rows_in - tally.rows_masked == tally.rows_out == len(expected)

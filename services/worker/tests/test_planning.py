@@ -80,15 +80,18 @@ def test_a_merge_that_lessens_nothing_is_nothing():
 @pytest.mark.parametrize(
     ("sizes", "least", "expected"),
     [
-        ([500, 300, 1], 1, [[500, 300], [1]]),
-        ([900, 1, 900], 1, [[900], [1], [900]]),
+        ([500, 300, 1], 1, [[500, 300, 1]]),
+        ([900, 1, 900], 1, [[900, 1], [900]]),
+        ([600] * 6, 1, [[600, 600], [600, 600], [600, 600]]),
+        ([10_000, 1, 1], 1, [[10_000], [1], [1]]),
+        ([1, 1, 10_000], 1, [[1], [1], [10_000]]),
         ([], 2, []),
         ([1, 1, 1, 700], 2, [[1, 1, 1], [700]]),
         ([700, 1, 1, 1], 2, [[700], [1, 1, 1]]),
         ([1], 2, [[1]]),
     ],
 )
-def test_groups_fill_the_target_in_order(sizes, least, expected):
+def test_groups_are_even_shares_in_order(sizes, least, expected):
     files = [data(str(n), n, size) for n, size in enumerate(sizes)]
     made = grouped(files, TARGET, least)
     assert [[file.bytes for file in group] for group in made] == expected

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline_deletes.files import Open, SequencedFile, open_parquet, rows_within
-from firnline_deletes.masks import Deletes, Living, Masks, premasked
+from firnline_deletes.masks import Deletes, Known, Living, Masks, premasked
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
@@ -45,35 +49,77 @@ def rewrite(
     shape: Shape,
     open_file: Open,
     writer: RollingWriter,
+    threads: int = 1,
 ) -> Tally:
     """Write every living row of `files`, in order, in the table's `shape`; the writer stays open.
 
     Each input is masked by its own sequence number, so inputs of different age may share an
-    output (spec rules 4.1). Raises Refused for what must be handed over.
+    output (spec rules 4.1). With several threads, row groups are read and masked at once, as many
+    as there are threads, of one file or of several. Raises Refused for what must be handed over.
     """
     total, records = Tally(), sum(file.records for file in files)
     known = premasked(files, deletes, shape, open_file)
-    for file in files:
-        with open_parquet(open_file, file.path, encoded=True) as parquet:
-            reader = _Reader(parquet, plan(parquet, shape, file))
-            masks = Masks(parquet, file, deletes, shape, known)
-            for tally in _rewrite_file(reader, masks, writer):
-                total += tally
-                writer.expect(total.rows_in, records)
+    source = _Source(deletes, shape, open_file, known)
+    read = source.read(files) if threads == 1 else source.read_ahead(files, threads)
+    for tally, batches in read:
+        for batch in batches:
+            writer.write(batch)
+        total += tally
+        writer.expect(total.rows_in, records)
     return total
 
 
-def _rewrite_file(reader: _Reader, masks: Masks, writer: RollingWriter) -> Iterator[Tally]:
-    start = 0
-    for group in range(reader.parquet.num_row_groups):
-        rows = reader.parquet.metadata.row_group(group).num_rows
-        living = masks.of(group, start, rows)
-        kept = rows if living.keep is None else int(living.keep.sum())
-        if kept:
-            for batch in reader.batches(group, start, living):
-                writer.write(batch)
-        yield Tally(rows, rows - kept, kept, int(not kept))
-        start += rows
+Read = tuple[Tally, Iterable[pa.RecordBatch]]
+"""One row group: what became of its rows, and those that live, in the table's shape."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Reads data files, a row group at a time, in order."""
+
+    deletes: Deletes
+    shape: Shape
+    open_file: Open
+    known: Known
+
+    def read(self, files: Iterable[SequencedFile]) -> Iterator[Read]:
+        """Batches are decoded as they are asked for."""
+        for file in files:
+            with open_parquet(self.open_file, file.path, encoded=True) as parquet:
+                reader = self._reader(file, parquet)
+                for group, start in enumerate(_starts(parquet)):
+                    yield reader.read(group, start)
+
+    def read_ahead(self, files: Iterable[SequencedFile], threads: int) -> Iterator[Read]:
+        """Whole row groups, decoded by threads while earlier ones are written."""
+        with ThreadPoolExecutor(threads) as pool:
+            waiting: deque[Future[Read]] = deque()
+            for file in files:
+                with open_parquet(self.open_file, file.path, encoded=True) as parquet:
+                    footer, starts = parquet.metadata, _starts(parquet)
+                for group, start in enumerate(starts):
+                    waiting.append(pool.submit(self._decoded, file, footer, group, start))
+                    if len(waiting) > threads:
+                        yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _decoded(self, file: SequencedFile, footer: Any, group: int, start: int) -> Read:
+        """In a handle of its own: a Parquet reader belongs to one thread."""
+        with open_parquet(self.open_file, file.path, True, footer) as parquet:
+            tally, batches = self._reader(file, parquet).read(group, start)
+            return tally, list(batches)
+
+    def _reader(self, file: SequencedFile, parquet: pq.ParquetFile) -> _Reader:
+        masks = Masks(parquet, file, self.deletes, self.shape, self.known)
+        return _Reader(parquet, plan(parquet, self.shape, file), masks)
+
+
+def _starts(parquet: pq.ParquetFile) -> list[int]:
+    """Position of the first row of each row group."""
+    groups = range(parquet.num_row_groups)
+    rows = [parquet.metadata.row_group(group).num_rows for group in groups]
+    return [0, *accumulate(rows)][: len(rows)]
 
 
 @dataclass(frozen=True)
@@ -82,9 +128,17 @@ class _Reader:
 
     parquet: pq.ParquetFile
     projection: Projection
+    masks: Masks
 
-    def batches(self, group: int, start: int, living: Living) -> Iterator[pa.RecordBatch]:
-        """Of the group whose first row is row `start` of the file."""
+    def read(self, group: int, start: int) -> Read:
+        """The row group whose first row is row `start` of the file."""
+        rows = self.parquet.metadata.row_group(group).num_rows
+        living = self.masks.of(group, start, rows)
+        kept = rows if living.keep is None else int(living.keep.sum())
+        batches = self._batches(group, start, living) if kept else ()
+        return Tally(rows, rows - kept, kept, int(not kept)), batches
+
+    def _batches(self, group: int, start: int, living: Living) -> Iterator[pa.RecordBatch]:
         at = 0
         for batch in self._whole(group, living):
             mask = None if living.keep is None else living.keep[at : at + batch.num_rows]
@@ -102,12 +156,12 @@ class _Reader:
         rest = [name for name in wanted if name not in known]
         size = rows_within(self.parquet, group, _BATCH_BYTES)
         if not known:
-            yield from self.parquet.iter_batches(size, [group], columns=rest)
+            yield from self.parquet.iter_batches(size, [group], columns=rest, use_threads=False)
         elif not rest:
             yield from pa.Table.from_batches(living.read).select(known).to_batches()
         else:
             table = pa.Table.from_batches(living.read).select(known)
-            batches = self.parquet.iter_batches(size, [group], columns=rest)
+            batches = self.parquet.iter_batches(size, [group], columns=rest, use_threads=False)
             yield from _beside(table, batches)
 
 

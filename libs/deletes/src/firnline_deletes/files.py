@@ -33,7 +33,8 @@ def open_parquet(
     """Open for reading by id: no extension types, INT96 as microseconds. Refused unreadable_file.
 
     An I/O error stays what it is: that is worth a retry, a refusal is not. `encoded`: text columns
-    that are stored as dictionaries are read as dictionaries. The footer is fetched once, or not at all if given.
+    that are stored as dictionaries are read as dictionaries. The footer is fetched once, or not at
+    all if it is given.
     """
     source = open_file(path)
     try:

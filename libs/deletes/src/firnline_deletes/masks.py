@@ -121,8 +121,11 @@ class Masks:
         if not keys.columns:
             self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))
             return []
-        batches = self._parquet.iter_batches(_KEY_BATCH_ROWS, [group], columns=keys.columns)
-        read = list(batches)
+        read = list(
+            self._parquet.iter_batches(
+                _KEY_BATCH_ROWS, [group], columns=keys.columns, use_threads=False
+            )
+        )
         self._mask(keep, (keys.arrays(batch) for batch in read))
         return read
 

@@ -52,30 +52,21 @@ def _chosen(files: Sequence[PlannedFile], target_bytes: int) -> list[PlannedFile
     return [f for f in files if f.deletes or f.data.normal in merged]
 
 
+_ROOM = 1.5  # targets of input per group: its outputs are in range with 50 % to 100 % of rows left
+
+
 def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> tuple[Group, ...]:
-    """Neighbours by age go together until they fill the target; at least `least` groups, as far
+    """Neighbours by age go together, as many bytes in each group; at least `least` groups, as far
     as there are files for them."""
+    total = sum(file.bytes for file in inputs)
+    wanted = max(least, round(total / (_ROOM * target_bytes)), 1)
     groups: list[list[DataFileEntry]] = []
-    room = 0
-    for file in inputs:
-        if not groups or file.bytes > room:
+    before = 0
+    for index, file in enumerate(inputs):
+        due = before * wanted >= len(groups) * total  # the next even share begins here
+        left = len(inputs) - index  # and no later group may be left without a file
+        if len(groups) < wanted and (due or left <= wanted - len(groups)):
             groups.append([])
-            room = target_bytes
         groups[-1].append(file)
-        room -= file.bytes
-    while len(groups) < min(least, len(inputs)):
-        groups = _halved(groups)
+        before += file.bytes
     return tuple(tuple(group) for group in groups)
-
-
-def _halved(groups: list[list[DataFileEntry]]) -> list[list[DataFileEntry]]:
-    """Cut the group of most files near the middle of its bytes, both sides kept non-empty."""
-    widest = max(range(len(groups)), key=lambda i: len(groups[i]))
-    files = groups[widest]
-    total, half, cut = 0, sum(f.bytes for f in files) / 2, 1
-    for index, file in enumerate(files[:-1]):
-        total += file.bytes
-        cut = index + 1
-        if total >= half:
-            break
-    return [*groups[:widest], files[:cut], files[cut:], *groups[widest + 1 :]]

@@ -6,8 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -68,13 +71,30 @@ class SparkStage:
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
+        self._running = 0  # groups of all tasks
+        self._lock = Lock()
 
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         """All groups' results, in any order. `name` is the task id, for `cancel`."""
         self._context.setJobGroup(name, f"firnline rewrite {name}", interruptOnCancel=True)
         rdd = self._context.parallelize(groups, len(groups))
-        found: list[GroupResult] = rdd.mapPartitions(partial(run_groups, order)).collect()
+        with self._counted(len(groups)) as running:
+            threads = max(1, self._context.defaultParallelism // running)
+            run = partial(run_groups, replace(order, threads=threads))
+            found: list[GroupResult] = rdd.mapPartitions(run).collect()
         return found
+
+    @contextmanager
+    def _counted(self, groups: int) -> Iterator[int]:
+        """Groups that run while these do."""
+        with self._lock:
+            self._running += groups
+            running = self._running
+        try:
+            yield running
+        finally:
+            with self._lock:
+                self._running -= groups
 
     def cancel_all(self) -> None:
         """Give up what runs; its callers see an error."""

@@ -36,6 +36,7 @@ class StageOrder:
     set_paths: tuple[str, ...]
     positions_path: str | None
     together: bool  # the sets fit in memory together
+    threads: int = 1  # that a group may use; more than one where cores would else be idle
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ GroupResult = GroupDone | GroupRefused
 
 
 def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
-    """Runs inside a Spark task. One core is ours: Arrow's pools are held to it."""
+    """Runs inside a Spark task. Arrow's own pool is held to one core."""
     pa.set_cpu_count(1)
     io = load_file_io(dict(order.io_properties), order.location)
     deletes = _deletes(order)
@@ -93,7 +94,7 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
         order.shape.written, order.properties, order.target_bytes, group.output_paths, creator(io)
     )
     try:
-        tally = rewrite(group.files, deletes, order.shape, opener(io), writer)
+        tally = rewrite(group.files, deletes, order.shape, opener(io), writer, order.threads)
         return GroupDone(group.index, tally, tuple(writer.close()), started_ms)
     except Refused as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)
