@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from firnline_deletes import building, delete_set
 from firnline_deletes.delete_set import identity, open_mapped
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.hashing import BLOCK_ROWS
-from firnline_deletes.keys import KeyField
+from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.refusals import Refused
+from firnline_deletes.shape import Shape
 
 LEGAL = [
     (pa.bool_(), [True, False]),
@@ -91,21 +93,25 @@ def test_old_narrow_columns_are_read_as_the_tables_type(folder):
     assert dead(made, 1, c1=pa.array([7, 7 + 2**32])) == [True, False]
 
 
-def test_a_nested_key_is_read_and_a_null_one_refused(folder):
-    """Java tells a NULL struct from a struct whose member is NULL; leaves alone cannot."""
-    inner = pa.struct([folder.column("y", 4, pa.int64()), folder.column("k", 3, pa.int64())])
-    kind = pa.struct([folder.column("x", 2, pa.int64()), folder.column("deep", 5, inner)])
-    schema = pa.schema([folder.column("s", 1, kind)])
-    deep = {"x": 1, "deep": {"y": 1, "k": 5}}
-    made = building.build(
-        [folder.file(2, schema, [(deep,)])], [KeyField(3, pa.int64())], folder.open
-    )
-    assert dead(made, 1, c3=pa.array([5, None, 1])) == [True, False, False]
-    for null in ({"x": 1, "deep": None}, None, {"x": 1, "deep": {"y": 1, "k": None}}):
-        file = folder.file(2, schema, [(deep,), (null,)])
-        with pytest.raises(Refused) as refused:
-            building.build([file], [KeyField(3, pa.int64())], folder.open)
-        assert refused.value.reason == "nested_key_null"
+def test_a_null_struct_is_another_key_than_a_struct_of_nulls(folder):
+    inner = pa.struct([folder.column("x", 2, pa.int64()), folder.column("y", 3, pa.int64())])
+    schema = pa.schema([folder.column("s", 1, inner), folder.column("k", 4, pa.int64())])
+    keys = [KeyField(2, pa.int64()), KeyField.of_struct(1)]
+    null, nulls, one = None, {"x": None, "y": 1}, {"x": 1, "y": None}
+    data = pq.ParquetFile(folder.file(1, schema, [(null, 1), (nulls, 1), (one, 1)]).path)
+    bare = pq.ParquetFile(folder.file(1, pa.schema([schema.field("k")]), [(1,)]).path)
+    other = pa.schema([folder.column("s", 1, pa.struct([inner.field("y")]))])
+    without = pq.ParquetFile(folder.file(1, other, [(null,), ({"y": 7},)]).path)
+    for row, expected in (
+        (null, [[True, False, False], [True], [True, False]]),
+        (nulls, [[False, True, False], [False], [False, True]]),
+        (one, [[False, False, True], [False], [False, False]]),
+    ):
+        made = building.build([folder.file(2, schema, [(row, 1)])], keys, folder.open)
+        for file, dead in zip((data, bare, without), expected, strict=True):
+            reader = KeyReader(file, keys, "here", Shape(schema))
+            (arrays,) = reader.batches(10, [0])
+            assert made.dead(arrays, 1).tolist() == dead
 
 
 def test_equal_index_values_are_told_apart_by_the_keys(folder, monkeypatch):

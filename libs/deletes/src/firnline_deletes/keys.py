@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firnline_deletes.fields import leaf_path, normal
+from firnline_deletes.name_mapping import has_ids
 from firnline_deletes.refusals import Refused
 from firnline_deletes.shape import Shape
 
@@ -20,11 +21,18 @@ class KeyField:
     """One equality column: its Iceberg field id and the type the table gives it *now*.
 
     A column that has been dropped keeps the type of the last schema that had it; its deletes still
-    apply (Iceberg #15268).
+    apply (Iceberg #15268). A negative id -n is no column: it says whether struct n is NULL, see
+    `of_struct`.
     """
 
     id: int
     type: pa.DataType
+
+    @classmethod
+    def of_struct(cls, number: int) -> KeyField:
+        """Beside every key inside a struct: Java compares keys as nested rows, where a NULL struct
+        is not equal to a struct of NULLs (`Comparators.forType`)."""
+        return cls(-number, pa.bool_())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "type", normal(self.type))
@@ -77,12 +85,14 @@ class KeyReader:
         self._keys = keys
         self._place = place
         self._shape = shape or _NOTHING
-        self._deletes = shape is None
         schema = self._shape.identified(file.schema_arrow)
-        self._paths = {key.id: leaf_path(schema, key.id) for key in keys}
+        if shape is None and not has_ids(schema):
+            raise Refused("no_field_ids", f"{place}: a delete file")
+        self._paths = _paths(schema, keys)
         for key in keys:
-            self._check(schema, key)
-        self._columns = leaf_columns(schema, [p for p in self._paths.values() if p is not None])
+            if key.id > 0:
+                self._check(schema, key)
+        self._columns = leaf_columns(schema, _outermost(self._paths.values()))
         self._batch_paths: dict[int, tuple[int, ...] | None] = {}
 
     def missing(self) -> list[int]:
@@ -109,7 +119,7 @@ class KeyReader:
         """Field id -> array of a batch that was read with `columns`."""
         if not self._batch_paths:  # a batch has fewer columns than the file, so other positions
             schema = self._shape.identified(batch.schema)
-            self._batch_paths = {key.id: leaf_path(schema, key.id) for key in self._keys}
+            self._batch_paths = _paths(schema, self._keys)
         return {key.id: self._array(batch, key, self._batch_paths[key.id]) for key in self._keys}
 
     def absent(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
@@ -124,11 +134,11 @@ class KeyReader:
         column = batch.column(path[0])
         if len(path) > 1:  # null parents make null leaves
             column = pc.struct_field(column, list(path[1:]))
-            if self._deletes and column.null_count:
-                raise Refused("nested_key_null", f"{self._place}: id {key.id}")
-        return as_kind(column, key.type)
+        return as_kind(column, key.type) if key.id > 0 else column.is_null()
 
     def _absent(self, rows: int, key: KeyField) -> pa.Array:
+        if key.id < 0:
+            return pa.repeat(True, rows)
         value = self._shape.absent.get(key.id)
         if value is None:
             return pa.nulls(rows, key.type)
@@ -152,6 +162,16 @@ class KeyReader:
 
 
 _NOTHING = Shape(pa.schema([]))
+
+
+def _paths(schema: pa.Schema, keys: Sequence[KeyField]) -> dict[int, tuple[int, ...] | None]:
+    return {key.id: leaf_path(schema, abs(key.id)) for key in keys}
+
+
+def _outermost(paths: Iterable[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
+    """What is to be read: a struct only where nothing inside it is."""
+    found = [path for path in paths if path is not None]
+    return [p for p in found if not any(q != p and q[: len(p)] == p for q in found)]
 
 
 def as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:

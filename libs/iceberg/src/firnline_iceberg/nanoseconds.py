@@ -24,7 +24,7 @@ def nanoseconds(text: str) -> int:
     return seconds * 10**9 + int((fraction or "").ljust(9, "0"))
 
 
-@from_json.register(TimestampNanoType)  # type: ignore[misc]
-@from_json.register(TimestamptzNanoType)  # type: ignore[misc]
+@from_json.register(TimestampNanoType)
+@from_json.register(TimestamptzNanoType)
 def _(_: PrimitiveType, value: str | int) -> int:
     return nanoseconds(value) if isinstance(value, str) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from pyiceberg.conversions import from_json
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IcebergType, NestedField, PrimitiveType
+from pyiceberg.types import IcebergType, NestedField, PrimitiveType, StructType
 
 NAME_MAPPING = "schema.name-mapping.default"
 
@@ -103,9 +103,30 @@ def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
 
 
 def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
-    """Key columns in Arrow's types. A field that no schema knows has the null type, which the
-    kernel refuses."""
-    return tuple(KeyField(number, _arrow(find_type(table, number))) for number in equality_ids)
+    """Key columns in Arrow's types, and the structs that they lie in. A field that no schema knows
+    has the null type, which the kernel refuses."""
+    columns = [KeyField(number, _arrow(find_type(table, number))) for number in equality_ids]
+    structs = {struct for number in equality_ids for struct in _structs_of(table, number)}
+    return (*columns, *(KeyField.of_struct(number) for number in sorted(structs)))
+
+
+def _structs_of(table: LoadedTable, number: int) -> tuple[int, ...]:
+    """Ids of the structs around a field, in the newest schema that has it."""
+    for schema in _newest_first(table):
+        if number in schema.field_ids:
+            return _around(schema.fields, number) or ()
+    return ()
+
+
+def _around(fields: Sequence[NestedField], number: int) -> tuple[int, ...] | None:
+    for field in fields:
+        if field.field_id == number:
+            return ()
+        if isinstance(field.field_type, StructType):
+            below = _around(field.field_type.fields, number)
+            if below is not None:
+                return (field.field_id, *below)
+    return None
 
 
 def _arrow(kind: IcebergType | None) -> pa.DataType:

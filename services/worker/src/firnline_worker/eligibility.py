@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
+from pyiceberg.transforms import IdentityTransform, UnknownTransform
 from pyiceberg.types import (
     DoubleType,
     FloatType,
@@ -86,8 +86,6 @@ def _of_type(kind: IcebergType) -> Iterator[Unfit]:
 
 
 def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unfit]:
-    if spec.fields and all(isinstance(field.transform, VoidTransform) for field in spec.fields):
-        yield "void_spec"  # ContentFileParser (1.12.0) takes it for unpartitioned and throws
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             yield "unknown_transform"

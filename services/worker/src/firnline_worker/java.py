@@ -60,8 +60,9 @@ class JavaTable:
         io, parquet = self.java.io(), self._iceberg.parquet
         config = self._iceberg.MetricsConfig.forTable(self.java)
         metrics = parquet.ParquetUtil.fileMetrics(io.newInputFile(file.path), config)
+        spec = self._described(scope)
         built = (
-            self._iceberg.DataFiles.builder(self._spec(scope))
+            self._iceberg.DataFiles.builder(spec)
             .withPath(file.path)
             .withFormat("parquet")
             .withPartition(self._partition(scope))
@@ -70,11 +71,17 @@ class JavaTable:
             .withSortOrderId(0)
             .build()
         )
-        text = self._iceberg.ContentFileParser.toJson(built, self._spec(scope))
-        return _completed(text, scope, file)
+        text = self._iceberg.ContentFileParser.toJson(built, spec)
+        return _completed(text, scope, self._spec(scope).fields().size(), file)
 
     def _spec(self, scope: Scope) -> Any:
         return self.java.specs().get(scope.spec_id)
+
+    def _described(self, scope: Scope) -> Any:
+        """The spec; none at all for one whose fields are all void, for `ContentFileParser` cannot
+        make up its mind whether such a file has a partition, and throws (1.12.0)."""
+        spec = self._spec(scope)
+        return spec if spec.isPartitioned() else self._iceberg.PartitionSpec.unpartitioned()
 
     def _partition(self, scope: Scope) -> Any:
         kind = self._spec(scope).partitionType()
@@ -84,12 +91,13 @@ class JavaTable:
         return self._iceberg.SingleValueParser.fromJson(kind, text)
 
 
-def _completed(content_file: str, scope: Scope, file: WrittenFile) -> str:
+def _completed(content_file: str, scope: Scope, fields: int, file: WrittenFile) -> str:
     """py4j turns small longs into Integer, which a Java Map<Integer, Long> takes and later fails
     on; so what is counted here goes in as JSON. Java leaves zeros of timestamps out of a partition;
     everybody else compares its canonical text."""
     body = json.loads(content_file)
-    body["partition"] = json.loads(scope.partition)
+    body["spec-id"] = scope.spec_id
+    body["partition"] = json.loads(scope.partition) or [None] * fields
     if body["record-count"] != file.rows:
         raise ValueError(f"{file.path}: {body['record-count']} rows, not {file.rows}")
     body["split-offsets"] = list(file.split_offsets)
