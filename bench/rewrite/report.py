@@ -1,0 +1,262 @@
+"""bench/results/*.json into docs/performance.md, between its two markers, and into the plot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.rewrite.plot import svg
+from bench.rewrite.run import PARTS, RESULTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+PLOT = RESULTS / "rewrite.svg"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+Results = Mapping[str, Any]
+
+
+def main() -> None:
+    results = load(RESULTS)
+    PLOT.write_text(svg(results))
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{figures(results)}\n\n{END}{after}")
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """What has been measured, by part."""
+    paths = {name: folder / f"{name}.json" for name in PARTS}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.is_file()}
+
+
+def figures(results: Results) -> str:
+    """The generated section. A part that was not measured is said to be so."""
+    sections = [_bars(results)]
+    for name, render in RENDERERS.items():
+        if name in results:
+            sections.append(render(name, results[name]))
+        else:
+            sections.append(f"### {TITLES[name]}\n\nNot measured yet.")
+    return "\n\n".join(sections)
+
+
+def _bars(results: Results) -> str:
+    rows = [
+        (
+            name,
+            bar["what"],
+            f"{bar['found']['median']:.3g}",
+            f"{bar['found']['low']:.3g} to {bar['found']['high']:.3g}",
+            f"{bar['limit']:.3g}",
+            "met" if bar["met"] else "**not met**",
+        )
+        for name, result in results.items()
+        for bar in result["bars"]
+    ]
+    heads = ("part", "what", "median", "lowest to highest", "bar", "")
+    return "### The bars\n\n" + table(heads, rows)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _compared(name: str, result: Any) -> str:
+    rows = [_contestant(who, one) for who, one in result["summary"].items()]
+    heads = (
+        "contestant", "wall s", "CPU s", "peak PSS MB", "output MB", "files", "same rows",
+        "commit wall / CPU s", "cold: start + first s",
+    )  # fmt: skip
+    return "\n\n".join([_head(name, result), table(heads, rows)])
+
+
+def _contestant(who: str, one: Any) -> tuple[str, ...]:
+    costs = one["commit"]
+    commit = _commit(costs) if costs else "in it"
+    return (
+        who,
+        _figure(one["wall_s"]),
+        _figure(one["cpu_s"]),
+        _figure(one["pss_peak"], 1e6),
+        f"{one['output_bytes']['median'] / 1e6:.1f}",
+        str(one["output_files"]),
+        "yes" if one["same_rows"] else "**no**",
+        commit,
+        f"{one['start_s']['median']:.1f} + {one['warm_s']['median']:.1f}",
+    )
+
+
+def _commit(costs: Any) -> str:
+    return f"{costs['wall_s']['median']:.2f} / {costs['cpu_s']['median']:.2f}"
+
+
+def _figure(found: Mapping[str, float], unit: float = 1.0) -> str:
+    median, low, high = (found[name] / unit for name in ("median", "low", "high"))
+    return f"{median:.3g} ({low:.3g}-{high:.3g})" if median < 1e3 else f"{median:.0f}"
+
+
+def _head(name: str, result: Any) -> str:
+    text = f"### {TITLES[name]}"
+    if "table" in result:
+        text += f"\n\n{described(result['table'])}"
+    return f"{text} {_taken(result)}" if "table" in result else f"{text}\n\n{_taken(result)}"
+
+
+def described(one: Mapping[str, Any]) -> str:
+    """A table in a sentence."""
+    return (
+        f"{one['rows_in']:,} rows in {one['data_files']} data files and {one['delete_rows']:,} "
+        f"delete rows in {one['delete_files']} files, {one['bytes'] / 1e6:.0f} MB, "
+        f"{one['partitions']} partition(s); {one['rows_out']:,} rows are alive."
+    )
+
+
+def _taken(result: Any) -> str:
+    return (
+        f"Taken {result['taken_at']} at {result['commit']} on {result['machine']}, "
+        f"load before it {result['load_before']:.1f}, in {result['seconds']} s."
+    )
+
+
+def _growth(name: str, result: Any) -> str:
+    costs = result["cpu_s"]
+    rows = [
+        (
+            who,
+            *(_least(costs[who][factor]) for factor in ("1", "2", "4")),
+            "-" if grown is None else f"{grown:.2f}",
+        )
+        for who, grown in result["growth"].items()
+    ]
+    heads = ("CPU s, median", "x1", "x2", "x4", "x4 / x1")
+    biggest = described(result["tables"]["4"])
+    return "\n\n".join([_head(name, result), f"The largest: {biggest}", table(heads, rows)])
+
+
+def _least(values: Sequence[float]) -> str:
+    return f"{sorted(values)[len(values) // 2]:.2f}" if values else "did not finish"
+
+
+def _tasks(name: str, result: Any) -> str:
+    rows = [
+        (who, tasks, _mb(one["pss_before"]), _mb(one["pss_peak"]), f"{one['cpu_s']:.1f}")
+        for who in ("firnline", "stock")
+        for tasks, one in result[who].items()
+        if one
+    ]
+    heads = ("", "tasks at once", "PSS before MB", "peak PSS MB", "CPU s")
+    cost = f"An idle Python process costs {_mb(result['process_bytes'])} MB."
+    return "\n\n".join([_head(name, result), table(heads, rows), cost])
+
+
+def _mb(count: float) -> str:
+    return f"{count / 1e6:.0f}"
+
+
+def _budget(name: str, result: Any) -> str:
+    stock = result["stock_same_heap"]
+    runs = [("set of 4 budgets", one) for one in result["firnline"]]
+    runs += [("set that fits", one) for one in result["fits"]]
+    if "failed" not in stock:
+        runs.append((f"stock, heap {stock['heap']}", stock))
+    rows = [
+        (
+            what,
+            f"{one['wall_s']:.2f}",
+            f"{one['cpu_s']:.2f}",
+            _mb(one["pss_before"]),
+            _mb(one["pss_peak"]),
+            "yes" if one["same_rows"] else "**no**",
+            ", ".join(one["modes"] or ()),
+        )
+        for what, one in runs
+    ]
+    heads = ("", "wall s", "CPU s", "PSS before MB", "peak PSS MB", "same rows", "mode")
+    text = [
+        _head(name, result),
+        f"The budget: {_mb(result['budget_bytes'])} MB.",
+        table(heads, rows),
+    ]
+    if "failed" in stock:
+        text.append(
+            f"Stock with a heap of {stock['heap']} did not finish: `{_cut(stock['failed'])}`"
+        )
+    return "\n\n".join(text)
+
+
+def _cut(text: str) -> str:
+    return " ".join(text.split())[:160]
+
+
+def _memory(name: str, result: Any) -> str:
+    rows = [_smallest(who, one) for who, one in result["smallest"].items()]
+    heads = ("", "smallest heap", "peak PSS MB", "wall s", "CPU s", "tried")
+    return "\n\n".join([_head(name, result), table(heads, rows)])
+
+
+def _smallest(who: str, one: Any) -> tuple[str, ...]:
+    tried = ", ".join(f"{t['heap']} {'ok' if t['finished'] else 'no'}" for t in one["tries"])
+    if "heap" not in one:
+        return (who, "none of them", "-", "-", "-", tried)
+    return (
+        who, one["heap"], _mb(one["pss_peak"]), f"{one['wall_s']:.1f}", f"{one['cpu_s']:.1f}", tried
+    )  # fmt: skip
+
+
+def _shapes(name: str, result: Any) -> str:
+    heads = ("", "who", "wall s", "CPU s", "peak PSS MB", "output MB", "files", "same rows")
+    tables = [described(one["table"]) for one in result["shapes"].values()]
+    told = [f"- {what}: {text}" for what, text in zip(result["shapes"], tables, strict=True)]
+    return "\n\n".join([_head(name, result), "\n".join(told), table(heads, _shape_rows(result))])
+
+
+def _shape_rows(result: Any) -> Iterator[tuple[str, ...]]:
+    for what, one in result["shapes"].items():
+        for made in one["bouts"]:
+            yield (
+                what,
+                made["contestant"],
+                f"{made['wall_s']:.2f}",
+                f"{made['cpu_s']:.2f}",
+                _mb(made["pss_peak"]),
+                f"{made['output_bytes'] / 1e6:.1f}",
+                str(made["output_files"]),
+                "yes" if made["same_rows"] else "**no**",
+            )
+
+
+def _reads(name: str, result: Any) -> str:
+    text = (
+        f"Spark read every column of our result in {result['ours_s']} s and of stock's in "
+        f"{result['stock_s']} s (median [lowest-highest])."
+    )
+    return "\n\n".join([_head(name, result), text])
+
+
+TITLES = {
+    "main": "Long keys",
+    "keys": "Composite string keys",
+    "growth": "More commits",
+    "tasks": "Tasks at once",
+    "budget": "A delete set of four memory budgets",
+    "memory": "The smallest memory that is enough",
+    "shapes": "Production shapes and one large file",
+    "reads": "Reading the result",
+}
+RENDERERS = {
+    "main": _compared,
+    "keys": _compared,
+    "growth": _growth,
+    "tasks": _tasks,
+    "budget": _budget,
+    "memory": _memory,
+    "shapes": _shapes,
+    "reads": _reads,
+}
+
+
+if __name__ == "__main__":
+    main()
