@@ -18,6 +18,7 @@ Results = Mapping[str, Any]
 
 def main() -> None:
     results = load(RESULTS)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     PLOT.write_text(svg(results))
     before, _, rest = PAGE.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
