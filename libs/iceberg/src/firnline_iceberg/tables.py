@@ -15,6 +15,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     RESTError,
+    ValidationError,
 )
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
@@ -181,6 +182,7 @@ class Tables:
             ValueError,
             TypeError,
             NotImplementedError,
+            ValidationError,
         ) as error:  # a format or type of the future
             raise TaskRefused("metadata_unreadable", f"{table.dotted}: {error}") from error
         return found
