@@ -49,6 +49,11 @@ integration: setup ## What needs real servers or Spark
 e2e: setup ## The whole system as processes
 	$(BIN)/pytest -m e2e
 
+MINUTES ?= 1
+.PHONY: fuzz-rewrite
+fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again
+	$(if $(SEED),FIRNLINE_FUZZ_SEED=$(SEED),FIRNLINE_FUZZ_MINUTES=$(MINUTES)) $(BIN)/pytest -x -s -k "seed or minutes" tests/fuzz
+
 .PHONY: lint
 lint: setup ## Ruff: rules and format
 	$(BIN)/ruff check .

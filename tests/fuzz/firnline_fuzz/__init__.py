@@ -1,0 +1,1 @@
+"""Random histories of tables, written without the product's code, and what readers see of them."""

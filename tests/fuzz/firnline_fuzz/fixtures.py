@@ -1,0 +1,67 @@
+"""The product on a table, as a trial drives it: a worker's rewriter, a committer's swap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_committer.handlers import Handlers
+from firnline_committer.outputs import Outputs
+from firnline_committer.swapping import Swapper
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.java import rest_catalog
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.tables import Tables
+from firnline_worker.handover import Handover
+from firnline_worker.java import JavaTables
+from firnline_worker.rewrite import Rewriter
+from firnline_worker.shelf import Shelf
+from firnline_worker.spark import SparkStage
+
+from firnline_fuzz.trials import Bench
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.fixture(scope="session")
+def fuzz_jvm(iceberg_jar: Path) -> Iterator[IcebergJvm]:
+    """The writers' JVM, and the committer's."""
+    with IcebergJvm(iceberg_jar) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def fuzz_shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    made = Shelf(tmp_path_factory.mktemp("fuzz") / "worker")
+    yield made
+    assert list(made.root.iterdir()) == []
+    made.close()
+
+
+@pytest.fixture
+def fuzz_bench(
+    fuzz_jvm: IcebergJvm,
+    fuzz_shelf: Shelf,
+    catalog_uri: str,
+    spark: Any,
+    namespace: str,
+    tmp_path: Path,
+) -> Bench:
+    tables, java, log = Tables(catalog_uri), JavaTables(spark, "lake"), Log("fuzz")
+    handover = Handover(java, tables, lambda uuid: nullcontext())
+    rewriter = Rewriter(
+        tables, java, fuzz_shelf, SparkStage(spark), handover, "w1", 1 << 30, now_ms
+    )
+    swapper = Swapper(
+        tables, JavaCommits(fuzz_jvm, catalog_uri), Outputs(tables, log), log, now_ms, time.sleep
+    )
+    catalog = rest_catalog(fuzz_jvm.jvm, catalog_uri)
+    handlers = Handlers(swapper, tables, now_ms)
+    return Bench(fuzz_jvm.jvm, catalog, spark, tables, rewriter, handlers, namespace, tmp_path)

@@ -1,0 +1,157 @@
+"""One trial: a table lives, is rewritten by the product, and is read before and after."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.errors import TaskRefused
+from firnline_domain.events import RewriteConflicted
+from firnline_domain.identity import Scope, task_id
+from firnline_domain.results import Mode, RewriteFinished
+from firnline_iceberg.planning import live_files
+from hypothesis import reject
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from firnline_fuzz import readers
+from firnline_fuzz.histories import History, Life, created
+from firnline_fuzz.tables import Table
+
+MOST_SCOPES = 3
+_numbers = itertools.count(1)
+
+
+class Unreadable(Exception):
+    """Iceberg's own reader fails on a table that nobody has rewritten: no oracle, no trial."""
+
+
+@dataclass
+class Bench:
+    """Everything that a trial runs on."""
+
+    jvm: Any
+    catalog: Any
+    spark: Any
+    tables: Any
+    rewriter: Any
+    handlers: Any
+    namespace: str
+    scratch: Path
+    modes: Counter[str] = field(default_factory=Counter)
+    told: Counter[str] = field(default_factory=Counter)
+
+    def run(self, history: History) -> None:
+        """Raises AssertionError where a row or its lineage differs after a rewrite, and
+        hypothesis.errors.UnsatisfiedAssumption where Iceberg could not read it before."""
+        table = created(self.jvm, self.catalog, self.namespace, f"t{next(_numbers)}", history)
+        trial = Trial(self, table, history.exotic)
+        life = Life(history, table, trial.ordered)
+        try:
+            life.live()
+            for ref in life.refs:
+                for scope in trial.scopes(ref)[:MOST_SCOPES]:
+                    trial.whole(ref, scope)
+        except Unreadable as error:
+            life.told.append(f"unreadable: {error}")
+            reject()
+        except TaskRefused as refused:
+            if refused.reason != "metadata_unreadable":
+                raise
+            self.modes["refused metadata_unreadable"] += 1
+        finally:
+            self.told.update(life.told)
+
+
+@dataclass
+class Trial:
+    """One table on the bench."""
+
+    bench: Bench
+    table: Table
+    exotic: bool
+    lineage: bool = False
+
+    def before(self, ref: str) -> readers.Seen:
+        """With the rows' lineage if they have one; so are they compared. Raises Unreadable."""
+        self.lineage = readers.has_lineage(self.table, ref)
+        try:
+            return self.seen(ref)
+        except (Py4JJavaError, PySparkException) as error:
+            raise Unreadable(str(error)[:300]) from error
+
+    def seen(self, ref: str) -> readers.Seen:
+        if self.exotic:
+            return readers.by_generics(self.table, ref, self.bench.scratch, self.lineage)
+        return readers.by_spark(self.bench.spark, self.table, ref, self.lineage)
+
+    def scopes(self, ref: str) -> list[Scope]:
+        loaded = self.bench.tables.load(self.table.name)
+        if ref not in loaded.metadata.refs:
+            return []
+        return list(live_files(loaded, loaded.head_id(ref)).scopes)
+
+    def ordered(self, ref: str, rng: Random) -> Callable[[], None] | None:
+        """Run the product on one scope; what comes back commits it."""
+        scopes = self.scopes(ref)
+        if not scopes:
+            return None
+        scope = rng.choice(scopes)
+        before = self.before(ref)
+        result = self.run(ref, scope)
+        if result.mode is Mode.HANDED_OVER:  # it has committed itself
+            self.compare(ref, before, "handed over")
+        return lambda: self._land(ref, result)
+
+    def whole(self, ref: str, scope: Scope) -> None:
+        """Rewrite, commit, compare."""
+        before = self.before(ref)
+        result = self.run(ref, scope)
+        for event in self.bench.handlers.handle([result]):
+            assert not isinstance(event, RewriteConflicted), event
+        self.compare(ref, before, f"{result.mode} {result.handover_reason}")
+
+    def _land(self, ref: str, result: RewriteFinished) -> None:
+        """Commit late: it may conflict with what came between, rows must stay either way."""
+        before = self.before(ref)
+        self.bench.handlers.handle([result])
+        self.compare(ref, before, f"landed {result.mode}")
+
+    def run(self, ref: str, scope: Scope) -> RewriteFinished:
+        """The worker's result, with its proof looked at; nothing is committed."""
+        result = self.bench.rewriter.rewrite(self._order(ref, scope), lambda _: None)
+        mode = "nothing" if not result.groups and result.mode is Mode.NATIVE else str(result.mode)
+        self.bench.modes[f"{mode} {result.handover_reason or ''}".strip()] += 1
+        for group in result.groups:
+            assert group.rows_in == sum(file.records for file in group.inputs)
+            assert group.rows_out == sum(file.records for file in group.outputs)
+            assert group.rows_in - group.rows_masked == group.rows_out
+        return result
+
+    def compare(self, ref: str, before: readers.Seen, what: str) -> None:
+        """Raises AssertionError where a reader sees something else now."""
+        after = self.seen(ref)
+        if before != after:
+            gone = Counter(before) - Counter(after)
+            new = Counter(after) - Counter(before)
+            raise AssertionError(
+                f"{what}: {self.table.java.operations().current().metadataFileLocation()}\n"
+                f"gone: {list(gone.elements())[:5]}\nnew: {list(new.elements())[:5]}"
+            )
+
+    def _order(self, ref: str, scope: Scope) -> RewriteFiles:
+        number, now = next(_numbers), int(time.time() * 1000)
+        text = f"{scope.spec_id}{scope.partition}"
+        task = task_id(self.table.name.uuid, ref, text, "compact", number)
+        return RewriteFiles(
+            task_id=task, table=self.table.name, ref=ref, scope=scope, action="compact",
+            reason="fuzz", trigger_snapshot_id=number, attempt=1, ordered_at_ms=now,
+            deadline_ms=now + 600_000,
+        )  # fmt: skip

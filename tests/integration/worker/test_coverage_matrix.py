@@ -1,0 +1,152 @@
+"""docs/coverage.md, row by row: such a table is served as the page says, and keeps its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from firnline_domain.errors import TaskRefused
+from firnline_domain.events import RewriteConflicted
+from firnline_domain.identity import Scope
+from firnline_domain.results import Mode
+from firnline_fuzz.fixtures import fuzz_bench, fuzz_jvm, fuzz_shelf
+from firnline_fuzz.shapes import SHAPES, Maker
+from firnline_fuzz.trials import Trial
+from firnline_iceberg.planning import live_files
+from firnline_worker import eligibility
+from firnline_worker.reasons import HANDED_OVER, REFUSED
+from py4j.protocol import Py4JJavaError
+from pyiceberg.types import GeographyType, NestedField
+
+__all__ = ["fuzz_bench", "fuzz_jvm", "fuzz_shelf"]
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/coverage.md").read_text()
+ROW = re.compile(r"^\| ([^|]+) \| (v[^|]+) \| ([^|]+) \|$", re.MULTILINE)
+ELSEWHERE = re.compile(r"^\| `(\w+)` \| .* \| \[.*\]\(\.\./(.*)\) \|$", re.MULTILINE)
+FAR = {"no partition column, far date", "unknown transform"}  # Spark cannot show them
+UNMASKED = {"v1 table", "no deletes", "required, no value"}
+
+
+@dataclass(frozen=True)
+class Case:
+    shape: str
+    arguments: tuple[str, ...]
+    version: int
+    mode: str
+    code: str | None
+
+    def __str__(self) -> str:
+        return f"{self.shape} {'/'.join(self.arguments)} v{self.version}"
+
+
+def cases() -> Iterator[Case]:
+    for row, tables, served in ROW.findall(PAGE):
+        shape, _, text = row.partition(": ")
+        arguments = tuple(text.split(" / ")) if text else ()
+        mode, _, code = served.replace("d o", "d_o").replace("`", "").partition(" ")
+        for table in tables.split(", "):
+            yield Case(shape, arguments, int(table[1:]), mode, code or None)
+
+
+CASES = list(cases())
+
+
+@dataclass
+class Asked:
+    """The handover, and for which reasons it was called."""
+
+    handover: object
+    reasons: list[str]
+
+    def rewrite(self, order, table, reason):
+        self.reasons.append(reason)
+        return self.handover.rewrite(order, table, reason)
+
+
+def test_every_code_has_a_row_and_every_row_a_code():
+    told = {case.code for case in CASES if case.mode != "refused"} - {None}
+    refused = {case.code for case in CASES if case.mode == "refused"}
+    elsewhere = dict(ELSEWHERE.findall(PAGE))
+    assert told | (set(elsewhere) & set(HANDED_OVER)) == set(HANDED_OVER)
+    assert refused | (set(elsewhere) & set(REFUSED)) == set(REFUSED)
+    for code, path in elsewhere.items():
+        assert code in (ROOT / path).read_text()
+
+
+def test_every_shape_has_a_row():
+    assert {case.shape for case in CASES} == set(SHAPES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_row(fuzz_bench, case):
+    make = Maker(fuzz_bench.jvm, fuzz_bench.catalog, fuzz_bench.namespace, case.version)
+    table = SHAPES[case.shape](make, *case.arguments)
+    asked = Asked(fuzz_bench.rewriter.handover, [])
+    bench = replace(fuzz_bench, rewriter=replace(fuzz_bench.rewriter, handover=asked))
+    trial = Trial(bench, table, unseen_by_spark(table, case))
+    if case.mode == "refused":
+        return refused(trial, case)
+    refs = ["main", "side"] if case.shape == "branch" else ["main"]
+    if case.mode == "fails":
+        return fails(trial, case, asked)
+    masked = 0
+    for ref in refs:
+        for scope in trial.scopes(ref):
+            masked += whole(trial, ref, scope, case)
+    assert set(asked.reasons) == ({case.code} if case.code else set())
+    assert case.mode != "native" or masked or case.shape in UNMASKED
+    return None
+
+
+def unseen_by_spark(table, case):
+    kinds = str(table.schema()) if case.mode != "refused" else ""
+    return "_ns'" in kinds or "'time'" in kinds or case.shape in FAR
+
+
+def whole(trial, ref, scope, case):
+    """Rewritten, committed, compared; rows that deletes had hidden."""
+    before = trial.before(ref)
+    assert before, "a table without rows shows nothing"
+    result = trial.run(ref, scope)
+    assert result.mode is Mode[case.mode.upper()] or not result.groups
+    assert result.handover_reason == (case.code if result.mode is Mode.HANDED_OVER else None)
+    for event in trial.bench.handlers.handle([result]):
+        assert not isinstance(event, RewriteConflicted), event
+    trial.compare(ref, before, str(case))
+    return sum(group.rows_masked for group in result.groups)
+
+
+def fails(trial, case, asked):
+    """Iceberg cannot either; the table stays as it was."""
+    location = trial.table.java.operations().current().metadataFileLocation()
+    (scope,) = trial.scopes("main")
+    with pytest.raises(Py4JJavaError):
+        trial.run("main", scope)
+    assert asked.reasons == [case.code]
+    assert trial.table.java.operations().current().metadataFileLocation() == location
+
+
+def refused(trial, case):
+    """Neither is tried."""
+    scope = Scope(0, "[]")
+    with pytest.raises(TaskRefused) as caught:
+        trial.run("main", scope)
+    assert caught.value.reason == case.code
+
+
+def test_a_snapshot_that_is_gone(fuzz_bench):
+    table = SHAPES["no deletes"](Maker(fuzz_bench.jvm, fuzz_bench.catalog, fuzz_bench.namespace, 2))
+    with pytest.raises(TaskRefused) as caught:
+        live_files(fuzz_bench.tables.load(table.name), 1)
+    assert caught.value.reason == "snapshot_gone"
+
+
+def test_a_geography_that_pyiceberg_can_read():
+    """Java's spelling it cannot, so no table gets this far yet."""
+    field = NestedField(1, "g", GeographyType())
+    assert list(eligibility._of_types((field,))) == ["type_geography"]
