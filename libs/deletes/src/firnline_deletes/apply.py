@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline_deletes.files import Open, SequencedFile, open_parquet, rows_within
-from firnline_deletes.masks import Deletes, Known, Living, Masks, premasked
+from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_within
+from firnline_deletes.masks import Deletes, Input, Known, Living, Masks, premasked
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
@@ -58,9 +58,9 @@ def rewrite(
     as there are threads, of one file or of several. Raises Refused for what must be handed over.
     """
     total, records = Tally(), sum(file.records for file in files)
-    known = premasked(files, deletes, shape, open_file)
-    source = _Source(deletes, shape, open_file, known)
-    read = source.read(files) if threads == 1 else source.read_ahead(files, threads)
+    inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
+    source = _Reading(deletes, shape, premasked(inputs, deletes, shape))
+    read = source.in_turn(inputs) if threads == 1 else source.ahead(inputs, threads)
     for tally, batches in read:
         for batch in batches:
             writer.write(batch)
@@ -74,39 +74,40 @@ Read = tuple[Tally, Iterable[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
-class _Source:
+class _Reading:
     """Reads data files, a row group at a time, in order."""
 
     deletes: Deletes
     shape: Shape
-    open_file: Open
     known: Known
 
-    def read(self, files: Iterable[SequencedFile]) -> Iterator[Read]:
+    def in_turn(self, inputs: Iterable[Input]) -> Iterator[Read]:
         """Batches are decoded as they are asked for."""
-        for file in files:
-            with open_parquet(self.open_file, file.path, encoded=True) as parquet:
+        for file, source in inputs:
+            with closing(source), source.open(encoded=True) as parquet:
                 reader = self._reader(file, parquet)
                 for group, start in enumerate(_starts(parquet)):
                     yield reader.read(group, start)
 
-    def read_ahead(self, files: Iterable[SequencedFile], threads: int) -> Iterator[Read]:
+    def ahead(self, inputs: Iterable[Input], threads: int) -> Iterator[Read]:
         """Whole row groups, decoded by threads while earlier ones are written."""
+        waiting: deque[Future[Read]] = deque()
         with ThreadPoolExecutor(threads) as pool:
-            waiting: deque[Future[Read]] = deque()
-            for file in files:
-                with open_parquet(self.open_file, file.path, encoded=True) as parquet:
-                    footer, starts = parquet.metadata, _starts(parquet)
-                for group, start in enumerate(starts):
-                    waiting.append(pool.submit(self._decoded, file, footer, group, start))
-                    if len(waiting) > threads:
-                        yield waiting.popleft().result()
+            for file, source in inputs:
+                with closing(source):
+                    with source.open() as parquet:
+                        starts = _starts(parquet)
+                    for group, start in enumerate(starts):
+                        job = replace(source)  # what it fetched stays until its last job has ended
+                        waiting.append(pool.submit(self._decoded, file, job, group, start))
+                        if len(waiting) > threads:
+                            yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
 
-    def _decoded(self, file: SequencedFile, footer: Any, group: int, start: int) -> Read:
+    def _decoded(self, file: SequencedFile, source: ParquetSource, group: int, start: int) -> Read:
         """In a handle of its own: a Parquet reader belongs to one thread."""
-        with open_parquet(self.open_file, file.path, True, footer) as parquet:
+        with source.open(encoded=True) as parquet:
             tally, batches = self._reader(file, parquet).read(group, start)
             return tally, list(batches)
 

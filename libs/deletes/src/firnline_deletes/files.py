@@ -27,28 +27,60 @@ class SequencedFile:
     first_row_id: int | None = None  # of a data file in a v3 table: the id of its first row
 
 
-def open_parquet(
-    open_file: Open, path: str, encoded: bool = False, footer: Any = None
-) -> pq.ParquetFile:
-    """Open for reading by id: no extension types, INT96 as microseconds. Refused unreadable_file.
+WHOLE_BYTES = 4 * 1024 * 1024
+"""A file up to this size is fetched in one request: its footer and columns would take three."""
 
-    An I/O error stays what it is: that is worth a retry, a refusal is not. `encoded`: text columns
-    that are stored as dictionaries are read as dictionaries. The footer is fetched once, or not at
-    all if it is given.
-    """
-    source = open_file(path)
-    try:
-        footer = footer or pq.read_metadata(source)
-        return pq.ParquetFile(
-            source,
-            metadata=footer,
-            read_dictionary=encoded_columns(footer) if encoded else None,
-            pre_buffer=True,
-            coerce_int96_timestamp_unit="us",
-            arrow_extensions_enabled=False,
-        )
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise Refused("unreadable_file", f"{path}: {error}") from error
+
+@dataclass
+class ParquetSource:
+    """One Parquet file. Its footer is fetched once, however often it is opened."""
+
+    path: str
+    open_file: Open
+    footer: Any = None
+    fetched: pa.Buffer | None = None  # all of it, if it is small
+
+    def open(self, encoded: bool = False) -> pq.ParquetFile:
+        """For reading by id: no extension types, INT96 as microseconds. `encoded`: text columns
+        that are stored as dictionaries are read as dictionaries. Refused unreadable_file.
+
+        An I/O error stays what it is: that is worth a retry, a refusal is not.
+        """
+        source = self._source()
+        try:
+            self.footer = self.footer or pq.read_metadata(source)
+            return pq.ParquetFile(
+                source,
+                metadata=self.footer,
+                read_dictionary=encoded_columns(self.footer) if encoded else None,
+                pre_buffer=True,
+                coerce_int96_timestamp_unit="us",
+                arrow_extensions_enabled=False,
+            )
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise Refused("unreadable_file", f"{self.path}: {error}") from error
+
+    def _source(self) -> Any:
+        if self.fetched is None:
+            source = self.open_file(self.path)
+            if not isinstance(source, pa.NativeFile) or source.size() > WHOLE_BYTES:
+                return source
+            with source:
+                self.fetched = source.read_buffer()
+        return pa.BufferReader(self.fetched)
+
+    def forget(self) -> None:
+        """Let go of the bytes; the footer stays."""
+        self.fetched = None
+
+    def close(self) -> None:
+        """Let go of all that was fetched."""
+        self.fetched = self.footer = None
+
+
+def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
+    """A file that is opened once; see `ParquetSource.open`."""
+    return ParquetSource(path, open_file).open()
 
 
 def encoded_columns(footer: Any) -> list[str]:

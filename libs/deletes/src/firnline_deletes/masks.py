@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline_deletes.delete_set import DeleteSet, open_mapped
-from firnline_deletes.files import Open, SequencedFile, open_parquet
+from firnline_deletes.files import ParquetSource, SequencedFile
 from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.packing import Mask
 from firnline_deletes.positions import PositionSet
@@ -49,20 +48,20 @@ Known = Mapping[tuple[str, int], Packed]
 """(path, row group) -> a bit per row, set where the row is dead; eight rows in a byte."""
 
 
-def premasked(
-    files: Sequence[SequencedFile], deletes: Deletes, shape: Shape, open_file: Open
-) -> Known:
+Input = tuple[SequencedFile, ParquetSource]
+
+
+def premasked(inputs: Sequence[Input], deletes: Deletes, shape: Shape) -> Known:
     """What the `parts` say of the files, one part in memory at a time.
 
     The keys of every file are read once per part; its footer only once.
     """
     found: dict[tuple[str, int], Packed] = {}
-    footers: dict[str, Any] = {}
     for part in deletes.parts:
         one = Deletes([open_mapped(part)])
-        for file in files:
+        for file, source in inputs:
             if one.after(file.sequence_number):
-                _premask(file, one, shape, open_file, footers, found)
+                _premask(file, one, shape, source, found)
         del one  # unmapped before the next is mapped
     return found
 
@@ -71,18 +70,17 @@ def _premask(
     file: SequencedFile,
     one: Deletes,
     shape: Shape,
-    open_file: Open,
-    footers: dict[str, Any],
+    source: ParquetSource,
     found: dict[tuple[str, int], Packed],
 ) -> None:
-    with open_parquet(open_file, file.path, True, footers.get(file.path)) as parquet:
-        footers[file.path] = parquet.metadata
+    with source.open(encoded=True) as parquet:
         masks = Masks(parquet, file, one, shape)
         for group in range(parquet.num_row_groups):
             living = masks.of(group, 0, parquet.metadata.row_group(group).num_rows)
             assert living.keep is not None
             dead = np.packbits(~living.keep)
             found[file.path, group] = dead | found.get((file.path, group), np.uint8(0))
+    source.forget()
 
 
 class Masks:
