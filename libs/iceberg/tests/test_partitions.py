@@ -89,6 +89,8 @@ def text_of(kind: IcebergType, value: Any, transform: Transform[Any, Any] = IDEN
         (DecimalType(9, 2), (1420).to_bytes(4, "big"), '"14.20"'),
         (DecimalType(9, 2), (-1).to_bytes(4, "big", signed=True), '"-0.01"'),
         (DecimalType(9, 2), Decimal("14.2"), '"14.20"'),
+        (DecimalType(38, 2), (10**38 - 1).to_bytes(16, "big"), f'"{"9" * 36}.99"'),
+        (DecimalType(38, 2), Decimal("9" * 36 + ".99"), f'"{"9" * 36}.99"'),
         (BinaryType(), b"\x00\xfe", '"00fe"'),
         (FixedType(2), b"\x00\xfe", '"00fe"'),
     ],

@@ -103,7 +103,8 @@ def _uuid(value: Any) -> str:
 
 def _decimal(value: Any, scale: int) -> str:
     if isinstance(value, bytes):
-        value = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale)
+        # `scaleb` would round to the 28 digits of Python's decimal context; Iceberg has 38.
+        value = Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{scale}")
     return f"{Decimal(value):.{scale}f}"
 
 
