@@ -64,4 +64,6 @@ def fuzz_bench(
     )
     catalog = rest_catalog(fuzz_jvm.jvm, catalog_uri)
     handlers = Handlers(swapper, tables, now_ms)
-    return Bench(fuzz_jvm.jvm, catalog, spark, tables, rewriter, handlers, namespace, tmp_path)
+    reader = spark.newSession()
+    reader.conf.set("spark.sql.codegen.wholeStage", "false")  # a compilation for every few rows
+    return Bench(fuzz_jvm.jvm, catalog, reader, tables, rewriter, handlers, namespace, tmp_path)

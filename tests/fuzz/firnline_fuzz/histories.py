@@ -61,7 +61,7 @@ def _steps() -> st.SearchStrategy[tuple[Step, ...]]:
 
 HISTORIES = st.builds(
     History,
-    version=st.sampled_from([2, 2, 2, 3, 3, 1]),
+    version=st.sampled_from([2, 2, 2, 2, 3, 3, 3, 3, 1]),
     seed=st.integers(0, 2**32),
     columns=st.integers(1, 5),
     specs=st.sampled_from([0, 0, 1, 1, 2]),
