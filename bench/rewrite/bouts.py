@@ -121,16 +121,17 @@ class Visitor:
 
 
 @contextmanager
-def visiting(place: Arena, who: Contestant) -> Iterator[Visitor]:
+def visiting(place: Arena, who: Contestant, **settings: Any) -> Iterator[Visitor]:
     """Start the contestant, and the committer where its results need one; let them get warm.
     Raises Failed."""
+    given = {"uri": place.lake.uri, **settings}
     with ExitStack() as held:
         committer = None
         if who.module == FIRNLINE.module:
             folder = place.work(COMMITTER.name)
-            committer = held.enter_context(started(COMMITTER, folder, uri=place.lake.uri))
+            committer = held.enter_context(started(COMMITTER, folder, **given))
         folder = place.work(who.name)
-        running = held.enter_context(started(who, folder, uri=place.lake.uri))
+        running = held.enter_context(started(who, folder, **given))
         visitor = Visitor(place, running, committer)
         begin = time.monotonic()
         visitor.run(place.warm)

@@ -24,7 +24,7 @@ def start(given: Question) -> Act:
     """Its small JVM is up."""
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
-    tables = Tables(given["uri"])
+    tables = Tables(given["uri"], **given.get("store", {}))
     swapper = Swapper(tables, commits, Outputs(tables, log), log, _now_ms, time.sleep)
     handlers = Handlers(swapper, tables, _now_ms)
 

@@ -14,7 +14,6 @@ from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import MAIN, Scope, TableName, task_id
 from firnline_domain.results import RewriteFinished
 from firnline_iceberg.tables import Tables
-from firnline_local.artifacts import iceberg_jar
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.rewrite import Rewriter
@@ -23,6 +22,7 @@ from firnline_worker.shelf import Shelf
 from firnline_worker.spark import SparkStage, session
 
 from bench.rewrite.child import Act, Question, serve
+from bench.rewrite.jars import class_path, use_store
 
 HOUR_MS = 3_600_000
 
@@ -52,10 +52,12 @@ def start(given: Question) -> Act:
     """A warm session with the worker's own configuration."""
     folder = Path(given["folder"])
     settings = _settings(given, folder)
+    use_store(given)
     spark = session(settings)
     stage = SparkStage(spark)
     stage.warm()
-    tables, java = Tables(settings.catalog_uri), JavaTables(spark, settings.catalog_name)
+    tables = Tables(settings.catalog_uri, **given.get("store", {}))
+    java = JavaTables(spark, settings.catalog_name)
     handover = Handover(java, tables, lambda _: nullcontext())
     shelf = Shelf(Path(settings.state_dir))
     rewriter = Rewriter(
@@ -72,7 +74,7 @@ def _settings(given: Question, folder: Path) -> Settings:
         kafka="",
         redis="",
         catalog_uri=given["uri"],
-        iceberg_jar=str(iceberg_jar()),
+        iceberg_jar=class_path(given),
         state_dir=str(folder / "state"),
         spark_master=f"local[{given['cores']}]",
         driver_memory=given["heap"],

@@ -237,6 +237,25 @@ def _reads(name: str, result: Any) -> str:
     return "\n\n".join([_head(name, result), text])
 
 
+def _requests(name: str, result: Any) -> str:
+    heads = ("", "of", "files", "calls per file", "MB read", "MB written", "footers read, most")
+    rows = [
+        (
+            who,
+            what,
+            str(one["files"]),
+            ", ".join(f"{count:g} {verb}" for verb, count in sorted(one["per_file"].items())),
+            f"{one['bytes_read'] / 1e6:.2f} of {one['bytes_of_files'] / 1e6:.2f}",
+            f"{one['bytes_written'] / 1e6:.2f}",
+            str(one["footer_reads_most"]),
+        )
+        for who, kinds in result["requests"].items()
+        for what, one in kinds.items()
+        if what != "same_rows"
+    ]
+    return "\n\n".join([_head(name, result), table(heads, rows)])
+
+
 TITLES = {
     "main": "Long keys",
     "keys": "Composite string keys",
@@ -246,6 +265,7 @@ TITLES = {
     "memory": "The smallest memory that is enough",
     "shapes": "Production shapes and one large file",
     "reads": "Reading the result",
+    "requests": "Requests to an object store",
 }
 RENDERERS = {
     "main": _compared,
@@ -256,6 +276,7 @@ RENDERERS = {
     "memory": _memory,
     "shapes": _shapes,
     "reads": _reads,
+    "requests": _requests,
 }
 
 

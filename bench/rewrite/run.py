@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.rewrite.parts import budget, growth, memory, production, reads, tasks
+from bench.rewrite.parts import budget, growth, memory, production, reads, requests, tasks
 from bench.rewrite.parts import main as compared
 from bench.rewrite.sources import Arena, arena
 
@@ -39,6 +39,7 @@ PARTS = {
     "budget": Part(budget.run, 2),
     "shapes": Part(production.run, 1),
     "memory": Part(memory.run, 1),
+    "requests": Part(requests.run, 1),
     "reads": Part(reads.run, 1, scale=0.5),
 }
 

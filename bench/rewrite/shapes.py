@@ -28,6 +28,7 @@ class Shape:
     hot_weight: float = 0.8  # ... that take this share of the other upserts
     row_group_rows: int = 1 << 20
     target_bytes: int | None = None  # of files; None = Iceberg's default
+    on_store: bool = False  # data in an object store; metadata stays local
     seed: int = 3
 
     def upserts_of(self, partition: int) -> int:

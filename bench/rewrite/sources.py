@@ -19,7 +19,7 @@ from firnline_iceberg.tables import LoadedTable
 from bench.rewrite import survivors
 from bench.rewrite.lake import Java, Lake, java, running
 from bench.rewrite.shapes import WARM, Shape
-from bench.rewrite.survivors import Sums, local
+from bench.rewrite.survivors import STORE, Sums, local
 from bench.rewrite.table import ensure, key_names
 
 
@@ -104,7 +104,8 @@ class Arena:
         kept = {file.normal for file in origin.live.data}
         for file in live_files(table, table.head_id("main")).data:
             if file.normal not in kept:
-                Path(local(file.path)).unlink(missing_ok=True)
+                store = table.properties.get(STORE, "")
+                Path(local(file.path, store)).unlink(missing_ok=True)
         self.machine.catalog.dropTable(self.machine.identifier(name), False)
 
 

@@ -6,19 +6,20 @@ import os
 import sys
 from typing import Any
 
-from firnline_local.artifacts import iceberg_jar
 from pyspark.sql import SparkSession
 
 from bench.rewrite.child import Act, Question, serve
+from bench.rewrite.jars import class_path, use_store
 
 
 def session(given: Question) -> SparkSession:
     """`local[cores]` on the same catalog."""
+    use_store(given)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     settings = {
-        "spark.driver.extraClassPath": str(iceberg_jar()),
+        "spark.driver.extraClassPath": class_path(given),
         "spark.driver.memory": given["heap"],
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -32,8 +32,13 @@ Sums = dict[str, Sum]
 """By partition text."""
 
 
-def local(path: str) -> str:
-    """A `file:` URI as a path."""
+STORE = "bench.store"  # table property: the local folder behind `s3://`
+
+
+def local(path: str, store: str = "") -> str:
+    """A `file:` or `s3:` URI as a path."""
+    if path.startswith("s3://"):
+        return f"{store}/{path.removeprefix('s3://')}"
     return "/" + path.removeprefix("file:").lstrip("/")
 
 
@@ -50,7 +55,11 @@ def written(table: LoadedTable, scopes: Sequence[Scope]) -> Sums:
     live = live_files(table, table.head_id("main"))
     for scope in scopes:
         assert not any(file.deletes for file in live.files_of_scope(scope)), scope
-    paths = {scope.partition: [file.path for file in _data(live, scope)] for scope in scopes}
+    store = table.properties.get(STORE, "")
+    paths = {
+        scope.partition: [local(file.path, store) for file in _data(live, scope)]
+        for scope in scopes
+    }
     return of_paths(table, paths)
 
 

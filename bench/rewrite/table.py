@@ -23,6 +23,8 @@ from firnline_iceberg.tables import LoadedTable
 from bench.rewrite.lake import Java, Lake, ints, java, running
 from bench.rewrite.rows import batches
 from bench.rewrite.shapes import SHAPES, Shape
+from bench.rewrite.store import BUCKET
+from bench.rewrite.survivors import STORE
 
 ZSTD_LEVEL = 3
 TYPES = {
@@ -46,6 +48,7 @@ class Written:
     """A file and how Iceberg is to know it."""
 
     path: str
+    url: str
     partition: str  # `p=p0`; empty for an unpartitioned table
     deletes: bool
 
@@ -63,23 +66,51 @@ def column_names(shape: Shape) -> tuple[str, ...]:
 def ensure(lake: Lake, machine: Java, shape: Shape) -> LoadedTable:
     """The shape's table, made if the lake has none."""
     if (found := lake.find(shape.name)) is None:
-        create(machine, shape)
+        create(lake, machine, shape)
         found = lake.find(shape.name)
     assert found is not None
     return found
 
 
-def create(machine: Java, shape: Shape) -> None:
+def create(lake: Lake, machine: Java, shape: Shape) -> None:
     """Write every file, then make the commits in their order."""
-    table = _empty(machine, shape)
-    write = partial(_write_partition, shape, Path(table.location().removeprefix("file:")))
+    place = _place(lake, shape)
+    table = _empty(machine, shape, place)
+    write = partial(_write_partition, shape, place or Place.of_location(table.location()))
     with ThreadPoolExecutor(2) as pool:
         partitions = list(pool.map(write, range(shape.partitions)))
     for number in range(shape.commits + 1):
         _commit(machine, shape, table, [one for files in partitions for one in files[number]])
 
 
-def _empty(machine: Java, shape: Shape) -> Any:
+@dataclass(frozen=True)
+class Place:
+    """A table's data folder here, and as it is called in its metadata."""
+
+    folder: Path
+    url: str
+    root: Path | None = None  # of the object store
+
+    @staticmethod
+    def of_location(location: str) -> Place:
+        """In a local warehouse."""
+        return Place(Path(location.removeprefix("file:")) / "data", f"{location}/data")
+
+
+def _place(lake: Lake, shape: Shape) -> Place | None:
+    """None = where the catalog puts the table."""
+    if not shape.on_store:
+        return None
+    name = f"{BUCKET}/{shape.name}/data"
+    return Place(store_root(lake) / name, f"s3://{name}", store_root(lake))
+
+
+def store_root(lake: Lake) -> Path:
+    """The local folder behind `s3://`."""
+    return lake.folder.absolute() / "store"
+
+
+def _empty(machine: Java, shape: Shape, place: Place | None) -> Any:
     iceberg = machine.jvm.org.apache.iceberg
     fields = [
         {"id": number, "name": name, "required": False, "type": TYPES[name]}
@@ -93,15 +124,16 @@ def _empty(machine: Java, shape: Shape) -> Any:
     elif shape.spec == "bucket":
         spec = spec.bucket("id", shape.partitions)
     properties = machine.jvm.java.util.HashMap()
-    for name, value in _properties(shape).items():
+    for name, value in _properties(shape, place).items():
         properties.put(name, value)
     name = machine.identifier(shape.name)
     return machine.catalog.createTable(name, schema, spec.build(), properties)
 
 
-def _properties(shape: Shape) -> dict[str, str]:
+def _properties(shape: Shape, place: Place | None) -> dict[str, str]:
     target = {"write.target-file-size-bytes": str(shape.target_bytes)}
     return {
+        **({"write.data.path": place.url, STORE: str(place.root)} if place else {}),
         **(target if shape.target_bytes else {}),
         "format-version": "2",
         "write.parquet.compression-codec": "zstd",
@@ -112,21 +144,21 @@ def _properties(shape: Shape) -> dict[str, str]:
     }
 
 
-def _write_partition(shape: Shape, location: Path, partition: int) -> list[list[Written]]:
+def _write_partition(shape: Shape, place: Place, partition: int) -> list[list[Written]]:
     """The partition's files by commit."""
-    folder = location / "data" / _partition_path(shape, partition)
-    folder.mkdir(parents=True, exist_ok=True)
+    where = _partition_path(shape, partition)
+    (place.folder / where).mkdir(parents=True, exist_ok=True)
+    write = partial(_write, shape, place, where)
     made = []
     for number, batch in enumerate(batches(shape, partition)):
         rows = _with_partition(shape, partition, batch.rows)
         parts = shape.base_files if number == 0 else 1
         files = [
-            _write(shape, partition, folder / f"{number:05d}-{part}.parquet", piece)
+            write(f"{number:05d}-{part}.parquet", piece)
             for part, piece in enumerate(_cut(rows, parts))
         ]
         if batch.deleted is not None:
-            path = folder / f"{number:05d}-deletes.parquet"
-            files.append(_write(shape, partition, path, batch.deleted, deletes=True))
+            files.append(write(f"{number:05d}-deletes.parquet", batch.deleted, deletes=True))
         made.append(files)
     return made
 
@@ -164,8 +196,9 @@ def _cut(rows: pa.Table, parts: int) -> Iterator[pa.Table]:
 
 
 def _write(
-    shape: Shape, partition: int, path: Path, rows: pa.Table, deletes: bool = False
+    shape: Shape, place: Place, where: str, name: str, rows: pa.Table, deletes: bool = False
 ) -> Written:
+    path = place.folder / where / name
     ids = {name: number for number, name in enumerate(column_names(shape), start=1)}
     fields = [
         field.with_metadata({"PARQUET:field_id": str(ids[field.name])}) for field in rows.schema
@@ -178,7 +211,8 @@ def _write(
         row_group_size=shape.row_group_rows,
         store_schema=False,
     )
-    return Written(f"file:{path}", _partition_path(shape, partition), deletes)
+    url = "/".join(filter(None, (place.url, where, name)))
+    return Written(f"file:{path}", url, where, deletes)
 
 
 def _commit(machine: Java, shape: Shape, table: Any, files: list[Written]) -> None:
@@ -204,13 +238,14 @@ def _described(machine: Java, shape: Shape, table: Any, file: Written) -> Any:
     builder = builder.withMetrics(iceberg.parquet.ParquetUtil.fileMetrics(source, config))
     if file.partition:
         builder = builder.withPartitionPath(file.partition)
-    return _with_offsets(iceberg, table, builder.build(), file.path)
+    return _completed(iceberg, table, builder.build(), file)
 
 
-def _with_offsets(iceberg: Any, table: Any, file: Any, path: str) -> Any:
-    """As JSON, for py4j makes Integers of small longs."""
-    body = json.loads(iceberg.ContentFileParser.toJson(file, table.spec()))
-    footer = pq.read_metadata(path.removeprefix("file:"))
+def _completed(iceberg: Any, table: Any, built: Any, file: Written) -> Any:
+    """With the row groups' offsets (py4j makes Integers of small longs) and the path's name."""
+    body = json.loads(iceberg.ContentFileParser.toJson(built, table.spec()))
+    body["file-path"] = file.url
+    footer = pq.read_metadata(file.path.removeprefix("file:"))
     columns = (footer.row_group(index).column(0) for index in range(footer.num_row_groups))
     body["split-offsets"] = [
         one.dictionary_page_offset if one.has_dictionary_page else one.data_page_offset
