@@ -28,17 +28,19 @@ def figure(values: Sequence[float]) -> Figure:
 
 @dataclass(frozen=True)
 class Bar:
-    """A ratio that is not to be exceeded, and what it was."""
+    """What was found, and what it is not to exceed; None = it is only shown."""
 
     what: str
-    limit: float
+    limit: float | None
     found: Figure
 
     @property
-    def met(self) -> bool:
-        return self.found.median <= self.limit
+    def met(self) -> bool | None:
+        return None if self.limit is None else self.found.median <= self.limit
 
     def __str__(self) -> str:
+        if self.limit is None:
+            return f"      {self.what}: {self.found}"
         sign = "pass" if self.met else "FAIL"
         return f"{sign}  {self.what}: {self.found}, bar {self.limit:.3g}"
 
@@ -46,6 +48,8 @@ class Bar:
         return {**asdict(self), "met": self.met}
 
 
-def ratio_bar(what: str, limit: float, ours: Sequence[float], theirs: Sequence[float]) -> Bar:
+def ratio_bar(
+    what: str, limit: float | None, ours: Sequence[float], theirs: Sequence[float]
+) -> Bar:
     """By pairs: ours and theirs of the same round."""
     return Bar(what, limit, figure([a / b for a, b in zip(ours, theirs, strict=True)]))

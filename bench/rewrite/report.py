@@ -49,8 +49,8 @@ def _bars(results: Results) -> str:
             bar["what"],
             f"{bar['found']['median']:.3g}",
             f"{bar['found']['low']:.3g} to {bar['found']['high']:.3g}",
-            f"{bar['limit']:.3g}",
-            "met" if bar["met"] else "**not met**",
+            "-" if bar["limit"] is None else f"{bar['limit']:.3g}",
+            {True: "met", False: "**not met**", None: "shown"}[bar["met"]],
         )
         for name, result in results.items()
         for bar in result["bars"]

@@ -82,6 +82,6 @@ def _bars(ours: dict[str, list[Bout]]) -> list[Bar]:
     plain = figure([eight.pss_peak / one.pss_peak for one, eight in pairs])
     beside = figure([(eight.pss_peak - fixed) / one.pss_peak for one, eight in pairs])
     return [
-        Bar("peak PSS with 8 tasks against 1, processes included", 1.25, plain),
+        Bar("peak PSS with 8 tasks against 1, processes included", None, plain),
         Bar("peak PSS with 8 tasks against 1, beside the cost of 7 idle processes", 1.25, beside),
     ]
