@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline_worker.set_sizes import set_bytes
+
 from bench.rewrite.bouts import Bout, bout
 from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
 from bench.rewrite.figures import Bar, figure
@@ -11,7 +13,6 @@ from bench.rewrite.pairs import line
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena, Source
 
-KEY_BYTES = 24  # of a long key by the worker's own estimate: value, sequence number, index
 FACTOR = 4
 LIMIT_S = 400.0
 SHAPE = Shape(
@@ -40,8 +41,13 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
         print(f"fits {line(fits[-1])}\n4 x  {line(ours[-1])}", flush=True)
     stock = _tried(place, origin, STOCK.having(heap=FIRNLINE.settings["heap"]))
     peaks = [big.pss_peak / little.pss_peak for big, little in zip(ours, fits, strict=True)]
-    bar = Bar("peak PSS of a set of 4 budgets against one that fits", 1.2, figure(peaks))
-    print(bar, flush=True)
+    over = [(big.pss_peak - fit.pss_peak) / budget for big, fit in zip(ours, fits, strict=True)]
+    bars = [
+        Bar("peak PSS of a set of 4 budgets against one that fits", 1.2, figure(peaks)),
+        Bar("its excess over that peak, in budgets", None, figure(over)),
+    ]
+    for bar in bars:
+        print(bar, flush=True)
     return {
         "table": origin.described(),
         "budget_bytes": budget,
@@ -49,7 +55,7 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
         "firnline": [_short(one) for one in ours],
         "fits": [_short(one) for one in fits],
         "stock_same_heap": stock,
-        "bars": [bar.as_json()],
+        "bars": [bar.as_json() for bar in bars],
     }
 
 
@@ -69,7 +75,8 @@ def _fitting(shape: Shape) -> Shape:
 
 
 def _set_bytes(origin: Source) -> int:
-    return sum(file.records for file in origin.live.deletes) * KEY_BYTES
+    """By the worker's own estimate."""
+    return set_bytes(origin.table, origin.live.deletes)
 
 
 def _tried(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
