@@ -14,6 +14,7 @@ from firnline_domain.ports import Publisher
 from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
 
 from firnline_worker.leases import Busy, Order, TaskLeases, lease_of
+from firnline_worker.memory import ran_out_of_memory
 
 RESULTS = "task-results"
 REWRITES, EXPIRIES = "rewrite-tasks", "expiry-tasks"
@@ -30,14 +31,6 @@ class Expiries(Protocol):
     """`expiry.Expirer`."""
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired: ...
-
-
-def ran_out_of_memory(error: BaseException) -> bool:
-    """Here or in an executor, whose MemoryError (pyarrow's is one) comes back as text; a Python
-    worker that the kernel killed ends with 137 (H18)."""
-    if isinstance(error, MemoryError):
-        return True
-    return any(sign in str(error) for sign in ("MemoryError", "OutOfMemoryError", "exit code 137"))
 
 
 @dataclass(frozen=True)

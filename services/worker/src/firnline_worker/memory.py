@@ -1,0 +1,27 @@
+"""What counts as out of memory (H18).
+
+There is no limit of Spark's own: `spark.executor.pyspark.memory` is RLIMIT_AS, which counts mapped
+sets. So memory ends in one of these ways, each of which a test brings about.
+"""
+
+from __future__ import annotations
+
+_SIGNS = (
+    "MemoryError",  # raised in a Python worker, its traceback is text here; ArrowMemoryError too
+    "OutOfMemoryError",  # the JVM's heap
+    "exit code 137",  # a container's limit; so an executor is lost on Kubernetes and YARN
+    "exited with code 137",
+)
+_GONE = "Python worker exited unexpectedly"
+_CRASHED = "Fatal Python error"  # what the fault handler says of a segmentation fault
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Here, in the JVM, or in a Python worker. One that is gone without a word was killed, which
+    the kernel does when memory ends: it has no other sign."""
+    if isinstance(error, MemoryError):
+        return True
+    text = str(error)
+    if _GONE in text:
+        return _CRASHED not in text
+    return any(sign in text for sign in _SIGNS)

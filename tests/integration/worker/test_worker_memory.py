@@ -1,0 +1,100 @@
+"""Each way in which memory ends, brought about in a session like the worker's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import json, os, signal, sys
+import pyarrow as pa
+from firnline_worker.memory import ran_out_of_memory
+from firnline_worker.settings import Settings
+from firnline_worker.spark import session
+
+spark = session(Settings(
+    kafka="", redis="", catalog_uri="http://127.0.0.1:1", iceberg_jar=sys.argv[1],
+    state_dir=sys.argv[2], spark_master="local[1]", driver_memory="512m",
+))
+
+def in_a_group(act):
+    def run(_):
+        act()
+        yield 1
+    spark.sparkContext.parallelize([1], 1).mapPartitions(run).collect()
+
+def python():
+    raise MemoryError
+
+def arrow():
+    pa.allocate_buffer(1 << 61)
+
+def value():
+    raise ValueError("MemoryErr")
+
+KINDS = {
+    "python": lambda: in_a_group(python),
+    "arrow": lambda: in_a_group(arrow),
+    "killed": lambda: in_a_group(lambda: os.kill(os.getpid(), signal.SIGKILL)),
+    "jvm": lambda: spark._jvm.java.nio.ByteBuffer.allocate(2**31 - 1),
+    "here": arrow,
+    "crashed": lambda: in_a_group(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
+    "value": lambda: in_a_group(value),
+}
+found = {}
+for name, act in KINDS.items():
+    try:
+        act()
+    except BaseException as error:
+        found[name] = ran_out_of_memory(error)
+print(json.dumps(found))
+print(json.dumps(spark.sparkContext.getConf().get("spark.executor.pyspark.memory")))
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def said(iceberg_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    command = [sys.executable, "-c", SCRIPT, str(iceberg_jar), str(tmp_path_factory.mktemp("s"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_kind_is_told_from_a_plain_error_and_from_a_crash(said):
+    assert said[0] == {
+        "python": True,
+        "arrow": True,
+        "killed": True,
+        "jvm": True,
+        "here": True,
+        "crashed": False,
+        "value": False,
+    }
+
+
+def test_spark_has_no_limit_of_its_own_on_python(said):
+    assert said[1] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ExecutorLostFailure (executor 3 exited caused by one of the running tasks) "
+        "Reason: Container from a bad node. Exit status: 137. exit code 137",
+        "The executor with id 1 exited with exit code 137(SIGKILL, possible container OOM).",
+        "Command exited with code 137",
+    ],
+)
+def test_a_lost_executor_says_so_in_spark_s_words(text):
+    from firnline_worker.memory import ran_out_of_memory
+
+    assert ran_out_of_memory(RuntimeError(text))
+    assert not ran_out_of_memory(RuntimeError(text.replace("137", "1")))
