@@ -176,6 +176,19 @@ def test_outputs_have_the_metrics_that_iceberg_would_write(lab, rewriter):
     assert [(row[0], row[1]) for row in described] == [([4], 0)] * 2
 
 
+def test_one_file_keeps_its_sort_order_and_several_have_none(lab, rewriter):
+    lab.create("p STRING, id BIGINT", "PARTITIONED BY (p)")
+    lab.sql("ALTER TABLE {t} WRITE LOCALLY ORDERED BY id")
+    lab.insert("('one', 2), ('one', 1), ('two', 4)")
+    lab.insert("('two', 3)")
+    lab.equality_delete(["id"], "(9)", partition=["one"])
+    lab.equality_delete(["id"], "(9)", partition=["two"])
+    for scope in lab.scopes():
+        rewritten(lab, rewriter, scope)
+    found = lab.sql("SELECT partition.p, sort_order_id FROM {t}.data_files").collect()
+    assert sorted(map(tuple, found)) == [("one", 1), ("two", 0)]
+
+
 def test_a_branch_has_its_own_head(lab, rewriter):
     lab.create("id BIGINT")
     lab.insert("(1)")

@@ -54,9 +54,10 @@ class JavaTable:
         partition = self._partition(scope)
         return [provider.newDataLocation(spec, partition, name) for name in names]
 
-    def content_file(self, scope: Scope, file: WrittenFile) -> str:
+    def content_file(self, scope: Scope, file: WrittenFile, sort_order_id: int) -> str:
         """`ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as the table
-        asks for them; NaN counts and split offsets from the writer."""
+        asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the order
+        that the rows are in, 0 = none."""
         io, parquet = self.java.io(), self._iceberg.parquet
         config = self._iceberg.MetricsConfig.forTable(self.java)
         metrics = parquet.ParquetUtil.fileMetrics(io.newInputFile(file.path), config)
@@ -68,7 +69,7 @@ class JavaTable:
             .withPartition(self._partition(scope))
             .withFileSizeInBytes(file.bytes)
             .withMetrics(metrics)
-            .withSortOrderId(0)
+            .withSortOrderId(sort_order_id)
             .build()
         )
         text = self._iceberg.ContentFileParser.toJson(built, spec)

@@ -92,16 +92,22 @@ def _result(
 
 def group(java: JavaTable, scope: Scope, plan: Plan, done: GroupDone) -> RewriteGroup:
     """One group with its outputs described by Iceberg itself."""
+    inputs = plan.groups[done.index]
     return RewriteGroup(
-        inputs=tuple(_input(file) for file in plan.groups[done.index]),
+        inputs=tuple(_input(file) for file in inputs),
         outputs=tuple(
-            OutputFile(file.path, file.rows, file.bytes, java.content_file(scope, file))
+            OutputFile(file.path, file.rows, file.bytes, java.content_file(scope, file, _order_of(inputs)))
             for file in done.files
         ),
         rows_in=done.tally.rows_in,
         rows_masked=done.tally.rows_masked,
         rows_out=done.tally.rows_out,
     )
+
+
+def _order_of(inputs: Sequence[DataFileEntry]) -> int:
+    """Dropping rows keeps one file's order; several files in a row have none."""
+    return inputs[0].sort_order_id or 0 if len(inputs) == 1 else 0
 
 
 def _input(file: DataFileEntry) -> InputFile:
