@@ -39,6 +39,7 @@ class Bout:
     pss_before: int
     pss_peak: int
     cpu_by: dict[str, float]
+    pss_by: dict[str, int]
     start_s: float  # until the session answered
     warm_s: float  # its first, small rewrite
     output_bytes: int
@@ -109,6 +110,7 @@ class Visitor:
             pss_before=usage.pss_before,
             pss_peak=usage.pss_peak,
             cpu_by=usage.cpu_by,
+            pss_by=usage.pss_by,
             start_s=round(self.running.start_s, 2),
             warm_s=round(self.warm_s, 2),
             output_bytes=sum(sizes),

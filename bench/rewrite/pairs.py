@@ -62,6 +62,7 @@ def _of(bouts: list[Bout]) -> dict[str, Any]:
     return {
         **columns,
         "cpu_by": by,
+        "pss_by": max(bouts, key=lambda one: one.pss_peak).pss_by,
         "commit": commit,
         "output_files": bouts[0].output_files,
         "rows_out": bouts[0].rows_out,

@@ -13,6 +13,7 @@ from bench.rewrite.run import PARTS, RESULTS
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 PLOT = RESULTS / "rewrite.svg"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+KINDS = ("jvm", "driver", "python")  # python: all Python processes but the driver
 Results = Mapping[str, Any]
 
 
@@ -71,7 +72,20 @@ def _compared(name: str, result: Any) -> str:
         "contestant", "wall s", "CPU s", "peak PSS MB", "output MB", "files", "same rows",
         "commit wall / CPU s", "cold: start + first s",
     )  # fmt: skip
-    return "\n\n".join([_head(name, result), table(heads, rows)])
+    return "\n\n".join([_head(name, result), table(heads, rows), _where_it_goes(result)])
+
+
+def _where_it_goes(result: Any) -> str:
+    rows = [
+        (
+            who,
+            *(f"{one['cpu_by'].get(kind, 0.0):.2f}" for kind in KINDS),
+            *(_mb(one["pss_by"].get(kind, 0)) for kind in KINDS),
+        )
+        for who, one in result["summary"].items()
+    ]
+    heads = ("of it", *(f"CPU s, {kind}" for kind in KINDS), *(f"MB, {kind}" for kind in KINDS))
+    return table(heads, rows)
 
 
 def _contestant(who: str, one: Any) -> tuple[str, ...]:

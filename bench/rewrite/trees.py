@@ -23,6 +23,7 @@ class Usage:
     pss_before: int
     pss_peak: int
     cpu_by: dict[str, float]  # driver (the root), jvm, python (all other Python processes)
+    pss_by: dict[str, int]  # the same, at the peak
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,13 @@ class Watch:
     root: int
     _seen: dict[tuple[int, int], int] = field(default_factory=dict)
     _kinds: dict[tuple[int, int], str] = field(default_factory=dict)
-    _peak: int = 0
+    _peak: dict[str, int] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Watch:
         self._cpu_before, self._by_before = self._cpu(), self._by_kind()
-        self._before = self._peak = pss(self.root)
+        self._peak = self.pss()
+        self._before = sum(self._peak.values())
         self._start = time.monotonic()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -60,7 +62,7 @@ class Watch:
         self._cpu_after, self._by_after = self._cpu(), self._by_kind()
         self._done.set()
         self._thread.join()
-        self._peak = max(self._peak, pss(self.root))
+        self._look()
 
     @property
     def usage(self) -> Usage:
@@ -70,14 +72,15 @@ class Watch:
             kind: round((ticks - self._by_before.get(kind, 0)) / _TICKS, 2)
             for kind, ticks in self._by_after.items()
         }
-        return Usage(self._end - self._start, cpu, self._before, self._peak, by)
+        peak = sum(self._peak.values())
+        return Usage(self._end - self._start, cpu, self._before, peak, by, self._peak)
 
     def _run(self) -> None:
         pause = PERIOD_S
         while not self._done.wait(pause):
             start = time.monotonic()
             self._cpu()
-            self._peak = max(self._peak, pss(self.root))
+            self._look()
             pause = max(PERIOD_S, PAUSES * (time.monotonic() - start))
 
     def _cpu(self) -> int:
@@ -89,6 +92,17 @@ class Watch:
             self._kinds[stat.pid, stat.started] = self._kind(stat)
         living = sum(stat.own + stat.reaped for stat in stats)
         return max(living, sum(self._seen.values()))
+
+    def _look(self) -> None:
+        self._peak = max(self._peak, self.pss(), key=lambda by: sum(by.values()))
+
+    def pss(self) -> dict[str, int]:
+        """Proportional set size by kind, in bytes: shared pages are split among who maps them."""
+        sizes: dict[str, int] = {}
+        for stat in tree(self.root):
+            kind = self._kind(stat)
+            sizes[kind] = sizes.get(kind, 0) + _pss(stat.pid)
+        return sizes
 
     def _kind(self, stat: Stat) -> str:
         if stat.pid == self.root:
@@ -114,11 +128,6 @@ def tree(root: int) -> Iterator[Stat]:
         if pid in stats:
             yield stats[pid]
         todo.extend(children.get(pid, ()))
-
-
-def pss(root: int) -> int:
-    """Proportional set size of the tree in bytes: shared pages are split among who maps them."""
-    return sum(_pss(stat.pid) for stat in tree(root))
 
 
 def _pss(pid: int) -> int:

@@ -14,7 +14,7 @@ from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena, Source
 
 FACTOR = 4
-LIMIT_S = 400.0
+LIMIT_S = 240.0
 SHAPE = Shape(
     "budget",
     spec="none",
