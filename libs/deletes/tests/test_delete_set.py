@@ -112,6 +112,11 @@ def test_a_null_struct_is_another_key_than_a_struct_of_nulls(folder):
             reader = KeyReader(file, keys, "here", Shape(schema))
             (arrays,) = reader.batches(10, [0])
             assert made.dead(arrays, 1).tolist() == dead
+    shape = Shape(schema, absent={2: pa.array([1])}, structs={2: 1, 3: 1})
+    (arrays,) = KeyReader(without, keys, "here", shape).batches(10, [0])
+    assert arrays[2].to_pylist() == [None, 1]  # its default, where there is a struct
+    (arrays,) = KeyReader(bare, keys, "here", shape).batches(10, [0])
+    assert arrays[2].to_pylist() == [None]
 
 
 def test_equal_index_values_are_told_apart_by_the_keys(folder, monkeypatch):

@@ -48,6 +48,12 @@ def test_renamed_reordered_added_dropped_and_promoted_columns(folder):
     assert through(folder, file, table) == expected
 
 
+def test_columns_of_unknown_type_are_not_written(folder):
+    table = pa.schema([folder.column("u", 2, pa.null()), folder.column("a", 1, pa.int64())])
+    file = folder.file(1, pa.schema([folder.column("a", 1, pa.int64())]), [(1,)])
+    assert through(folder, file, table) == [(1,)]
+
+
 def test_a_file_without_any_column_of_the_table_gives_null_rows(folder):
     file = folder.file(1, pa.schema([folder.column("a", 1, pa.int64())]), [(1,), (2,)])
     table = pa.schema([folder.column("b", 2, pa.string())])

@@ -484,8 +484,8 @@ def float_partition(make: Maker) -> Table:
 
 def unknown_transform(make: Maker) -> Table:
     table = make.table(by=[("zorder[3]", "s")])
-    table.append([table.data_file(ROWS[:2], Place(0, ("x",)), RNG)])
-    table.append([table.data_file(ROWS[2:], Place(0, ("x",)), RNG)])
+    for rows in (ROWS[:1], ROWS[1:2], ROWS[2:]):
+        table.append([table.data_file(rows, Place(0, ("x",)), RNG)])
     return table
 
 
@@ -673,6 +673,13 @@ def column_of_type(make: Maker, kind: str) -> Table:
     return table
 
 
+def unknown_member(make: Maker) -> Table:
+    table = upserted(make.table())
+    struct = {"type": "struct", "fields": [one(5, "y", "unknown"), one(6, "z", "int")]}
+    change(table, lambda fields: fields.append(one(4, "x", struct)))
+    return table
+
+
 def wrong_row_count(make: Maker) -> Table:
     """Metadata that counts a row too many."""
     table = upserted(make.table())
@@ -766,6 +773,7 @@ SHAPES: dict[str, Callable[..., Table]] = {
     "property": with_property,
     "format": other_format,
     "column": column_of_type,
+    "member of unknown type": unknown_member,
     "wrong row count": wrong_row_count,
     "dropped table": dropped_table,
     "manifest gone": damaged_manifest,

@@ -62,3 +62,12 @@ def test_only_the_partition_of_the_order_where_identity_says_which(lab, rewriter
     )
     left = lab.sql("SELECT partition.p, count(*) FROM {t}.data_files GROUP BY 1").collect()
     assert sorted(map(tuple, left)) == [("a", 1), ("b", 2)]
+
+
+def test_a_partition_of_bytes_is_no_filter(foreign, lab, rewriter, in_thread):
+    lab.create("x DOUBLE, b BINARY, p STRING", "PARTITIONED BY (b, p)")
+    lab.insert("(1.5, X'00FF', 'a'), (2.5, X'00FF', 'a')")
+    lab.insert("(1.5, X'00', 'a'), (2.5, X'00', 'a')")
+    scope = lab.scopes()[0]
+    foreign.delete([1], {"x": 1.5}, scope=scope)
+    assert handed_over(lab, rewriter, in_thread, scope).handover_reason == "float_key"

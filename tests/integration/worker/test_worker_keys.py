@@ -100,6 +100,24 @@ def test_keys_in_structs_and_a_struct_that_is_null(foreign, lab, rewritten):
     assert masked(rewritten()) == 4
 
 
+def test_a_key_in_a_struct_has_its_default_where_there_is_a_struct(foreign, lab, rewritten):
+    members = [field(3, "a", "int"), {**field(4, "b", "int"), "initial-default": 7}]
+    foreign.create(
+        field(1, "id", "long"),
+        field(2, "s", {"type": "struct", "fields": members}),
+        **{"format-version": "3"},
+    )
+    table = foreign.schema
+    old = pa.schema([table.field("id"), table.field("s").with_type(
+        pa.struct([table.field("s").type.field(0)]))])  # fmt: skip
+    foreign.append({"id": 1, "s": {"a": 1}}, {"id": 2, "s": None}, {"id": 3, "s": {}}, schema=old)
+    foreign.append({"id": 4, "s": {"a": 1, "b": 8}}, {"id": 5})
+    foreign.delete([3, 4], {"s": {"a": 1, "b": 7}}, {"s": {"a": 1, "b": None}}, {"s": None},
+                   schema=pa.schema([table.field("s")]))  # fmt: skip
+    assert [row[0] for row in lab.rows()] == [3, 4]
+    assert masked(rewritten()) == 3
+
+
 def test_delete_files_with_more_columns_in_another_order(foreign, lab, rewritten):
     foreign.create(field(1, "a", "int"), field(2, "b", "int"), field(3, "c", "string"))
     foreign.append({"a": 1, "b": 2, "c": "x"}, {"a": 2, "b": 1, "c": "x"})

@@ -97,3 +97,22 @@ def test_a_branch_is_rewritten_and_main_is_left_alone(lab, rewritten):
     assert masked(result) == 8
     assert len(lab.rows(ref="side")) == 32
     assert lab.table().head_id("main") == main
+
+
+def test_a_spec_whose_fields_are_all_void_is_global(foreign, lab, rewritten):
+    lab.create("id BIGINT, p STRING", "PARTITIONED BY (p)", **{"format-version": "1"})
+    lab.insert("(1, 'a'), (2, 'b')")
+    lab.sql("ALTER TABLE {t} DROP PARTITION FIELD p")
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='2')")
+    lab.insert("(1, 'a'), (3, 'b')")
+    lab.insert("(1, 'a'), (4, NULL)")
+    void = next(scope for scope in lab.scopes() if scope.spec_id == 1)
+    assert void.partition == "[]"
+    foreign.delete([1], {"id": 1})
+    assert len(lab.rows()) == 3
+    assert masked(rewritten(void)) == 2
+    old = [scope for scope in lab.scopes() if scope.spec_id == 0]
+    assert [masked(rewritten(scope)) for scope in old] == [1, 0]  # the delete is global
+    live = live_files(lab.table(), lab.table().head_id("main"))
+    assert {file.spec_id for file in live.data} == {0, 1}
+    assert live.deletes == ()

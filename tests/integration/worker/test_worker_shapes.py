@@ -216,6 +216,36 @@ def test_files_without_ids_are_read_by_the_tables_name_mapping(foreign, lab, rew
     assert masked(rewritten()) == 2
 
 
+def test_a_column_of_unknown_type_is_not_stored(foreign, lab, rewritten):
+    foreign.create(field(1, "id", "long"), field(2, "u", "unknown"), **{"format-version": "3"})
+    stored = pa.schema([ID])
+    foreign.append({"id": 1}, {"id": 2}, schema=stored)
+    foreign.append({"id": 3}, schema=stored)
+    foreign.delete([1], {"id": 2})
+    assert len(foreign.rows()) == 2
+    rewritten(seen=foreign.rows)
+    assert "u" not in foreign.written()[0].names
+
+
+def test_narrow_integers_of_other_writers(foreign, lab, rewritten):
+    foreign.create(field(1, "id", "long"), field(2, "a", "int"), field(3, "b", "long"))
+    old = pa.schema([ID, column("a", 2, pa.int8()), column("b", 3, pa.int16())])
+    row = {"a": -128, "b": 32767}
+    foreign.append({"id": 1, **row}, {"id": 2, "a": -1, "b": -1}, {"id": 3}, schema=old)
+    foreign.append({"id": 4, **row}, {"id": 5, "a": 2**31 - 1, "b": -1})
+    foreign.delete([2, 3], row, {})
+    assert [r[0] for r in lab.rows()] == [2, 5]
+    assert masked(rewritten()) == 3
+
+
+def test_milliseconds_are_handed_over(foreign, lab, rewriter, in_thread):
+    foreign.create(field(1, "id", "long"), field(2, "t", "timestamp"))
+    foreign.append({"id": 1, "t": 1}, schema=pa.schema([ID, column("t", 2, pa.timestamp("ms"))]))
+    foreign.delete([1], {"id": 2})
+    result = in_thread(rewriter.rewrite, lab.order(), lambda _: None)
+    assert result.handover_reason == "type_differs"
+
+
 def test_files_without_ids_and_without_a_mapping_are_handed_over(foreign, lab, rewriter, in_thread):
     foreign.create(field(1, "id", "long"))
     foreign.append({"id": 1}, schema=pa.schema([pa.field("id", pa.int64())]))

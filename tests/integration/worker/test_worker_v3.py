@@ -86,3 +86,15 @@ def test_outputs_have_metrics_where_those_of_iceberg_have_them(lab, rewriter, re
     lab.sql("DELETE FROM {t} WHERE id = 6")
     in_thread(rewriter.handover.rewrite, lab.order(), lab.table(), "test")
     assert ours == ids() == {(1, 2, 2147483539, 2147483540)}
+
+
+def test_a_vector_that_comes_during_the_rewrite_is_a_conflict(lab, rewriter, swapper):
+    lab.create("id BIGINT", **V3)
+    lab.sql("INSERT INTO {t} SELECT id FROM range(0, 20, 1, 1)")
+    lab.sql("INSERT INTO {t} SELECT id FROM range(20, 40, 1, 1)")
+    lab.sql("DELETE FROM {t} WHERE id IN (5, 25)")  # both vectors in one Puffin file
+    result = rewriter.rewrite(lab.order(), lambda _: None)
+    lab.sql("DELETE FROM {t} WHERE id = 6")  # the first file's vector is replaced
+    (event,) = swapper.swap([result])
+    assert event.reason == "new_deletion_vectors"
+    assert len(lab.rows()) == 37

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,29 +120,35 @@ class KeyReader:
         if not self._batch_paths:  # a batch has fewer columns than the file, so other positions
             schema = self._shape.identified(batch.schema)
             self._batch_paths = _paths(schema, self._keys)
-        return {key.id: self._array(batch, key, self._batch_paths[key.id]) for key in self._keys}
+        known = [key for key in self._keys if self._batch_paths[key.id] is not None]
+        read = {key.id: self._array(batch, key, self._batch_paths[key.id]) for key in known}
+        return {
+            key.id: read[key.id] if key.id in read else self._absent(batch.num_rows, key, read)
+            for key in self._keys
+        }
 
     def absent(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
         """`of` rows of a file without any key column, in batches of at most `rows`."""
         for start in range(0, of, rows):
             size = min(of - start, rows)
-            yield {key.id: self._absent(size, key) for key in self._keys}
+            yield {key.id: self._absent(size, key, {}) for key in self._keys}
 
-    def _array(self, batch: pa.RecordBatch, key: KeyField, path: tuple[int, ...] | None) -> Any:
-        if path is None:
-            return self._absent(batch.num_rows, key)
+    def _array(self, batch: pa.RecordBatch, key: KeyField, path: Any) -> pa.Array:
         column = batch.column(path[0])
         if len(path) > 1:  # null parents make null leaves
             column = pc.struct_field(column, list(path[1:]))
         return as_kind(column, key.type) if key.id > 0 else column.is_null()
 
-    def _absent(self, rows: int, key: KeyField) -> pa.Array:
+    def _absent(self, rows: int, key: KeyField, read: Mapping[int, pa.Array]) -> pa.Array:
         if key.id < 0:
             return pa.repeat(True, rows)
         value = self._shape.absent.get(key.id)
-        if value is None:
+        struct = self._shape.structs.get(key.id)
+        is_null = None if struct is None else read.get(-struct)
+        if value is None or (struct is not None and is_null is None):
             return pa.nulls(rows, key.type)
-        return as_kind(pa.repeat(value[0], rows), key.type)
+        column = as_kind(pa.repeat(value[0], rows), key.type)
+        return column if is_null is None else pc.if_else(is_null, None, column)
 
     def _check(self, schema: pa.Schema, key: KeyField) -> None:
         path = self._paths[key.id]
@@ -154,11 +160,8 @@ class KeyReader:
             raise Refused("type_differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
 
     def _check_absent(self, key: KeyField) -> None:
-        place = f"{self._place}: id {key.id}"
         if key.id in self._shape.unknown:
-            raise Refused("missing_partition_column", place)
-        if key.id in self._shape.absent and key.id in self._shape.inner:
-            raise Refused("nested_key_absent", place)  # NULL where its struct is NULL
+            raise Refused("missing_partition_column", f"{self._place}: id {key.id}")
 
 
 _NOTHING = Shape(pa.schema([]))
@@ -181,10 +184,22 @@ def as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def promotes(old: pa.DataType, new: pa.DataType) -> bool:
-    """The spec's v2 type promotions: int -> long, float -> double, decimal(P, S) -> (P+, S)."""
+    """The spec's type promotions: int -> long, float -> double, decimal(P, S) -> (P+, S).
+
+    And the 8- and 16-bit integers of other writers. Not their milliseconds: Spark's reader takes
+    these for microseconds where Iceberg's generic one does not (1.12.0).
+    """
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(old.scale == new.scale and old.precision <= new.precision)
-    return (old, new) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+    return new in _WIDER.get(old, ())
+
+
+_WIDER = {
+    pa.int8(): (pa.int32(), pa.int64()),
+    pa.int16(): (pa.int32(), pa.int64()),
+    pa.int32(): (pa.int64(),),
+    pa.float32(): (pa.float64(),),
+}
 
 
 def leaf_columns(schema: pa.Schema, paths: Sequence[tuple[int, ...]]) -> list[str]:

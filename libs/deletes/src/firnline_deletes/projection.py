@@ -52,8 +52,9 @@ def _made(field: pa.Field, array: pa.Array) -> pa.Field:
 
 
 def table_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that outputs are written with: 32-bit offsets, ids kept, uuid annotated."""
-    return pa.schema([_written(field) for field in schema])
+    """The schema that outputs are written with: 32-bit offsets, ids kept, uuid annotated. Columns
+    of unknown type, whose values are all NULL, are not stored (spec, "Primitive Types")."""
+    return pa.schema([_written(field) for field in schema if not pa.types.is_null(field.type)])
 
 
 def plan(parquet: pq.ParquetFile, shape: Shape, file: SequencedFile) -> Projection:

@@ -10,7 +10,6 @@ Reason = Literal[
     "type_differs",
     "missing_required",
     "missing_partition_column",
-    "nested_key_absent",
     "row_ids_unknown",
     "float_key",
     "key_type",
@@ -29,7 +28,6 @@ SENTENCES: dict[Reason, str] = {
     "missing_required": "A required column has no value in a file and no default to give it one.",
     "missing_partition_column": "A file lacks the column of an identity partition whose value "
     "lies outside what Python can hold (dates before year 1 or after 9999).",
-    "nested_key_absent": "A key column inside a struct, with a default, that a file lacks.",
     "row_ids_unknown": "Rows of a table upgraded to v3 have no row ids before its next commit.",
     "float_key": "NaN and -0.0 compare differently in Java and Arrow; the spec forbids such keys.",
     "key_type": "The column's type cannot be an equality key.",

@@ -23,14 +23,14 @@ class Shape:
 
     `absent`: field id -> an array of the one value that a column has in files without it, in the
     column's type: the identity partition's, else `initial-default` (spec, "Column Projection").
-    `unknown`: ids whose value for such a file cannot be told here. `inner`: ids of columns that
-    lie inside structs. `lineage`: outputs carry row ids, as those of v3 tables do.
+    `unknown`: ids whose value for such a file cannot be told here. `structs`: id of a field in a
+    struct -> id of the struct. `lineage`: outputs carry row ids, as those of v3 tables do.
     """
 
     columns: pa.Schema
     absent: Mapping[int, pa.Array] = field(default_factory=dict)
     unknown: frozenset[int] = frozenset()
-    inner: frozenset[int] = frozenset()
+    structs: Mapping[int, int] = field(default_factory=dict)
     names: NameMapping | None = None
     lineage: bool = False
 

@@ -35,12 +35,11 @@ def shape_of(table: LoadedTable, scope: Scope) -> Shape:
         for number, field in fields.items()
         if field.initial_default is not None
     }
-    top = {field.field_id for schema in table.metadata.schemas for field in schema.fields}
     return Shape(
         columns=table_schema(schema_to_pyarrow(table.schema)),
         absent=defaults | given,
         unknown=unknown,
-        inner=frozenset(set(fields) - top),
+        structs={number: around[-1] for number in fields if (around := _structs_of(table, number))},
         names=name_mapping(table),
         lineage=table.format_version >= 3,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.tables import LoadedTable
@@ -42,7 +42,8 @@ def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unfit]:
         yield "write_format"
     if not _mapping_is_read(table):
         yield "name_mapping"
-    yield from _of_types(table.schema.fields)
+    stored = (f for f in table.schema.fields if not isinstance(f.field_type, UnknownType))
+    yield from _of_types(stored)
     for spec_id in sorted({file.spec_id for file in plan.inputs}):
         yield from _of_spec(table, table.spec(spec_id))
     for file in (*plan.inputs, *plan.deletes):
@@ -68,7 +69,7 @@ def _of_file(file: FileEntry) -> Iterator[Unfit]:
         yield "orc_file"
 
 
-def _of_types(fields: tuple[NestedField, ...]) -> Iterator[Unfit]:
+def _of_types(fields: Iterable[NestedField]) -> Iterator[Unfit]:
     for field in fields:
         yield from _of_type(field.field_type)
 

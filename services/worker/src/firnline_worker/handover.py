@@ -10,6 +10,7 @@ from typing import Any
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import MAIN
 from firnline_iceberg.tables import LoadedTable, Tables
+from pyiceberg.types import BinaryType, FixedType
 
 from firnline_worker.java import JavaTables
 
@@ -23,6 +24,8 @@ OPTIONS = {
     "min-input-files": "2",
 }
 TASK_ID = "firnline.task-id"
+
+_BYTES = (BinaryType, FixedType)
 
 Guard = Callable[[str], Any]
 """table uuid -> context manager that holds the table's lease."""
@@ -66,26 +69,30 @@ class Handover:
 
 
 def _condition(iceberg: Any, table: LoadedTable, order: RewriteFiles) -> Any:
-    """The partition as a filter where every transform is identity over text or numbers; None
-    leaves the action to plan the whole table."""
+    """The partition as a filter where every transform is identity over a column of today, and its
+    text is one that Java takes for a literal; None leaves the action to plan the whole table."""
     fields = table.spec(order.scope.spec_id).fields
     values = json.loads(order.scope.partition)
     known = all(str(field.transform) == "identity" for field in fields)
+    names = [_column(table, field.source_id) for field in fields]
     if not values or not known or any(isinstance(value, float) for value in values):
         return None
     make = iceberg.expressions.Expressions
     terms = [
         make.isNull(name) if value is None else make.equal(name, value)
-        for name, value in zip((_column(table, f.source_id) for f in fields), values, strict=True)
+        for name, value in zip(names, values, strict=True)
+        if name is not None
     ]
+    if len(terms) < len(fields):
+        return None
     condition = terms[0]
     for term in terms[1:]:
         condition = getattr(make, "and")(condition, term)
     return condition
 
 
-def _column(table: LoadedTable, source_id: int) -> str:
+def _column(table: LoadedTable, source_id: int) -> str | None:
+    """Its name; None where it was dropped, or holds bytes, which no literal can be made of."""
     name = table.schema.find_column_name(source_id)
-    if name is None:
-        raise KeyError(source_id)
-    return name
+    bytes_ = name is not None and isinstance(table.schema.find_type(source_id), _BYTES)
+    return None if bytes_ else name

@@ -31,7 +31,7 @@ _UNFIT: dict[Unfit, str] = {
     "write_format": "The table wants its data in another format than Parquet.",
     "avro_file": "A data or delete file is Avro.",
     "orc_file": "A data or delete file is ORC.",
-    "type_unknown": "A column of unknown type, which is not stored.",
+    "type_unknown": "A member of a struct, list or map is of unknown type, which is not stored.",
     "type_geometry": "A geometry column; its bounds are of a kind of their own.",
     "type_geography": "A geography column; its bounds are of a kind of their own.",
     "unknown_transform": "A partition transform that PyIceberg does not know.",
