@@ -130,9 +130,10 @@ class Table:
         return self._built(self._data_builder(place), path, place, self._metrics(path, bare))
 
     def adopted(self, table: pa.Table, place: Place) -> Any:
-        """A Java DataFile of whatever columns."""
+        """A Java DataFile of whatever columns, without metrics."""
         path = self._write(table, 1 << 20)
-        return self._built(self._data_builder(place), path, place, self._metrics(path))
+        builder = self._data_builder(place).withRecordCount(table.num_rows)
+        return self._built(builder, path, place, None)
 
     def equality_file(self, columns: Sequence[pa.Field], ids: Sequence[int], place: Place,
                       values: Sequence[Sequence[Any]]) -> Any:  # fmt: skip
@@ -217,7 +218,7 @@ class Table:
         builder = builder.withInputFile(self.java.io().newInputFile(path)).withFormat("parquet")
         if place.partition:
             builder = builder.withPartition(self._partition(place))
-        return builder.withMetrics(metrics).build()
+        return (builder if metrics is None else builder.withMetrics(metrics)).build()
 
     def _partition(self, place: Place) -> Any:
         kind = self.java.specs().get(place.spec_id).partitionType()

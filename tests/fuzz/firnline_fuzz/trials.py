@@ -6,7 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -52,7 +52,8 @@ class Bench:
         """Raises AssertionError where a row or its lineage differs after a rewrite, and
         hypothesis.errors.UnsatisfiedAssumption where Iceberg could not read it before."""
         table = created(self.jvm, self.catalog, self.namespace, f"t{next(_numbers)}", history)
-        trial = Trial(self, table, history.exotic)
+        rewriter = replace(self.rewriter, set_budget_bytes=history.budget)
+        trial = Trial(replace(self, rewriter=rewriter), table, history.exotic)
         life = Life(history, table, trial.ordered)
         try:
             life.live()
