@@ -26,16 +26,21 @@ _OUTGROWN = 4  # times the dictionary limit
 MAX_GROUP_ROWS = 1 << 20  # 1 M rows: measured best of 128 K .. 4 M for write cost against size
 
 
+Footer = bytes
+
+
 @dataclass(frozen=True)
 class WrittenFile:
     """One closed output. `nan_counts`: field id -> NaN values of a float column, which a Parquet
-    footer does not carry."""
+    footer does not carry. `footer`: a Parquet file of this one's metadata alone, so that nobody
+    has to fetch it back."""
 
     path: str
     bytes: int
     rows: int
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int]
+    footer: Footer = field(repr=False)
 
 
 @dataclass
@@ -173,7 +178,15 @@ class _OpenFile:
         size = self.bytes()
         self._sink.close()
         footer = self._footer[0]
-        return WrittenFile(self._path, size, footer.num_rows, _split_offsets(footer), self._nan)
+        rows, starts = footer.num_rows, _split_offsets(footer)
+        return WrittenFile(self._path, size, rows, starts, self._nan, _alone(footer))
+
+
+def _alone(footer: Any) -> Footer:
+    sink = pa.BufferOutputStream()
+    footer.write_metadata_file(sink)
+    alone: Footer = sink.getvalue().to_pybytes()
+    return alone
 
 
 def _split_offsets(footer: Any) -> tuple[int, ...]:

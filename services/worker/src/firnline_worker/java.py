@@ -58,9 +58,9 @@ class JavaTable:
         """`ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as the table
         asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the order
         that the rows are in, 0 = none."""
-        io, parquet = self.java.io(), self._iceberg.parquet
         config = self._iceberg.MetricsConfig.forTable(self.java)
-        metrics = parquet.ParquetUtil.fileMetrics(io.newInputFile(file.path), config)
+        footer = self._iceberg.inmemory.InMemoryInputFile(file.path, file.footer)
+        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, config)
         spec = self._described(scope)
         built = (
             self._iceberg.DataFiles.builder(spec)

@@ -76,7 +76,9 @@ def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[Grou
     io = load_file_io(dict(order.io_properties), order.location)
     deletes = _deletes(order)
     for group in groups:
-        yield _run_group(order, group, io, deletes)
+        done = _run_group(order, group, io, deletes)
+        pa.default_memory_pool().release_unused()  # before this process idles, or runs the next
+        yield done
 
 
 def _deletes(order: StageOrder) -> Deletes:
@@ -108,5 +110,6 @@ def opener(io: FileIO) -> Any:
 
 
 def creator(io: FileIO) -> Any:
-    """path -> new file; never over an existing one."""
-    return lambda path: io.new_output(path).create(overwrite=False)
+    """path -> new file. Its name has a fresh uuid (`outputs`), so nobody is asked whether there
+    is one already: that would be two requests."""
+    return lambda path: io.new_output(path).create(overwrite=True)
