@@ -19,7 +19,7 @@ from firnline_domain.results import Mode, RewriteFinished
 from firnline_iceberg.planning import live_files
 from hypothesis import reject
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, UnsupportedOperationException
 
 from firnline_fuzz import readers
 from firnline_fuzz.histories import History, Life, created
@@ -63,6 +63,10 @@ class Bench:
         except Unreadable as error:
             life.told.append(f"unreadable: {error}")
             reject()
+        except UnsupportedOperationException:
+            if not history.exotic:
+                raise
+            self.modes["fails: handed over, and Spark has not the type"] += 1
         except TaskRefused as refused:
             if refused.reason != "metadata_unreadable":
                 raise
