@@ -96,7 +96,9 @@ def group(java: JavaTable, scope: Scope, plan: Plan, done: GroupDone) -> Rewrite
     return RewriteGroup(
         inputs=tuple(_input(file) for file in inputs),
         outputs=tuple(
-            OutputFile(file.path, file.rows, file.bytes, java.content_file(scope, file, _order_of(inputs)))
+            OutputFile(
+                file.path, file.rows, file.bytes, java.content_file(scope, file, _order_of(inputs))
+            )
             for file in done.files
         ),
         rows_in=done.tally.rows_in,
