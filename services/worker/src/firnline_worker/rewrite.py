@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from firnline_deletes.properties import from_table
@@ -13,7 +13,6 @@ from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
 from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
-from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, report
@@ -25,6 +24,7 @@ from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.planning import Plan, plan
 from firnline_worker.sets import Published, published, sequenced
 from firnline_worker.shelf import Shelf
+from firnline_worker.snapshots import Snapshots
 from firnline_worker.stage import (
     GroupDone,
     GroupOrder,
@@ -56,6 +56,7 @@ class Rewriter:
     worker: str
     set_budget_bytes: int
     now_ms: Callable[[], int]
+    snapshots: Snapshots = field(default_factory=Snapshots)
 
     def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
         """Raises TaskRefused, RetryLater; whatever else is a failure of this attempt.
@@ -66,7 +67,8 @@ class Rewriter:
         table = self.tables.load(order.table)
         head = table.head(order.ref)
         note(head.snapshot_id)
-        chosen = plan(live_files(table, head.snapshot_id), order.scope, target_bytes(table))
+        live = self.snapshots.live(table, head.snapshot_id)
+        chosen = plan(live, order.scope, target_bytes(table))
         clock.lap("plan")
         base = report.Base(order, table, head, self.worker, clock)
         if not chosen.groups:

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from firnline_iceberg.planning import LiveFiles
+from firnline_worker import snapshots
+from firnline_worker.snapshots import Snapshots
+
+
+def table(uuid="t"):
+    return SimpleNamespace(identity=SimpleNamespace(uuid=uuid))
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """(table uuid, snapshot) of every reading of manifests."""
+    done = []
+
+    def live_files(loaded, snapshot_id):
+        done.append((loaded.identity.uuid, snapshot_id))
+        return LiveFiles(snapshot_id, (), ())
+
+    monkeypatch.setattr(snapshots, "live_files", live_files)
+    return done
+
+
+def test_the_orders_of_a_burst_read_the_manifests_once(read):
+    kept = Snapshots()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: kept.live(table(), 7), range(8)))
+    assert read == [("t", 7)]
+    assert all(one is found[0] for one in found)
+
+
+def test_another_snapshot_or_table_is_read_anew(read):
+    kept = Snapshots()
+    for uuid, snapshot_id in [("t", 7), ("t", 8), ("u", 8), ("t", 7)]:
+        assert kept.live(table(uuid), snapshot_id).snapshot_id == snapshot_id
+    assert read == [("t", 7), ("t", 8), ("u", 8), ("t", 7)]
+
+
+def test_a_very_large_snapshot_is_not_kept(read, monkeypatch):
+    monkeypatch.setattr(snapshots, "_MOST_FILES", -1)
+    kept = Snapshots()
+    kept.live(table(), 7)
+    kept.live(table(), 7)
+    assert len(read) == 2
+
+
+def test_a_reading_that_fails_is_not_kept(read, monkeypatch):
+    kept = Snapshots()
+
+    def broken(*_):
+        raise OSError("storage")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots, "live_files", broken)
+        with pytest.raises(OSError, match="storage"):
+            kept.live(table(), 7)
+    assert kept.live(table(), 7).snapshot_id == 7
