@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,25 @@ def test_the_orders_of_a_burst_read_the_manifests_once(read):
         found = list(pool.map(lambda _: kept.live(table(), 7), range(8)))
     assert read == [("t", 7)]
     assert all(one is found[0] for one in found)
+
+
+def test_a_slow_reading_holds_up_no_other_table(monkeypatch):
+    started, go_on = Event(), Event()
+
+    def live_files(loaded, snapshot_id):
+        if loaded.identity.uuid == "slow":
+            started.set()
+            assert go_on.wait(30)
+        return LiveFiles(snapshot_id, (), ())
+
+    monkeypatch.setattr(snapshots, "live_files", live_files)
+    kept = Snapshots()
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(kept.live, table("slow"), 1)
+        assert started.wait(30)
+        assert kept.live(table("quick"), 2).snapshot_id == 2
+        go_on.set()
+        assert slow.result().snapshot_id == 1
 
 
 def test_another_snapshot_or_table_is_read_anew(read):
