@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ def shape_of(table: LoadedTable, scope: Scope) -> Shape:
         columns=table_schema(schema_to_pyarrow(table.schema)),
         absent=defaults | given,
         unknown=unknown,
-        structs={number: around[-1] for number in fields if (around := _structs_of(table, number))},
+        structs={number: around[-1] for number, around in _structs(table).items() if around},
         names=name_mapping(table),
         lineage=table.format_version >= 3,
     )
@@ -97,35 +98,36 @@ def _one(value: object, kind: IcebergType) -> pa.Array:
 
 def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
     """Type of a field now, or in the newest schema that still had it (Iceberg #15268)."""
-    field = _known_fields(table).get(field_id)
-    return None if field is None else field.field_type
+    for schema in _newest_first(table):
+        with suppress(ValueError):
+            return schema.find_type(field_id)
+    return None
 
 
 def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
     """Key columns in Arrow's types, and the structs that they lie in. A field that no schema knows
     has the null type, which the kernel refuses."""
     columns = [KeyField(number, _arrow(find_type(table, number))) for number in equality_ids]
-    structs = {struct for number in equality_ids for struct in _structs_of(table, number)}
+    around = _structs(table)
+    structs = {struct for number in equality_ids for struct in around.get(number, ())}
     return (*columns, *(KeyField.of_struct(number) for number in sorted(structs)))
 
 
-def _structs_of(table: LoadedTable, number: int) -> tuple[int, ...]:
-    """Ids of the structs around a field, in the newest schema that has it."""
+def _structs(table: LoadedTable) -> dict[int, tuple[int, ...]]:
+    """Id of every field that lies in structs only -> ids of these, from the outermost."""
+    found: dict[int, tuple[int, ...]] = {}
     for schema in _newest_first(table):
-        if number in schema.field_ids:
-            return _around(schema.fields, number) or ()
-    return ()
+        found = dict(_inside(schema.fields, ())) | found
+    return found
 
 
-def _around(fields: Sequence[NestedField], number: int) -> tuple[int, ...] | None:
+def _inside(
+    fields: Sequence[NestedField], around: tuple[int, ...]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
     for field in fields:
-        if field.field_id == number:
-            return ()
+        yield field.field_id, around
         if isinstance(field.field_type, StructType):
-            below = _around(field.field_type.fields, number)
-            if below is not None:
-                return (field.field_id, *below)
-    return None
+            yield from _inside(field.field_type.fields, (*around, field.field_id))
 
 
 def _arrow(kind: IcebergType | None) -> pa.DataType:
