@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from firnline_adapters.lanes import FIRST_PAUSE_S, PATIENCE_S
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_committer import pump as pumps
@@ -77,7 +78,7 @@ def test_a_table_that_cannot_go_on_waits_alone(bench, result) -> None:
     bench.handlers.failing = {}
     bench.pump.step(0)
     assert bench.events() == ["2"]  # it pauses
-    bench.now += pumps.FIRST_PAUSE_S
+    bench.now += FIRST_PAUSE_S
     bench.pump.step(0)
     assert sorted(bench.events()) == ["1", "2"]
     assert bench.offset(A) == 1
@@ -87,9 +88,9 @@ def test_the_pause_grows(bench, result) -> None:
     bench.send(result(task="1"))
     bench.handlers.failing = {A: RetryLater("catalog")}
     bench.pump.step(0)
-    bench.now += pumps.FIRST_PAUSE_S
+    bench.now += FIRST_PAUSE_S
     bench.pump.step(0)
-    bench.now += pumps.FIRST_PAUSE_S
+    bench.now += FIRST_PAUSE_S
     bench.pump.step(0)
     assert len(bench.handlers.calls) == 2
 
@@ -98,7 +99,7 @@ def test_patience_ends_and_the_partition_goes_back(bench, result) -> None:
     bench.send(result(task="1"))
     bench.handlers.failing = {A: RetryLater("catalog")}
     bench.pump.step(0)
-    bench.now += pumps.PATIENCE_S + 1
+    bench.now += PATIENCE_S + 1
     bench.pump.step(0)
     (event,) = bench.broker.records("maintenance-events")
     assert isinstance(event, RewriteConflicted)

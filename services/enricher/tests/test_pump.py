@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from firnline_adapters.lanes import FIRST_PAUSE_S, LONGEST_PAUSE_S, PATIENCE_S
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.errors import RetryLater
@@ -109,7 +110,7 @@ def test_a_stuck_partition_waits_alone_and_goes_on_in_order(bench: Bench) -> Non
     bench.handlers.failing.clear()
     bench.pump.step(0)
     assert bench.sent(A) == []  # its pause is not over
-    bench.now += pumps.FIRST_PAUSE_S
+    bench.now += FIRST_PAUSE_S
     bench.pump.step(0)
     assert (bench.sent(A), bench.offset(A)) == ([1, 2], 2)
 
@@ -117,11 +118,11 @@ def test_a_stuck_partition_waits_alone_and_goes_on_in_order(bench: Bench) -> Non
 def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) -> None:
     bench.handlers.failing[A] = RetryLater("storage is away")
     bench.commits(commit(A, 1))
-    for now in (0.0, pumps.PATIENCE_S):
+    for now in (0.0, PATIENCE_S):
         bench.now = now
         bench.pump.step(0)
         assert bench.offset(A) == 0
-    bench.now += pumps.LONGEST_PAUSE_S
+    bench.now += LONGEST_PAUSE_S
     bench.pump.step(0)
     (letter,) = bench.broker.records("dead-letters")
     assert (letter.reason, letter.service) == ("out_of_patience", "enricher")

@@ -21,12 +21,12 @@ from firnline_domain.identity import bucket_of
 from firnline_domain.ports import Delivery
 
 from firnline_adapters import metrics
+from firnline_adapters.dead_letters import bury
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.watermark import Watermark
 
-DEAD_LETTERS = "dead-letters"
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows; 10,000 input paths are about 2 MB
 SESSION_MS = 10_000  # a killed member's partitions wait this long
 LIBRDKAFKA = logging.getLogger("librdkafka")  # its lines, in the form of all others
@@ -158,8 +158,7 @@ class KafkaInbox:
             at_ms=int(time.time() * 1000),
         )
         self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=poison)
-        metrics.count("dead_letters", reason=poison.reason)
-        self._publisher.publish(DEAD_LETTERS, f"{letter.topic}/{letter.partition}", letter)
+        bury(self._publisher, letter)
 
     def done(self, delivery: Delivery) -> None:
         """See `Inbox.done`; a delivery of a partition that has moved on is ignored."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from firnline_adapters import metrics
+from firnline_adapters.dead_letters import bury, letter_of
+from firnline_adapters.lanes import Lane
 from firnline_adapters.logs import Log
-from firnline_adapters.records import encode
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import ConflictReason, DeadLettered
+from firnline_domain.events import ConflictReason
 from firnline_domain.ports import Delivery, Inbox, Publisher
 from firnline_domain.results import RewriteFinished
 from firnline_iceberg.jvm import JvmEnded
@@ -21,34 +22,10 @@ from firnline_committer import reports
 from firnline_committer.handlers import Handlers
 
 EVENTS = "maintenance-events"
-DEAD_LETTERS = "dead-letters"
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 15.0
-PATIENCE_S = 600.0  # of one table; then its results go back to the planner
 MOST_AT_ONCE = 100  # results of one table in a commit
 MOST_WAITING = 5_000  # records; beyond, start anew from the committed offsets
 
 Place = tuple[str, str | None]  # table uuid, ref
-
-
-@dataclass
-class Lane:
-    """One table and ref: what waits, and since when it cannot go on."""
-
-    waiting: list[Delivery] = field(default_factory=list)
-    not_before: float = 0.0
-    pause: float = FIRST_PAUSE_S
-    stuck_since: float | None = None
-
-    def stuck(self, now: float) -> bool:
-        """Pause, twice as long each time; True when patience is at its end."""
-        self.stuck_since = now if self.stuck_since is None else self.stuck_since
-        self.not_before, self.pause = now + self.pause, min(self.pause * 2, LONGEST_PAUSE_S)
-        return now - self.stuck_since > PATIENCE_S
-
-    def moving(self) -> None:
-        """Something of it was dealt with."""
-        self.not_before, self.pause, self.stuck_since = 0.0, FIRST_PAUSE_S, None
 
 
 class Pump:
@@ -88,10 +65,11 @@ class Pump:
             raise RetryLater(f"{waiting} results wait for catalog or storage")
 
     def _run(self, lane: Lane) -> list[Delivery]:
-        batch = lane.waiting[:MOST_AT_ONCE]
+        batch = list(islice(lane.waiting, MOST_AT_ONCE))
         if not batch or lane.not_before > self._now() or not self._dealt_with(batch, lane):
             return []
-        lane.waiting = lane.waiting[len(batch) :]
+        for _ in batch:
+            lane.waiting.popleft()
         lane.moving()
         return batch
 
@@ -127,24 +105,12 @@ class Pump:
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """Kept whole for a person; and the planner gets its partition back."""
-        record = delivery.record
+        record, at_ms = delivery.record, int(self._now() * 1000)
         if isinstance(record, RewriteFinished):
             conflict = Conflict(ConflictReason.REJECTED, f"unusable: {error}"[:1000])
-            at_ms = int(self._now() * 1000)
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
-        letter = DeadLettered(
-            topic=delivery.topic,
-            partition=delivery.partition,
-            offset=delivery.offset,
-            key=delivery.key.encode() if delivery.key else None,
-            value=encode(delivery.record),
-            reason=error.reason if isinstance(error, PoisonousRecord) else "unusable",
-            message=str(error)[:1000],
-            service="committer",
-            at_ms=int(self._now() * 1000),
-        )
-        metrics.count("dead_letters", reason=letter.reason)
-        self._publisher.publish(DEAD_LETTERS, f"{delivery.topic}/{delivery.partition}", letter)
+        reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
+        bury(self._publisher, letter_of(delivery, reason, error, "committer", at_ms))
 
 
 def _place(record: Any) -> Place:

@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from firnline_adapters import metrics
+from firnline_adapters.dead_letters import bury, letter_of
+from firnline_adapters.lanes import Lane
 from firnline_adapters.logs import Log
-from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import DeadLettered, FilesChanged, TableCommitted
+from firnline_domain.events import FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher
 
 from firnline_enricher.handlers import Handlers
 
 FILE_CHANGES = "file-changes"
-DEAD_LETTERS = "dead-letters"
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 15.0
-PATIENCE_S = 600.0  # then the record is told without its files; the planner asks again later
 MOST_WAITING = 20_000  # records, about 40 MB; beyond, restart from the committed offsets
 SLICE = 50  # deliveries of one partition between two flushes
-
-
-@dataclass
-class Lane:
-    """One topic partition: what waits, and how long it has been stuck."""
-
-    waiting: deque[Delivery] = field(default_factory=deque)
-    not_before: float = 0.0
-    pause: float = FIRST_PAUSE_S
-    stuck_since: float | None = None
-
-    def stuck(self, now: float) -> bool:
-        """Pause, twice as long each time; True when patience is at its end."""
-        self.stuck_since = now if self.stuck_since is None else self.stuck_since
-        self.not_before, self.pause = now + self.pause, min(self.pause * 2, LONGEST_PAUSE_S)
-        return now - self.stuck_since > PATIENCE_S
-
-    def moving(self) -> None:
-        """Its head was dealt with."""
-        self.not_before, self.pause, self.stuck_since = 0.0, FIRST_PAUSE_S, None
 
 
 class Pump:
@@ -115,17 +90,7 @@ class Pump:
             self._publisher.publish(FILE_CHANGES, change.table.uuid, change)
 
     def _give_up(self, delivery: Delivery, reason: str, error: Exception) -> None:
-        letter = DeadLettered(
-            topic=delivery.topic,
-            partition=delivery.partition,
-            offset=delivery.offset,
-            key=delivery.key.encode() if delivery.key else None,
-            value=encode(delivery.record),
-            reason=reason,
-            message=str(error)[:1000],
-            service="enricher",
-            at_ms=int(self._now() * 1000),
-        )
-        metrics.count("dead_letters", reason=reason)
-        self._publisher.publish(DEAD_LETTERS, f"{delivery.topic}/{delivery.partition}", letter)
+        """The record is told without its files; the planner asks again later."""
+        at_ms = int(self._now() * 1000)
+        bury(self._publisher, letter_of(delivery, reason, error, "enricher", at_ms))
         self._publish(self._handlers.unread(delivery.record))

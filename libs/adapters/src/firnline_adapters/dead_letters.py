@@ -1,0 +1,35 @@
+"""What cannot be used goes to `dead-letters`, whole and with its reason, and is counted."""
+
+from __future__ import annotations
+
+from firnline_domain.events import DeadLettered
+from firnline_domain.ports import Delivery, Publisher
+
+from firnline_adapters import metrics
+from firnline_adapters.records import encode
+
+DEAD_LETTERS = "dead-letters"
+_MESSAGE_CHARS = 1000
+
+
+def bury(publisher: Publisher, letter: DeadLettered) -> None:
+    """Published, not flushed: the offset of what it was made from must not commit before."""
+    metrics.count("dead_letters", reason=letter.reason)
+    publisher.publish(DEAD_LETTERS, f"{letter.topic}/{letter.partition}", letter)
+
+
+def letter_of(
+    delivery: Delivery, reason: str, error: Exception, service: str, at_ms: int
+) -> DeadLettered:
+    """A record that was decoded, in the bytes that it came in."""
+    return DeadLettered(
+        topic=delivery.topic,
+        partition=delivery.partition,
+        offset=delivery.offset,
+        key=delivery.key.encode() if delivery.key else None,
+        value=encode(delivery.record),
+        reason=reason,
+        message=str(error)[:_MESSAGE_CHARS],
+        service=service,
+        at_ms=at_ms,
+    )
