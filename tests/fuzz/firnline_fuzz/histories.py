@@ -195,7 +195,8 @@ class Life:
         fields = self.table.schema()["fields"]
         sources = self.table.sources()
         rows = [self._row(fields, rng) for _ in range(rng.choice([1, 2, 4, 9, 40]))]
-        fixed = {n: rows[0][n] for n, one in enumerate(fields) if one["id"] in sources}
+        first = self._row(fields, Random(rng.randrange(2)))  # partitions that meet again
+        fixed = {n: first[n] for n, one in enumerate(fields) if one["id"] in sources}
         rows = [tuple(fixed.get(n, one) for n, one in enumerate(row)) for row in rows]
         values = {one["id"]: rows[0][n] for n, one in enumerate(fields)}
         place = self.table.place(values)

@@ -25,7 +25,7 @@ from firnline_fuzz import readers
 from firnline_fuzz.histories import History, Life, created
 from firnline_fuzz.tables import Table
 
-MOST_SCOPES = 3
+MOST_SCOPES = 2
 _numbers = itertools.count(1)
 
 
@@ -102,10 +102,13 @@ class Trial:
         return readers.by_spark(self.bench.spark, self.table, ref, self.lineage)
 
     def scopes(self, ref: str) -> list[Scope]:
+        """All of a ref; those with deletes first."""
         loaded = self.bench.tables.load(self.table.name)
         if ref not in loaded.metadata.refs:
             return []
-        return list(live_files(loaded, loaded.head_id(ref)).scopes)
+        live = live_files(loaded, loaded.head_id(ref))
+        pressed = {f.data.scope for s in live.scopes for f in live.files_of_scope(s) if f.deletes}
+        return sorted(live.scopes, key=lambda scope: scope not in pressed)
 
     def ordered(self, ref: str, rng: Random) -> Callable[[], None] | None:
         """Run the product on one scope; what comes back commits it."""
