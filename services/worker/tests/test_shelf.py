@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from firnline_adapters import metrics
 from firnline_worker.shelf import Shelf
 
 
@@ -66,3 +67,14 @@ def test_leftovers_of_an_earlier_life_go(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["else", new.root.name])
     new.close()
     assert [path.name for path in tmp_path.iterdir()] == ["else"]
+
+
+def test_what_was_built_shared_and_built_again_is_counted(tmp_path, monkeypatch):
+    had = []
+    monkeypatch.setattr(metrics, "count", lambda name, had_by=had, **labels: had_by.append(labels))
+    shelf = Shelf(tmp_path)
+    with shelf.holding("a", lambda path: None), shelf.holding("a", lambda path: None):
+        pass
+    with shelf.holding("a", lambda path: None), shelf.holding("b", lambda path: None):
+        pass
+    assert [labels["had"] for labels in had] == ["built", "shared", "rebuilt", "built"]

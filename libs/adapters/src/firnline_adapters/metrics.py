@@ -27,6 +27,7 @@ CounterName = Literal[
     "tasks_finished",  # tasks that ended, by outcome
     "rows_in",  # rows read by rewrites
     "rows_masked",  # rows dropped by deletes
+    "delete_sets",  # delete sets asked for, by how they were had: built, shared, rebuilt
     "rewrites_committed",  # results that reached the table
     "rewrites_conflicted",  # results refused, by reason
     "outputs_deleted",  # output files of refused results removed

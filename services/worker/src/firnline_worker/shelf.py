@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from firnline_adapters import metrics
+
 PREFIX = "sets-"
+_REMEMBERED = 10_000  # names of dropped sets, 1 MB
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Shelf:
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=state_dir))
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
+        self._dropped: OrderedDict[str, None] = OrderedDict()  # the newest last
 
     @contextmanager
     def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
@@ -41,14 +46,22 @@ class Shelf:
         entry = self._join(identity)
         try:
             with entry.building:
-                if not entry.built:
+                if entry.built:
+                    metrics.count("delete_sets", had="shared")
+                else:
                     shutil.rmtree(entry.path, ignore_errors=True)  # of a try that failed
                     entry.path.mkdir()
                     write(entry.path)
                     entry.built = True
+                    metrics.count("delete_sets", had=self._how(identity))
             yield entry.path
         finally:
             self._leave(identity, entry)
+
+    def _how(self, identity: str) -> str:
+        """`rebuilt` is a set that keeping would have spared: it says whether keeping pays."""
+        with self._lock:
+            return "rebuilt" if identity in self._dropped else "built"
 
     def close(self) -> None:
         """Remove the directory."""
@@ -65,4 +78,7 @@ class Shelf:
             entry.users -= 1
             if not entry.users:
                 del self._entries[identity]
+                self._dropped[identity] = None
+                if len(self._dropped) > _REMEMBERED:
+                    self._dropped.popitem(last=False)
                 shutil.rmtree(entry.path, ignore_errors=True)
