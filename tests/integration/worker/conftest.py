@@ -261,11 +261,12 @@ class Foreign:
         *rows: Mapping[str, Any],
         schema: pa.Schema | None = None,
         scope: Scope | None = None,
+        **written: Any,
     ) -> None:
-        """One data file of the table's columns, or of those in `schema`."""
+        """One data file of the table's columns, or of those in `schema`; `written`: how."""
         table = self.lab.java.load(self.lab.name)
         builder = self.iceberg.DataFiles.builder(self._spec(table.java, scope))
-        built = self._described(builder, table, scope, rows, schema or self.schema)
+        built = self._described(builder, table, scope, rows, schema or self.schema, **written)
         table.java.newFastAppend().appendFile(built).commit()
 
     def delete(
@@ -291,9 +292,15 @@ class Foreign:
         return table.spec() if scope is None else table.specs().get(scope.spec_id)
 
     def _described(
-        self, builder: Any, table: Any, scope: Scope | None, rows: Sequence[Any], schema: pa.Schema
+        self,
+        builder: Any,
+        table: Any,
+        scope: Scope | None,
+        rows: Sequence[Any],
+        schema: pa.Schema,
+        **written: Any,
     ) -> Any:
-        path, size, metrics = self._written(table.java, rows, schema)
+        path, size, metrics = self._written(table.java, rows, schema, **written)
         builder = builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size)
         builder = builder.withMetrics(metrics)
         if scope is not None:
@@ -306,13 +313,15 @@ class Foreign:
         files = live_files(table, table.head_id("main")).data
         return [pq.read_schema(file.path.removeprefix("file:")) for file in files]
 
-    def _written(self, table: Any, rows: Sequence[Any], schema: pa.Schema) -> tuple[str, int, Any]:
+    def _written(
+        self, table: Any, rows: Sequence[Any], schema: pa.Schema, **how: Any
+    ) -> tuple[str, int, Any]:
         path = f"{self.lab.table().metadata.location}/data/{uuid.uuid4().hex}.parquet"
         local = Path(path.removeprefix("file:"))
         local.parent.mkdir(parents=True, exist_ok=True)
         arrays = [_array([row.get(f.name) for row in rows], f.type) for f in schema]
         written = pa.Table.from_arrays(arrays, schema=schema)
-        pq.write_table(written, local, store_schema=False, store_decimal_as_integer=True)
+        pq.write_table(written, local, store_schema=False, store_decimal_as_integer=True, **how)
         config = self.iceberg.MetricsConfig.forTable(table)
         mapping = table.properties().get("schema.name-mapping.default")
         names = mapping and self.iceberg.mapping.NameMappingParser.fromJson(mapping)

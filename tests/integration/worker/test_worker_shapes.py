@@ -238,6 +238,24 @@ def test_narrow_integers_of_other_writers(foreign, lab, rewritten):
     assert masked(rewritten()) == 3
 
 
+def test_instants_of_hive(foreign, lab, rewritten):
+    """Imported as they are: INT96, and no field ids."""
+    names = [{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["t"]}]
+    foreign.create(
+        field(1, "id", "long"),
+        field(2, "t", "timestamptz"),
+        **{"schema.name-mapping.default": json.dumps(names)},
+    )
+    moments = [datetime(1969, 1, 1, 1, 1, 1, 7, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)]
+    rows = [{"id": n, "t": moment} for n, moment in enumerate([*moments, None])]
+    old = pa.schema([pa.field("id", pa.int64()), pa.field("t", pa.timestamp("us"))])
+    foreign.append(*rows, schema=old, use_deprecated_int96_timestamps=True)
+    foreign.append({"id": 3, "t": moments[0]}, {"id": 4, "t": moments[1]})
+    foreign.delete([2], {"t": moments[1]})
+    assert [row[0] for row in lab.rows()] == [0, 2, 3]
+    assert masked(rewritten()) == 2
+
+
 def test_milliseconds_are_handed_over(foreign, lab, rewriter, in_thread):
     foreign.create(field(1, "id", "long"), field(2, "t", "timestamp"))
     foreign.append({"id": 1, "t": 1}, schema=pa.schema([ID, column("t", 2, pa.timestamp("ms"))]))

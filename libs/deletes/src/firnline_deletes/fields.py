@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from firnline_deletes.refusals import Refused
 
 ID_KEY = b"PARQUET:field_id"
 UUID_STORAGE = pa.binary(16)
+_INSTANT = pa.timestamp("us", "UTC")
 
 
 def field_id(field: pa.Field) -> int | None:
@@ -55,6 +57,18 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
+
+
+def arrow_schema(file: pq.ParquetFile) -> pa.Schema:
+    """A file's columns. Arrow shows INT96, in which Hive, Impala and old Sparks kept instants,
+    without its zone; Iceberg's readers take it for UTC."""
+    schema = file.schema_arrow
+    for place in range(len(file.schema)):
+        column = file.schema.column(place)
+        if column.physical_type == "INT96" and "." not in column.path:
+            index = schema.get_field_index(column.name)
+            schema = schema.set(index, schema.field(index).with_type(_INSTANT))
+    return schema
 
 
 def leaf_path(schema: pa.Schema, number: int) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline_deletes.fields import leaf_path, normal
+from firnline_deletes.fields import arrow_schema, leaf_path, normal
 from firnline_deletes.name_mapping import has_ids
 from firnline_deletes.refusals import Refused
 from firnline_deletes.shape import Shape
@@ -85,7 +85,7 @@ class KeyReader:
         self._keys = keys
         self._place = place
         self._shape = shape or _NOTHING
-        schema = self._shape.identified(file.schema_arrow)
+        schema = self._shape.identified(arrow_schema(file))
         if shape is None and not has_ids(schema):
             raise Refused("no_field_ids", f"{place}: a delete file")
         self._paths = _paths(schema, keys)

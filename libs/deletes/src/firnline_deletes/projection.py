@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline_deletes.fields import children, field_id, indices_by_id, normal_field
+from firnline_deletes.fields import arrow_schema, children, field_id, indices_by_id, normal_field
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.keys import as_kind
 from firnline_deletes.nested import Convert, Matcher, same_shape
@@ -74,7 +74,7 @@ class _Reading:
     """Collects the columns of one file that are needed."""
 
     def __init__(self, parquet: pq.ParquetFile, shape: Shape, file: SequencedFile) -> None:
-        plain = parquet.schema_arrow
+        plain = arrow_schema(parquet)
         self._schema = shape.identified(plain)
         mapped = self._schema is not plain
         self._at = indices_by_id(self._schema, file.path, partly=mapped)
