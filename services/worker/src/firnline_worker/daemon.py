@@ -6,6 +6,8 @@ Every Python worker of an executor is a fork of this process: the imports (0.9 s
 
 from __future__ import annotations
 
+import gc
+
 import pyiceberg.io.pyarrow
 from pyspark import daemon
 
@@ -14,4 +16,5 @@ import firnline_worker.stage
 FORKED_WITH = (pyiceberg.io.pyarrow, firnline_worker.stage)
 
 if __name__ == "__main__":
+    gc.freeze()  # a collection in a fork would touch, and so copy, every page of the imports
     daemon.manager()  # type: ignore[no-untyped-call]
