@@ -78,8 +78,8 @@ SCALE ?= 1
 BENCH_FOLDER ?= .firnline/bench
 .PHONY: bench-rewrite
 bench-rewrite: setup ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x
-	$(BIN)/python -m bench.rewrite.run --part $(PART) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER)
-	$(BIN)/python -m bench.rewrite.report
+	$(BIN)/python -m bench.rewrite.run --part $(PART) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER); \
+	  status=$$?; $(BIN)/python -m bench.rewrite.report && exit $$status
 
 .PHONY: bench-rewrite-report
 bench-rewrite-report: setup ## Write bench/results into docs/performance.md, and the plot

@@ -63,7 +63,7 @@ class Visitor:
         self, origin: Source, where: str | None = None, limit_s: float = LIMIT_S, keep: bool = False
     ) -> Bout:
         """`where`: what is due, for who takes SQL. `keep`: its table stays; the name is in `extra`.
-        Raises Failed."""
+        Raises Failed, also where the rows are not the right ones."""
         if self.running.module == FLOOR.module:
             return self._floor(origin, limit_s)
         name = self.place.copied(origin)
@@ -103,6 +103,8 @@ class Visitor:
     def _bout(
         self, origin: Source, usage: Usage, answer: dict[str, Any], sums: Sums, sizes: list[int]
     ) -> Bout:
+        if sums != origin.expected:
+            raise Failed(f"{self.running.name}: wrong rows: {sums}, not {origin.expected}")
         return Bout(
             contestant=self.running.name,
             wall_s=round(usage.wall_s, 3),
@@ -117,7 +119,7 @@ class Visitor:
             output_files=len(sizes),
             rows_in=origin.rows_in,
             rows_out=sum(one.rows for one in sums.values()),
-            same_rows=sums == origin.expected,
+            same_rows=True,
             extra=answer,
         )
 

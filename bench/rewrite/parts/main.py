@@ -1,4 +1,4 @@
-"""Seed 003's shape: Firnline, both stocks and both floors, in turn."""
+"""The streaming-upsert table: Firnline, both stocks and both floors, in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed 003's three production shapes in small, and one single large file."""
+"""Three production shapes in small (by day, by bucket, unpartitioned), and one single large file."""
 
 from __future__ import annotations
 
