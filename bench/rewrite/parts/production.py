@@ -1,4 +1,4 @@
-"""Three production shapes in small (by day, by bucket, unpartitioned), and one single large file."""
+"""Three production shapes in small (by day, by bucket, no partitions), and one large file."""
 
 from __future__ import annotations
 
