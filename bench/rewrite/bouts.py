@@ -27,6 +27,7 @@ from bench.rewrite.survivors import Sums
 from bench.rewrite.trees import Usage, Watch
 
 LIMIT_S = 1800.0
+WARM_UPS = 3  # small rewrites before the measured one, for both sides' compilers
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ def visiting(place: Arena, who: Contestant, **settings: Any) -> Iterator[Visitor
         begin = time.monotonic()
         visitor.run(place.warm)
         visitor.warm_s = time.monotonic() - begin
+        for _ in range(WARM_UPS - 1):
+            visitor.run(place.warm)
         yield visitor
 
 

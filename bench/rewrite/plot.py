@@ -8,6 +8,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 WIDTH, ROW, LABEL, GAP = 760, 22, 130, 34
+MEASURES = {"cpu_s": "CPU, s", "wall_s": "wall, s", "pss_peak": "peak PSS, MB"}
 COLOURS = {
     "firnline": "#1a7f5a",
     "stock": "#b3541e",
@@ -23,7 +24,7 @@ def svg(results: Mapping[str, Any]) -> str:
     top = GAP
     for name, title in (("main", "long keys"), ("keys", "composite keys")):
         if name in results:
-            for measure, unit in (("cpu_s", "CPU, s"), ("wall_s", "wall, s"), ("pss_peak", "MB")):
+            for measure, unit in MEASURES.items():
                 found = _medians(results[name]["summary"], measure)
                 drawn, top = _bars(f"{title}: {unit}", found, top)
                 parts.extend(drawn)
@@ -70,7 +71,7 @@ def _lines(title: str, growth: Mapping[str, Any], top: int) -> tuple[list[str], 
     values = [cost for points in series.values() for _, cost in points]
     low, high = math.log(min(values) * 0.8), math.log(max(values) * 1.25)
     drawn = [_text(8, top, title, bold=True)]
-    for name, points in series.items():
+    for number, (name, points) in enumerate(series.items()):
         placed = [
             (
                 left + 250 * math.log2(factor),
@@ -79,18 +80,20 @@ def _lines(title: str, growth: Mapping[str, Any], top: int) -> tuple[list[str], 
             )
             for factor, cost in points
         ]
-        drawn.extend(_line(name, placed))
+        drawn.extend(_line(name, placed, below=number == 2))
     return drawn, top + height + GAP
 
 
-def _line(name: str, placed: Sequence[tuple[float, float, float]]) -> list[str]:
+def _line(name: str, placed: Sequence[tuple[float, float, float]], below: bool) -> list[str]:
+    """Its costs stand above it, or below where another line is near."""
     colour = COLOURS.get(name, "#666")
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in placed)
-    marks = [_text(x + 5, y - 5, f"{cost:.3g} s") for x, y, cost in placed]
-    first = placed[0]
+    up = 16 if below else -5
+    marks = [_text(x - 8, y + up, f"{cost:.3g} s") for x, y, cost in placed]
+    last = placed[-1]
     return [
         f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>',
-        _text(16, first[1] + 4, name),
+        _text(last[0] + 34, last[1] + 4, name),
         *marks,
     ]
 
