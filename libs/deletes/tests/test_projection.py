@@ -13,6 +13,7 @@ from firnline_deletes.apply import Tally, rewrite
 from firnline_deletes.fields import normal
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.masks import Deletes
+from firnline_deletes.nested import Matcher
 from firnline_deletes.projection import table_schema
 from firnline_deletes.refusals import Refused
 from firnline_deletes.shape import LINEAGE, Shape
@@ -294,3 +295,24 @@ def test_a_file_without_ids_is_read_by_the_name_mapping(folder):
 
 def test_a_tally_adds_up():
     assert Tally(3, 1, 2, 0) + Tally(5, 5, 0, 1) == Tally(8, 6, 2, 1)
+
+
+def test_nested_slices_are_rebuilt_in_place(folder):
+    """Arrow's child arrays know nothing of their parent's slice."""
+    column = folder.column
+    old, new = (
+        pa.struct([column("x", 9, kind), column("l", 8, pa.list_(column("e", 7, kind)))])
+        for kind in (pa.int32(), pa.int64())
+    )
+    mine, table = (
+        column("m", 1, pa.map_(column("k", 2, pa.string(), False), column("v", 3, kind)))
+        for kind in (old, new)
+    )
+    rows = [[("a", {"x": 1, "l": [1]})], None, [("b", None), ("c", {"x": 2, "l": [2, 3]})], []]
+    convert = Matcher(Shape(pa.schema([table])), "here", mapped=False).convert(mine, table)
+    whole = pa.array(rows, mine.type)
+    for start in range(4):
+        made = convert(whole[start:])
+        made.validate(full=True)
+        assert made.type == table.type
+        assert made.to_pylist() == rows[start:]
