@@ -14,7 +14,7 @@ from bench.rewrite.sources import Arena, Source
 
 # Spark itself refuses to start below 450 MB (1.5 times its reserved memory).
 OUR_HEAPS = ("512m", "768m", "1g")
-STOCK_HEAPS = ("768m", "1g", "1536m", "2g", "3g", "4g", "6g")
+STOCK_HEAPS = ("512m", "768m", "1g", "1536m", "2g", "3g", "4g", "6g")
 OUR_LIMIT_S, STOCK_LIMIT_S = 120.0, 300.0  # far above what either needs with room
 
 
