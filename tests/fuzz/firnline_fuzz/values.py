@@ -33,7 +33,8 @@ _POOLS: dict[str, list[Any]] = {
     "timestamp_ns": [*_MICROS, 1_700_000_000_123_456_789],
     "timestamptz_ns": [*_MICROS, 1_700_000_000_123_456_789],
     "string": ["", "a", "b", "äö", "\U0001f40d", "a string of more than sixteen characters"],
-    "uuid": [UUID(int=0), UUID(int=2**128 - 1), UUID(int=0x1234567890ABCDEF << 32)],
+    # No first bit: Iceberg 1.12 compares bounds of uuids as signed and skips deletes that apply.
+    "uuid": [UUID(int=0), UUID(int=2**127 - 1), UUID(int=0x1234567890ABCDEF << 32)],
     "binary": [b"", b"\x00", b"\xff" * 20, b"ab"],
     "unknown": [None],
 }
