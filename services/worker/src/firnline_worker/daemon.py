@@ -11,10 +11,13 @@ import sys
 from importlib.machinery import PathFinder
 
 
+_ARCHIVES = (".zip", ".jar")
+
+
 def without_archives(path: list[str]) -> list[str]:
-    """`path` without Spark's zipped copy of PySpark, if it is installed as well: PySpark makes
-    every task read the directories of all archives on the path anew, 0.1 s of CPU."""
-    plain = [place for place in path if not place.endswith(".zip")]
+    """`path` without Spark's own jar and its zipped PySpark, if that is installed as well: PySpark
+    makes every task read the directories of all archives on the path anew, 0.1 s of CPU."""
+    plain = [place for place in path if not place.endswith(_ARCHIVES)]
     return path if PathFinder.find_spec("pyspark", plain) is None else plain
 
 
@@ -29,7 +32,7 @@ FORKED_WITH = (pyiceberg.io.pyarrow, firnline_worker.stage)
 
 if __name__ == "__main__":
     for place in set(sys.path_importer_cache) - set(sys.path):
-        if place.endswith(".zip"):
+        if place.endswith(_ARCHIVES):
             del sys.path_importer_cache[place]
     gc.freeze()  # a collection in a fork would touch, and so copy, every page of the imports
     daemon.manager()  # type: ignore[no-untyped-call]
