@@ -10,7 +10,6 @@ import gc
 import sys
 from importlib.machinery import PathFinder
 
-
 _ARCHIVES = (".zip", ".jar")
 
 
