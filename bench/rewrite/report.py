@@ -90,7 +90,7 @@ def _where_it_goes(result: Any) -> str:
 
 def _contestant(who: str, one: Any) -> tuple[str, ...]:
     costs = one["commit"]
-    commit = _commit(costs) if costs else "in it"
+    commit = _commit(costs) if costs else "in it" if who.startswith("stock") else "-"
     return (
         who,
         _figure(one["wall_s"]),
