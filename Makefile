@@ -26,6 +26,7 @@ $(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS
 .PHONY: lock
 lock: ## Resolve requirements.in into requirements.lock (hashes, no registry hosts)
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 requirements.in -o requirements.lock
+	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock --no-emit-package numpy --no-emit-package pyarrow requirements-readers.in -o requirements-readers.lock
 	$(BIN)/python -c "import pathlib,re; text=pathlib.Path('requirements.lock').read_text(); pathlib.Path('requirements-uv.lock').write_text(re.search(r'(?ms)^uv==.*?(?=^\S)', text + '\n#').group(0))"
 
 .PHONY: demo
@@ -53,6 +54,11 @@ MINUTES ?= 1
 .PHONY: fuzz-rewrite
 fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again
 	$(if $(SEED),FIRNLINE_FUZZ_SEED=$(SEED),FIRNLINE_FUZZ_MINUTES=$(MINUTES)) $(BIN)/pytest -x -s -k "seed or minutes" tests/fuzz
+
+.PHONY: readers
+readers: setup ## The rewrite's outputs as ClickHouse reads them too (chdb and pandas, 600 MB)
+	$(BIN)/python -m uv pip install --python $(BIN)/python --target $(VENV)/readers --require-hashes --no-deps -r requirements-readers.lock
+	PYTHONPATH=$(CURDIR)/$(VENV)/readers $(BIN)/pytest tests/integration/worker/test_independent_readers.py
 
 .PHONY: lint
 lint: setup ## Ruff: rules and format

@@ -78,3 +78,29 @@ def test_what_was_built_shared_and_built_again_is_counted(tmp_path, monkeypatch)
     with shelf.holding("a", lambda path: None), shelf.holding("b", lambda path: None):
         pass
     assert [labels["had"] for labels in had] == ["built", "shared", "rebuilt", "built"]
+
+
+def test_no_more_sets_are_built_at_once_than_half_the_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    shelf, at_once, most = Shelf(tmp_path), 0, 0
+    lock = threading.Lock()
+
+    def write(path):
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        threading.Event().wait(0.05)
+        with lock:
+            at_once -= 1
+
+    def use(name):
+        with shelf.holding(name, write):
+            pass
+
+    threads = [threading.Thread(target=use, args=(name,)) for name in "abcdef"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 2

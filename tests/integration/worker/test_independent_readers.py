@@ -1,8 +1,8 @@
 """Readers that share no code with Iceberg's Java see what Spark sees.
 
 Spark's rows are the measure, before and after. DuckDB applies equality deletes itself, PyIceberg
-refuses to; chdb (ClickHouse) is asked where it is installed: 580 MB with what it brings along are
-too many for a dependency of the tests alone.
+refuses to; chdb (ClickHouse) is asked by `make readers` only: 600 MB with what it brings along are
+too many for every `make test`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def pyiceberg(lake: RestCatalog) -> Read:
 @pytest.fixture
 def chdb(monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
     if find_spec("chdb") is None:
-        pytest.skip("chdb is not installed")
+        pytest.skip("make readers installs chdb")
     monkeypatch.chdir("/")  # it reads nothing outside of where it was started
     connection = importlib.import_module("chdb").connect(":memory:")
 

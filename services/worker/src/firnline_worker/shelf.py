@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from firnline_adapters import metrics
 
 PREFIX = "sets-"
@@ -29,12 +31,17 @@ class Shelf:
     """Folders by identity in one directory of this process. Safe for many threads."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Removes what earlier lives of this worker left in `state_dir`."""
+        """Removes what earlier lives of this worker left in `state_dir`.
+
+        Half of the cores build sets at once, the others rewrite: each build holds its keys several
+        times over, so four at once took 560 MB where one is enough to keep two cores busy.
+        """
         state_dir.mkdir(parents=True, exist_ok=True)
         for old in state_dir.glob(f"{PREFIX}*"):
             shutil.rmtree(old, ignore_errors=True)
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=state_dir))
         self._lock = threading.Lock()
+        self._builders = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._entries: dict[str, _Entry] = {}
         self._dropped: OrderedDict[str, None] = OrderedDict()  # the newest last
 
@@ -49,14 +56,19 @@ class Shelf:
                 if entry.built:
                     metrics.count("delete_sets", had="shared")
                 else:
-                    shutil.rmtree(entry.path, ignore_errors=True)  # of a try that failed
-                    entry.path.mkdir()
-                    write(entry.path)
-                    entry.built = True
+                    self._build(entry, write)
                     metrics.count("delete_sets", had=self._how(identity))
             yield entry.path
         finally:
             self._leave(identity, entry)
+
+    def _build(self, entry: _Entry, write: Callable[[Path], None]) -> None:
+        with self._builders:
+            shutil.rmtree(entry.path, ignore_errors=True)  # of a try that failed
+            entry.path.mkdir()
+            write(entry.path)
+            entry.built = True
+            pa.default_memory_pool().release_unused()
 
     def _how(self, identity: str) -> str:
         """`rebuilt` is a set that keeping would have spared: it says whether keeping pays."""
