@@ -11,7 +11,7 @@ import fastavro
 import pytest
 from firnline_domain.errors import RetryLater
 from firnline_domain.results import DeleteKind
-from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
@@ -229,3 +229,17 @@ def test_a_missing_file_is_gone_and_a_failing_storage_is_tried_later(
         read_manifest_list(io, f"file://{tmp_path}/none.avro")
     with pytest.raises(RetryLater):
         read_manifest_list(io, f"file://{tmp_path}")  # a directory: an OSError of another kind
+
+
+@pytest.mark.parametrize("cut", [1, 17, 40])
+def test_a_manifest_that_is_damaged_is_named_as_unreadable(
+    io: FileIO, write_manifest: WriteManifest, cut: int
+) -> None:
+    path = write_manifest(2, [entry(1, "s3://b/" + "x" * 400)])
+    local = Path(path.removeprefix("file:"))
+    whole = local.read_bytes()
+    local.write_bytes(whole[: len(whole) - cut])
+    with pytest.raises(MetadataUnreadable) as refused:
+        read(io, manifest_of(path))
+    assert refused.value.reason == "metadata_unreadable"
+    assert path in str(refused.value)

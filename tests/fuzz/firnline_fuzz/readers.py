@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import MAIN
 
@@ -56,11 +57,25 @@ def by_generics(table: Table, ref: str, scratch: Path, lineage: bool = False) ->
 
 
 def _plain(column: Any) -> Any:
-    """Times as numbers: Python's datetime has no place for nanoseconds and far years."""
-    kind = str(column.type)
-    if kind.startswith("timestamp"):
-        return column.cast("int64")
-    return column.cast("int32") if kind.startswith("date") else column
+    """Times as numbers at every level: Python's datetime has no place for nanoseconds and far
+    years."""
+    wanted = _numbers(column.type)
+    return column if wanted == column.type else column.cast(wanted)
+
+
+def _numbers(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        members = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([member.with_type(_numbers(member.type)) for member in members])
+    if pa.types.is_map(kind):
+        return pa.map_(_numbers(kind.key_type), _numbers(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_numbers(kind.value_type)))
+    return kind
 
 
 def shown(rows: Any) -> Seen:

@@ -482,6 +482,13 @@ def float_partition(make: Maker) -> Table:
     return table
 
 
+def fixed_partition(make: Maker) -> Table:
+    """Iceberg 1.12.0 writes such a partition as `bytes` under a schema that says `fixed`."""
+    table = make.table({"id": "long", "x": "fixed[4]"}, [("identity", "x")])
+    append(table, (1, b"\0\0\0\0"), (2, b"\0\0\0\0"))
+    return table
+
+
 def unknown_transform(make: Maker) -> Table:
     table = make.table(by=[("zorder[3]", "s")])
     for rows in (ROWS[:1], ROWS[1:2], ROWS[2:]):
@@ -754,6 +761,7 @@ SHAPES: dict[str, Callable[..., Table]] = {
     "one field void": one_field_void,
     "all fields void": all_fields_void,
     "partitioned by a float": float_partition,
+    "partitioned by a fixed": fixed_partition,
     "unknown transform": unknown_transform,
     "several specs": older_specs,
     "no ids, name mapping": without_ids_but_mapped,

@@ -7,6 +7,8 @@ because a partition value may lie outside what Python's `date` can hold.
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
@@ -36,6 +38,17 @@ class MetadataFileGone(TaskRefused):
 
     def __init__(self, path: str) -> None:
         super().__init__("metadata_file_gone", f"{path} does not exist")
+
+
+class MetadataUnreadable(TaskRefused):
+    """A metadata file is not what the specification says; nobody has served its table."""
+
+    def __init__(self, path: str, why: object) -> None:
+        super().__init__("metadata_unreadable", f"{path}: {why!r}")
+
+
+_BROKEN = (ValueError, IndexError, EOFError, KeyError, TypeError, zlib.error, struct.error)
+"""What fastavro raises where bytes and schema do not agree."""
 
 
 class Wanted:
@@ -73,8 +86,19 @@ class Wanted:
 
 
 def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
-    """Records of an Avro file. Raises MetadataFileGone, RetryLater (storage unreachable)."""
+    """Records of an Avro file.
+
+    Raises MetadataFileGone, RetryLater (storage unreachable), MetadataUnreadable: Iceberg 1.12.0
+    for one writes `fixed` partition values as `bytes`, against the schema in the same file.
+    """
     content = _content(io, path)
+    try:
+        yield from _decoded(content, wanted)
+    except _BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+
+
+def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
     stream = BytesIO(content)
     header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
     end = stream.tell()

@@ -50,7 +50,8 @@ REFUSED: dict[str, str] = {
     "snapshot_gone": "The snapshot was expired.",
     "metadata_file_gone": "A manifest was expired while it was read; worth another try.",
     "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
-    "of structs, lists and maps, format versions above 3.",
+    "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "
+    "schema, as Iceberg 1.12.0 writes those of partitions by a fixed column.",
     "deadline_passed": "The planner has taken the partition back.",
     "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
 }
