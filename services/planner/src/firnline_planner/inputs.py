@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_adapters import metrics
+from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import PoisonousRecord
@@ -15,7 +16,6 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.step import Output, Step
 
 SERVICE = "planner"
-DEAD_LETTERS = "dead-letters"
 FILE_CHANGES = "file-changes"
 MAINTENANCE_EVENTS = "maintenance-events"
 TICKS = "ticks"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.types import BinaryType, DecimalType, StringType, UUIDType
+from pyiceberg.types import BinaryType, DecimalType, IcebergType, StringType, UUIDType
 
 from firnline_worker.columns import find_type
 
@@ -19,11 +19,17 @@ def set_bytes(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> int:
     """Upper estimate of the set of these equality deletes: every record a distinct key. Texts
     count as Iceberg estimates them, 54 bytes, or as many as they take in the file if that is more.
     """
-    return sum(_key_bytes(table, delete) * delete.records for delete in deletes)
+    kinds: dict[tuple[int, ...], list[IcebergType | None]] = {}
+    total = 0
+    for delete in deletes:
+        ids = delete.equality_ids
+        if ids not in kinds:  # looks through every schema: once a set, not once a file
+            kinds[ids] = [find_type(table, number) for number in ids]
+        total += _key_bytes(kinds[ids], delete) * delete.records
+    return total
 
 
-def _key_bytes(table: LoadedTable, delete: DeleteFileEntry) -> int:
-    kinds = [find_type(table, number) for number in delete.equality_ids]
+def _key_bytes(kinds: list[IcebergType | None], delete: DeleteFileEntry) -> int:
     width = sum(_WIDTHS.get(type(kind), 8) for kind in kinds)
     stored = delete.bytes // max(1, delete.records)
     has_text = any(isinstance(kind, StringType | BinaryType) for kind in kinds)
