@@ -11,6 +11,7 @@ from typing import Any
 from firnline_adapters.logs import start_logging
 from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
@@ -25,7 +26,8 @@ def start(given: Question) -> Act:
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
     tables = Tables(given["uri"], **given.get("store", {}))
-    swapper = Swapper(tables, commits, Outputs(tables, log), log, _now_ms, time.sleep)
+    outputs, repairs = Outputs(tables, log), Repairs(log, _now_ms)
+    swapper = Swapper(tables, commits, outputs, repairs, log, _now_ms, time.sleep)
     handlers = Handlers(swapper, tables, _now_ms)
 
     def act(question: Question) -> dict[str, Any]:

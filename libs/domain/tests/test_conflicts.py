@@ -281,6 +281,17 @@ def applied_delete_rolled_back() -> Story:
     return Story(ConflictReason.APPLIED_DELETE_GONE, table, result, table.pinned(history=False))
 
 
+def applied_position_delete_rolled_back() -> Story:
+    table = Table()
+    path = table.append(A, 1, 2)
+    before = table.head
+    table.pos_delete(path, 1)
+    result = rewrite(table, A)
+    table.roll_back(before)
+    reason = ConflictReason.APPLIED_POSITION_DELETE_GONE
+    return Story(reason, table, result, table.pinned(history=False))
+
+
 def input_removed() -> Story:
     table = Table()
     path = table.append(A, 1, 2)
@@ -381,6 +392,7 @@ HARMFUL = [
     new_position_delete,
     new_position_delete_of_the_partition,
     applied_delete_rolled_back,
+    applied_position_delete_rolled_back,
     input_removed,
     delete_below_the_stamp_not_applied,
     global_delete_below_the_stamp_not_applied,

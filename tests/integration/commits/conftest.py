@@ -23,6 +23,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.results import (
@@ -400,9 +401,9 @@ def table(make_table: Make) -> Workshop:
 def committer_at(iceberg: IcebergJvm, uri: str) -> Handlers:
     """The committer's handlers over a catalog URI."""
     tables, log = Tables(uri), Log("test")
-    swapper = Swapper(
-        tables, JavaCommits(iceberg, uri), Outputs(tables, log), log, lambda: 5, lambda _: None
-    )
+    outputs, repairs = Outputs(tables, log), Repairs(log, lambda: 5)
+    java = JavaCommits(iceberg, uri)
+    swapper = Swapper(tables, java, outputs, repairs, log, lambda: 5, lambda _: None)
     return Handlers(swapper, tables, lambda: 5)
 
 

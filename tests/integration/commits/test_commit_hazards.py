@@ -181,7 +181,7 @@ def test_it_is_seen_in_the_state_when_history_is_gone(
         assert refusal(committer, result) is ConflictReason.NEW_POSITION_DELETES
         assert table.rows() == [(2, 1), (3, 1)]
     else:
-        without(monkeypatch, conflicts.nothing_missed)
+        without(monkeypatch, conflicts.no_mark_missed)
         handled(committer, result)
         assert (1, 1) in table.rows()
 
@@ -202,7 +202,7 @@ def test_a_merge_may_not_leave_a_position_delete_behind(
         assert refusal(committer, kept) is ConflictReason.NEW_POSITION_DELETES
         assert table.rows() == [(2, 1), (3, 1)]
     else:
-        without(monkeypatch, conflicts.nothing_missed)
+        without(monkeypatch, conflicts.no_mark_missed)
         handled(committer, kept)
         assert (1, 1) in table.rows()
 
@@ -331,8 +331,8 @@ def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
     first, second = two_results(table)
     by_stamp = swaps._by_stamp
 
-    def lumped(results: Any) -> Any:
-        made = by_stamp(results)
+    def lumped(results: Any, repair: Any) -> Any:
+        made = by_stamp(results, repair)
         return (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
 
     monkeypatch.setattr(swaps, "_by_stamp", lumped)

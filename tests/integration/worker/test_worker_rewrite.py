@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from firnline_deletes import row_map
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_iceberg.planning import live_files
@@ -43,6 +46,37 @@ def test_equality_deletes_with_nulls_composite_keys_and_two_id_sets(lab, rewrite
     with lab.table().io.new_input(result.output_list).open() as file:
         listed = json.loads(file.read())["outputs"]
     assert {o.path for g in result.groups for o in g.outputs} <= set(listed)
+
+
+def test_the_row_map_says_where_rows_went(lab, rewriter):
+    """Each living row of each input, by its own name, is at the place in the output."""
+    lab.create("id BIGINT", **{"write.delete.mode": "merge-on-read"})
+    lab.insert("(1), (2), (3), (4)")
+    lab.insert("(5), (6), (7), (8)")
+    lab.sql("DELETE FROM {t} WHERE id = 2")
+    lab.equality_delete(["id"], "(3), (5)")
+    result = rewritten(lab, rewriter)
+    with lab.table().io.new_input(result.row_map).open() as file:
+        rows = row_map.read(file.read(), result.row_map)
+    with lab.table().io.new_input(result.output_list).open() as file:
+        assert result.row_map in json.loads(file.read())["outputs"]
+    went, marked = {}, []
+    for group in result.groups:
+        inputs = [(file.path, file.records) for file in group.inputs]
+        moves = row_map.Moves.of(rows, inputs, [file.records for file in group.outputs])
+        outputs = [ids(file.path) for file in group.outputs]
+        for path, records in inputs:
+            names = ids(path)
+            living = moves.living(path, np.arange(records))
+            new = [outputs[n][at] for n, places in moves.moved(path, living) for at in places]
+            went.update(zip((names[at] for at in living), new, strict=True))
+            marked += [names[at] for at in moves.rows[path].marked]
+    assert went == {one: one for one in (1, 4, 6, 7, 8)}
+    assert marked == [2]
+
+
+def ids(path):
+    return pq.read_table(path.removeprefix("file:"), columns=["id"])["id"].to_pylist()
 
 
 def test_a_partition_is_rewritten_alone_and_global_deletes_reach_it(lab, rewriter):

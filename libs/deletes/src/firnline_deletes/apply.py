@@ -20,6 +20,7 @@ from firnline_deletes.masks import Deletes, Input, Known, Living, Masks, premask
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
+from firnline_deletes.row_map import Masked
 from firnline_deletes.shape import Shape
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
@@ -50,8 +51,11 @@ def rewrite(
     open_file: Open,
     writer: RollingWriter,
     threads: int = 1,
+    masked: Masked | None = None,
 ) -> Tally:
     """Write every living row of `files`, in order, in the table's `shape`; the writer stays open.
+
+    `masked` is told of every row that is left out.
 
     Each input is masked by its own sequence number, so inputs of different age may share an
     output (spec rules 4.1). With several threads, row groups are read and masked at once, as many
@@ -61,16 +65,25 @@ def rewrite(
     inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
     source = _Reading(deletes, shape, premasked(inputs, deletes, shape))
     read = source.in_turn(inputs) if threads == 1 else source.ahead(inputs, threads)
-    for tally, batches in read:
-        for batch in batches:
+    for group in read:
+        for batch in group.batches:
             writer.write(batch)
-        total += tally
+        if masked is not None:
+            masked.add(group.path, group.start, group.keep)
+        total += group.tally
         writer.expect(total.rows_in, records)
     return total
 
 
-Read = tuple[Tally, Iterable[pa.RecordBatch]]
-"""One row group: what became of its rows, and those that live, in the table's shape."""
+@dataclass(frozen=True)
+class Read:
+    """One row group: what became of its rows, and those that live, in the table's shape."""
+
+    path: str
+    start: int  # position of its first row in the file
+    keep: Mask | None  # None = all live
+    tally: Tally
+    batches: Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -108,12 +121,12 @@ class _Reading:
     def _decoded(self, file: SequencedFile, source: ParquetSource, group: int, start: int) -> Read:
         """In a handle of its own: a Parquet reader belongs to one thread."""
         with source.open(encoded=True) as parquet:
-            tally, batches = self._reader(file, parquet).read(group, start)
-            return tally, list(batches)
+            read = self._reader(file, parquet).read(group, start)
+            return replace(read, batches=list(read.batches))
 
     def _reader(self, file: SequencedFile, parquet: pq.ParquetFile) -> _Reader:
         masks = Masks(parquet, file, self.deletes, self.shape, self.known)
-        return _Reader(parquet, plan(parquet, self.shape, file), masks)
+        return _Reader(file.path, parquet, plan(parquet, self.shape, file), masks)
 
 
 def _starts(parquet: pq.ParquetFile) -> list[int]:
@@ -127,6 +140,7 @@ def _starts(parquet: pq.ParquetFile) -> list[int]:
 class _Reader:
     """Living rows of one data file, in the table's shape."""
 
+    path: str
     parquet: pq.ParquetFile
     projection: Projection
     masks: Masks
@@ -137,7 +151,8 @@ class _Reader:
         living = self.masks.of(group, start, rows)
         kept = rows if living.keep is None else int(living.keep.sum())
         batches = self._batches(group, start, living) if kept else ()
-        return Tally(rows, rows - kept, kept, int(not kept)), batches
+        tally = Tally(rows, rows - kept, kept, int(not kept))
+        return Read(self.path, start, living.keep, tally, batches)
 
     def _batches(self, group: int, start: int, living: Living) -> Iterator[pa.RecordBatch]:
         at = 0

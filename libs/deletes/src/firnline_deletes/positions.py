@@ -116,11 +116,7 @@ def _joined(per_path: Mapping[str, Positions], normal: Normal) -> PositionSet:
 def _per_path(
     parquet: pq.ParquetFile, place: str, normal: Normal
 ) -> Iterable[tuple[str, Positions]]:
-    schema = parquet.schema_arrow
-    paths = [leaf_path(schema, FILE_PATH_ID), leaf_path(schema, POS_ID)]
-    if None in paths:
-        raise Refused("no_field_ids", f"{place}: not a position-delete file by its field ids")
-    columns = leaf_columns(schema, [path for path in paths if path is not None])
+    columns = columns_of(parquet, place)
     for batch in parquet.iter_batches(_READ_ROWS, columns=columns):
         names = batch.column(columns[0]).dictionary_encode()
         positions = batch.column(columns[1]).to_numpy()
@@ -129,3 +125,12 @@ def _per_path(
         bounds = np.searchsorted(codes[order], np.arange(len(names.dictionary) + 1))
         for code, name in enumerate(names.dictionary.to_pylist()):
             yield normal(name), positions[order[bounds[code] : bounds[code + 1]]]
+
+
+def columns_of(parquet: pq.ParquetFile, place: str) -> list[str]:
+    """Names of the columns with the paths and the positions. Refused no_field_ids."""
+    schema = parquet.schema_arrow
+    paths = [leaf_path(schema, FILE_PATH_ID), leaf_path(schema, POS_ID)]
+    if None in paths:
+        raise Refused("no_field_ids", f"{place}: not a position-delete file by its field ids")
+    return leaf_columns(schema, [path for path in paths if path is not None])

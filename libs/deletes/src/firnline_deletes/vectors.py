@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from firnline_deletes.files import Open
 from firnline_deletes.refusals import Refused
 
 MAGIC = bytes.fromhex("d1d33964")
+BLOB_KIND = "deletion-vector-v1"
+ROW_POSITION_ID = 2147483645  # reserved id `_pos`, which the blob's metadata names
 _LENGTH = _CRC = 4
 
 
@@ -39,14 +42,27 @@ def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:
     with open_file(vector.path) as file:
         file.seek(vector.offset)
         blob = file.read(vector.size)
-    positions = _decoded(blob, f"{vector.path} at {vector.offset}")
+    positions = decoded(blob, f"{vector.path} at {vector.offset}")
     if len(positions) != vector.records:
         text = f"{vector.path}: {len(positions)} positions, not {vector.records}"
         raise Refused("unreadable_vector", text)
     return positions
 
 
-def _decoded(blob: bytes, place: str) -> npt.NDArray[np.int64]:
+def encoded(positions: BitMap64) -> bytes:
+    """The blob of dead positions."""
+    positions.run_optimize()
+    body = MAGIC + positions.serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def bitmap(positions: npt.NDArray[np.int64]) -> BitMap64:
+    """From positions in any order. An `array` goes in four times as fast as NumPy's own."""
+    return BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
+
+
+def decoded(blob: bytes, place: str) -> npt.NDArray[np.int64]:
+    """Dead positions, ascending, of the blob at `place`. Refused unreadable_vector."""
     if len(blob) < _LENGTH + len(MAGIC) + _CRC:
         raise Refused("unreadable_vector", f"{place}: {len(blob)} bytes")
     (length,) = struct.unpack(">I", blob[:_LENGTH])

@@ -6,18 +6,25 @@ History alone cannot say it: starts expire, and some catalogs keep a single snap
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from firnline_domain.events import ConflictReason
-from firnline_domain.identity import normal_path
+from firnline_domain.identity import Scope, normal_path
 from firnline_domain.live import Head, LiveDelete, reaches
-from firnline_domain.results import DeleteKind, InputFile, OutputFile, RewriteFinished
+from firnline_domain.results import (
+    AppliedDelete,
+    DeleteKind,
+    InputFile,
+    OutputFile,
+    RewriteFinished,
+)
 
 LASTING = frozenset(
     {
         ConflictReason.INPUTS_GONE,
         ConflictReason.APPLIED_DELETE_GONE,
+        ConflictReason.APPLIED_POSITION_DELETE_GONE,
         ConflictReason.NEW_POSITION_DELETES,
         ConflictReason.NEW_DELETION_VECTORS,
         ConflictReason.OLD_EQUALITY_DELETE,
@@ -28,19 +35,53 @@ LASTING = frozenset(
 """Reasons that no later head takes back: another committer comes to the same answer, so the
 outputs may go. A lost pin or the 10312 hazard may pass, and then somebody else commits them."""
 
+REPAIRABLE = frozenset(
+    {
+        ConflictReason.APPLIED_POSITION_DELETE_GONE,
+        ConflictReason.NEW_POSITION_DELETES,
+        ConflictReason.NEW_DELETION_VECTORS,
+    }
+)
+"""Position deletes and deletion vectors came on replaced files, or took the place of applied ones:
+what they say can be said of the outputs, where the row map still is (H4, H5)."""
+
 
 @dataclass(frozen=True)
 class Conflict:
-    """Why a result is refused."""
+    """Why a result, or one of its groups, is refused."""
 
     reason: ConflictReason
     detail: str
 
 
-def examine(result: RewriteFinished, head: Head) -> Conflict | None:
-    """The first reason against committing `result` onto `head`; None = it may be committed.
+@dataclass(frozen=True)
+class Verdict:
+    """What a head makes of a result, by number of its groups: the rest may be committed as is."""
 
-    The hazard of Iceberg issue 10312 depends on all results of a commit: see `swaps`.
+    touched: dict[int, Conflict]  # may be committed once it is repaired
+    lost: dict[int, Conflict]
+
+
+def judge(result: RewriteFinished, head: Head) -> Verdict:
+    """Each group for itself: one that is lost never takes the others along."""
+    verdict, taken = Verdict({}, {}), set[str]()
+    for number, group in enumerate(result.groups):
+        conflict = examine(replace(result, groups=(group,)), head)
+        paths = {normal_path(file.path) for file in group.inputs}
+        if conflict is None and paths & taken:
+            conflict = Conflict(ConflictReason.PROOF_FAILED, f"group {number} shares an input")
+        if conflict is not None:
+            of_its_kind = conflict.reason in REPAIRABLE
+            (verdict.touched if of_its_kind else verdict.lost)[number] = conflict
+        taken |= paths
+    return verdict
+
+
+def examine(result: RewriteFinished, head: Head) -> Conflict | None:
+    """The first reason against committing all of `result` onto `head`; None = it may be committed.
+
+    A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends on all
+    results of a commit: see `swaps`.
     """
     return next((found for check in CHECKS if (found := check(result, head))), None)
 
@@ -82,54 +123,77 @@ def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Every delete that the worker applied still holds; a rollback may have taken one back."""
-    live = {(delete.normal, delete.sequence_number) for delete in head.deletes}
+    """Every equality delete that the worker applied still holds; a rollback may have taken one
+    back."""
+    gone = (one for one in _applied_gone(result, head) if one.kind is DeleteKind.EQUALITY)
+    return next((Conflict(ConflictReason.APPLIED_DELETE_GONE, one.path) for one in gone), None)
+
+
+def marks_live(result: RewriteFinished, head: Head) -> Conflict | None:
+    """The same for position deletes and deletion vectors. These are also rewritten: a writer's
+    next vector of a file holds the positions of the one before, and takes its place."""
+    gone = (one for one in _applied_gone(result, head) if one.kind is not DeleteKind.EQUALITY)
+    reason = ConflictReason.APPLIED_POSITION_DELETE_GONE
+    return next((Conflict(reason, one.path) for one in gone), None)
+
+
+def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete]:
     for delete in result.applied_deletes:
-        if (normal_path(delete.path), delete.sequence_number) not in live:
-            return Conflict(ConflictReason.APPLIED_DELETE_GONE, delete.path)
-    return None
+        if (normal_path(delete.path), delete.sequence_number) not in head.live_deletes:
+            yield delete
 
 
 def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
-    """No delete that was not applied touches an input, unless it will touch the output as well:
-    equality deletes above the stamp do, position deletes and DVs never do (H2, H4)."""
-    applied = {normal_path(delete.path) for delete in result.applied_deletes}
-    numbers = {normal_path(file.path): file.sequence_number for file in inputs(result)}
-    unapplied = [delete for delete in head.deletes if delete.normal not in applied]
-    vectored = {
-        delete.referenced_data_file
-        for delete in head.deletes
-        if delete.kind is DeleteKind.DELETION_VECTOR
-    }
-    for delete in unapplied:
-        named = _may_name(delete, result, numbers)
-        if delete.kind is DeleteKind.DELETION_VECTOR and named:
-            return Conflict(ConflictReason.NEW_DELETION_VECTORS, _shown(delete))
-        # a DV hides every position-delete file of its data file
-        if delete.kind is DeleteKind.POSITION and named - vectored:
-            return Conflict(ConflictReason.NEW_POSITION_DELETES, _shown(delete))
-        if delete.kind is DeleteKind.EQUALITY and _would_end(delete, result, numbers):
+    """No equality delete that was not applied touches an input, unless it will touch the output
+    as well: those above the stamp do."""
+    numbers = [file.sequence_number for file in inputs(result)]
+    oldest, stamp = min(numbers, default=0), result.start_sequence_number
+    for delete in _unapplied(result, head):
+        would_end = numbers and oldest < delete.sequence_number <= stamp
+        if delete.kind is DeleteKind.EQUALITY and would_end and reaches(delete, result.scope):
             return Conflict(ConflictReason.OLD_EQUALITY_DELETE, _shown(delete))
     return None
 
 
-def _may_name(
-    delete: LiveDelete, result: RewriteFinished, numbers: dict[str, int]
-) -> set[str | None]:
-    """Inputs that a position delete or DV may be about."""
+def no_mark_missed(result: RewriteFinished, head: Head) -> Conflict | None:
+    """No position delete or vector that was not applied may be about an input: it will never be
+    about an output, whatever its number (H2, H4)."""
+    return next((_missed(delete) for delete in unapplied_marks(result, head)), None)
+
+
+def unapplied_marks(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
+    """Position deletes and vectors that the worker did not apply and that may name an input."""
+    numbers = {normal_path(file.path): file.sequence_number for file in inputs(result)}
+    for delete in _unapplied(result, head):
+        if delete.kind is not DeleteKind.EQUALITY:
+            named = named_by(delete, result.scope, numbers)
+            # a DV hides every position-delete file of its data file
+            hidden = head.vectored if delete.kind is DeleteKind.POSITION else frozenset[str]()
+            if named - hidden:
+                yield delete
+
+
+def _missed(delete: LiveDelete) -> Conflict:
+    vector = delete.kind is DeleteKind.DELETION_VECTOR
+    came = ConflictReason.NEW_DELETION_VECTORS if vector else ConflictReason.NEW_POSITION_DELETES
+    return Conflict(came, _shown(delete))
+
+
+def _unapplied(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
+    """By path and number: a Puffin file holds vectors of several data files, but of one commit."""
+    applied = {(normal_path(one.path), one.sequence_number) for one in result.applied_deletes}
+    return (one for one in head.deletes if (one.normal, one.sequence_number) not in applied)
+
+
+def named_by(delete: LiveDelete, scope: Scope, numbers: Mapping[str, int]) -> set[str]:
+    """Inputs that a position delete or vector may be about. `numbers`: by normal path of the input
+    of `scope`, its data sequence number."""
     named = delete.referenced_data_file
     if named is not None:
-        paths = {named} & set(numbers)
+        paths = {named} & numbers.keys()
     else:
-        paths = set(numbers) if delete.scope == result.scope else set()
+        paths = set(numbers) if delete.scope == scope else set()
     return {path for path in paths if numbers[path] <= delete.sequence_number}
-
-
-def _would_end(delete: LiveDelete, result: RewriteFinished, numbers: dict[str, int]) -> bool:
-    """An equality delete that applies to an input, but would not to a file with the stamp."""
-    oldest = min(numbers.values(), default=delete.sequence_number)
-    ends = oldest < delete.sequence_number <= result.start_sequence_number
-    return ends and reaches(delete, result.scope)
 
 
 def _shown(delete: LiveDelete) -> str:
@@ -171,7 +235,16 @@ def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
     return None
 
 
-CHECKS = (proof, inputs_live, applied_live, nothing_missed, partition_kept, started_before)
+CHECKS = (
+    proof,
+    inputs_live,
+    applied_live,
+    nothing_missed,
+    partition_kept,
+    started_before,
+    marks_live,
+    no_mark_missed,
+)
 
 
 def inputs(result: RewriteFinished) -> Iterator[InputFile]:

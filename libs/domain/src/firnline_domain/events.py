@@ -117,6 +117,14 @@ class TickPassed:
     at_ms: int
 
 
+class Classification(StrEnum):
+    """What a committed result met at the head. Refused ones have a ConflictReason."""
+
+    CLEAN = "clean"  # the head was its start
+    LATER_COMMITS = "later_commits"  # appends, equality deletes: sequence numbers order them
+    REPAIRED = "repaired"  # position deletes or vectors on replaced files were carried over
+
+
 @dataclass(frozen=True)
 class RewriteCommitted:
     """A rewrite's result is in the table."""
@@ -141,6 +149,11 @@ class RewriteCommitted:
     committed_at_ms: int
     reason: str | None = None  # of handing over
     ordered_at_ms: int | None = None
+    classification: Classification = Classification.CLEAN
+    rows_repaired: int = 0  # rows that died meanwhile, whose delete moved with them
+    groups_lost: int = 0  # of the task; their partition is planned again
+    bytes_lost: int = 0  # outputs of lost groups
+    lost_reason: str | None = None  # a ConflictReason, of the first lost group
 
 
 class ConflictReason(StrEnum):
@@ -148,6 +161,7 @@ class ConflictReason(StrEnum):
 
     INPUTS_GONE = "inputs_gone"
     APPLIED_DELETE_GONE = "applied_delete_gone"  # a rollback: the result masked too much
+    APPLIED_POSITION_DELETE_GONE = "applied_position_delete_gone"  # so that rows came back
     NEW_POSITION_DELETES = "new_position_deletes"
     NEW_DELETION_VECTORS = "new_deletion_vectors"
     OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the stamp
@@ -176,6 +190,8 @@ class RewriteConflicted:
     start_snapshot_id: int
     head_snapshot_id: int | None
     conflicted_at_ms: int
+    files_written: int = 0  # outputs that reach no commit
+    bytes_written: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from firnline_domain.identity import Scope
@@ -63,6 +64,17 @@ class Head:
     ancestors: frozenset[int]
     retained: frozenset[int]
     reaches_root: bool
+
+    @cached_property
+    def live_deletes(self) -> frozenset[tuple[str, int]]:
+        """Normal path and data sequence number of every live delete file."""
+        return frozenset((delete.normal, delete.sequence_number) for delete in self.deletes)
+
+    @cached_property
+    def vectored(self) -> frozenset[str]:
+        """Normal paths of the data files that have a deletion vector."""
+        vectors = (one for one in self.deletes if one.kind is DeleteKind.DELETION_VECTOR)
+        return frozenset(one.referenced_data_file or "" for one in vectors)
 
 
 def reaches(delete: LiveDelete, scope: Scope) -> bool:

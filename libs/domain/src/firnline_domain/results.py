@@ -93,6 +93,7 @@ class RewriteFinished:
     handover_reason: str | None = None
     committed_snapshot_id: int | None = None  # set where HANDED_OVER and something was done
     measures: dict[str, float] = field(default_factory=dict)
+    row_map: str | None = None  # path of the masked rows of all inputs, for a conflict's repair
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,38 @@ from firnline_domain.results import DeleteKind, RewriteFinished, RewriteGroup
 
 
 @dataclass(frozen=True)
+class AddedDelete:
+    """A delete file to commit. `sequence_number` None: the new snapshot's own."""
+
+    content_file_json: str
+    sequence_number: int | None = None
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What position deletes and vectors said of a result's inputs, said of its outputs (H4, H5).
+
+    `removed`: the head's delete files that named inputs; `added`: those of the outputs, and what
+    the removed ones said of other files. `touched`: numbers of the groups that it is about, which
+    may be committed only together with it. `files`: paths that were written for it.
+    """
+
+    task_id: str
+    touched: frozenset[int]
+    removed: tuple[LiveDelete, ...]
+    added: tuple[AddedDelete, ...]
+    rows: int
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Replacement:
     """One group of one result, where it lies."""
 
     task_id: str
     scope: Scope
     group: RewriteGroup
+    touched: bool = False  # needs the repair in the same snapshot
 
 
 @dataclass(frozen=True)
@@ -36,6 +62,12 @@ class Swap:
     stamp: int
     parts: tuple[Replacement, ...]
     removed_deletes: tuple[LiveDelete, ...] = ()
+    added_deletes: tuple[AddedDelete, ...] = ()
+
+    @property
+    def repaired(self) -> bool:
+        """Whether a group of it was touched by later position deletes or vectors."""
+        return any(part.touched for part in self.parts)
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -66,8 +98,9 @@ class Plan:
     refused: dict[str, Conflict]
 
 
-def plan(results: Sequence[RewriteFinished], head: Head) -> Plan:
-    """Swaps of `results`, each of which passed `examine` on `head`, no two sharing an input.
+def plan(results: Sequence[RewriteFinished], head: Head, repair: Repair | None = None) -> Plan:
+    """Swaps of `results`, each of which `judge` has passed on `head`, no two sharing an input, and
+    at most one of them in need of a `repair`.
 
     Only the rewrite that comes first, with the lowest stamp, is exposed: its outputs protect the
     later ones. So where no form is safe, its results are refused and the rest is tried again.
@@ -75,10 +108,10 @@ def plan(results: Sequence[RewriteFinished], head: Head) -> Plan:
     refused: dict[str, Conflict] = {}
     left = list(results)
     while left:
-        swaps = _by_stamp(left)
+        swaps = _by_stamp(left, repair)
         last = (*swaps[:-1], replace(swaps[-1], removed_deletes=spent_deletes(left, head)))
         if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
-            return Plan(safe, refused)
+            return Plan(_repaired(safe, repair), refused)
         lost = lost_deletes(last, head)
         text = f"drops {lost[0].path} ({lost[0].sequence_number}), stamp {swaps[0].stamp}"
         for task_id in swaps[0].task_ids:
@@ -87,18 +120,41 @@ def plan(results: Sequence[RewriteFinished], head: Head) -> Plan:
     return Plan((), refused)
 
 
-def _by_stamp(results: Iterable[RewriteFinished]) -> tuple[Swap, ...]:
+def _by_stamp(results: Iterable[RewriteFinished], repair: Repair | None) -> tuple[Swap, ...]:
     parts: dict[int, list[Replacement]] = defaultdict(list)
     for result in results:
+        mine = repair is not None and repair.task_id == result.task_id
+        touched = repair.touched if repair is not None and mine else frozenset[int]()
         parts[result.start_sequence_number] += (
-            Replacement(result.task_id, result.scope, group) for group in result.groups
+            Replacement(result.task_id, result.scope, group, number in touched)
+            for number, group in enumerate(result.groups)
         )
     return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in sorted(parts))
 
 
+def _repaired(swaps: tuple[Swap, ...], repair: Repair | None) -> tuple[Swap, ...]:
+    """The repair goes with the one rewrite that holds the touched groups; what it takes out itself
+    is not taken out a second time."""
+    if repair is None:
+        return swaps
+    own = {delete.normal for delete in repair.removed}
+    return tuple(
+        replace(
+            swap,
+            removed_deletes=(
+                *(delete for delete in swap.removed_deletes if delete.normal not in own),
+                *(repair.removed if swap.repaired else ()),
+            ),
+            added_deletes=repair.added if swap.repaired else (),
+        )
+        for swap in swaps
+    )
+
+
 def forms(swaps: tuple[Swap, ...]) -> Iterator[tuple[Swap, ...]]:
     """As given; then with one rewrite in two, where the first leaves an old file alive and the
-    second is protected by the first's outputs (iceberg-rules 2.4, probe E)."""
+    second is protected by the first's outputs (iceberg-rules 2.4, probe E). Touched groups stay
+    together: no snapshot may be without their repair."""
     yield swaps
     for number, swap in enumerate(swaps):
         if halves := _halves(swap):
@@ -106,7 +162,8 @@ def forms(swaps: tuple[Swap, ...]) -> Iterator[tuple[Swap, ...]]:
 
 
 def _halves(swap: Swap) -> tuple[Swap, Swap] | None:
-    first = next((part for part in swap.parts if part.group.outputs), None)
+    whole = (part for part in swap.parts if part.group.outputs and not part.touched)
+    first = next(whole, None)
     rest = tuple(part for part in swap.parts if part is not first)
     if first is None or not rest:
         return None

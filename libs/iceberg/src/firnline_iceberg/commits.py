@@ -6,7 +6,8 @@ refresh (`validateWith`, Iceberg 1.11), and the catalog after that (`assert-ref-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_domain.errors import RetryLater
@@ -32,13 +33,17 @@ _REASONS = {
 @dataclass(frozen=True)
 class Rewrite:
     """One snapshot to make. Files are `ContentFileParser` JSON; `removed` may hold data files
-    and delete files. `start_snapshot_id`: Java, too, looks for new deletes since then."""
+    and delete files. `start_snapshot_id`: Java, too, looks for new deletes since then.
+    `added_deletes`: with a data sequence number, or None for the snapshot's own. `notes`: more of
+    the snapshot's summary."""
 
     task_ids: tuple[str, ...]
     stamp: int
     start_snapshot_id: int
     removed: tuple[str, ...]
     added: tuple[str, ...]
+    added_deletes: tuple[tuple[str, int | None], ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,9 +126,14 @@ class JavaCommits:
             change.deleteFile(content_file(self._jvm, table, text))
         for text in rewrite.added:
             change.addFile(content_file(self._jvm, table, text))
+        for text, number in rewrite.added_deletes:
+            file = content_file(self._jvm, table, text)
+            change.addFile(file) if number is None else change.addFile(file, number)
         change.validateFromSnapshot(rewrite.start_snapshot_id)
         change.dataSequenceNumber(rewrite.stamp)
         change.set(TASK_ID, ",".join(rewrite.task_ids))
+        for name, value in rewrite.notes.items():
+            change.set(name, value)
         if pin is not None:
             change.validateWith(pin)
         change.commit()

@@ -24,34 +24,41 @@ class Pinned:
     table: LoadedTable
     live: LiveFiles
 
-    def rewrites(self, swaps: Iterable[Swap], starts: Mapping[str, int]) -> tuple[Rewrite, ...]:
-        """What to commit for `swaps`, which were planned on this head. `starts`: by task id."""
-        return tuple(self._rewrite(swap, starts) for swap in swaps)
+    def rewrites(
+        self,
+        swaps: Iterable[Swap],
+        starts: Mapping[str, int],
+        notes: Mapping[str, str] | None = None,
+    ) -> tuple[Rewrite, ...]:
+        """What to commit for `swaps`, which were planned on this head. `starts`: by task id.
+        `notes`: for the summary of each snapshot."""
+        return tuple(self._rewrite(swap, starts, notes or {}) for swap in swaps)
 
-    def _rewrite(self, swap: Swap, starts: Mapping[str, int]) -> Rewrite:
-        deletes = {entry.normal: entry for entry in self.live.deletes}
-        removed = [
-            *(self._removal(self.live.data_file(path)) for path in sorted(swap.input_paths)),
-            *(self._removal(deletes[delete.normal]) for delete in swap.removed_deletes),
-        ]
+    def _rewrite(self, swap: Swap, starts: Mapping[str, int], notes: Mapping[str, str]) -> Rewrite:
         files = (file for part in swap.parts for file in part.group.outputs)
         return Rewrite(
             swap.task_ids,
             swap.stamp,
-            self._validated_from({starts[task] for task in swap.task_ids}),
-            tuple(removed),
+            self._validated_from(swap, starts),
+            (
+                *(self._removal(self.live.data_file(path)) for path in sorted(swap.input_paths)),
+                *(self._removal(delete) for delete in swap.removed_deletes),
+            ),
             tuple(file.content_file_json for file in files),
+            tuple((one.content_file_json, one.sequence_number) for one in swap.added_deletes),
+            notes,
         )
 
-    def _removal(self, entry: FileEntry | None) -> str:
-        assert entry is not None, "planned on another head"
+    def _removal(self, entry: object) -> str:
+        assert isinstance(entry, FileEntry), "planned on another head"
         return removal_json(entry, len(self.table.spec(entry.spec_id).fields))
 
-    def _validated_from(self, starts: set[int]) -> int:
-        """The common start where history reaches it. Else the head: it was examined itself, and
-        deletes that one of several results has applied would be new to another's start."""
-        (start, *others) = starts
-        usable = not others and start in self.head.ancestors
+    def _validated_from(self, swap: Swap, starts: Mapping[str, int]) -> int:
+        """The common start where history reaches it. Else the head, which was examined itself:
+        deletes that one of several results has applied would be new to another's start, and so
+        would those be that a repair carries over (H4)."""
+        (start, *others) = {starts[task] for task in swap.task_ids}
+        usable = not others and not swap.repaired and start in self.head.ancestors
         return start if usable else self.head.snapshot_id
 
 

@@ -13,7 +13,11 @@ from firnline_domain.results import DeleteKind
 
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 
-_CONTENT = {DeleteKind.EQUALITY: "equality-deletes", DeleteKind.POSITION: "position-deletes"}
+_CONTENT = {
+    DeleteKind.EQUALITY: "equality-deletes",
+    DeleteKind.POSITION: "position-deletes",
+    DeleteKind.DELETION_VECTOR: "position-deletes",
+}
 
 
 def rest_catalog(jvm: Any, uri: str, name: str = "lake", **properties: str) -> Any:
@@ -46,8 +50,8 @@ def content_file_json(jvm: Any, table: Any, file: Any) -> str:
 
 def removal_json(entry: FileEntry, partition_fields: int) -> str:
     """What Java needs to know of a live file in order to remove it: a manifest filter compares
-    the path and prunes by partition; statistics come from the manifest. Not for DVs, which go
-    with their data file. `partition_fields`: of the file's spec, void ones included.
+    the path, and of a DV its offset, and prunes by partition; statistics come from the manifest.
+    `partition_fields`: of the file's spec, void ones included.
     """
     partition = json.loads(entry.partition) or [None] * partition_fields
     body: dict[str, Any] = {
@@ -63,4 +67,8 @@ def removal_json(entry: FileEntry, partition_fields: int) -> str:
         body["content"] = _CONTENT[entry.kind]
         if entry.equality_ids:
             body["equality-ids"] = list(entry.equality_ids)
+        if entry.kind is DeleteKind.DELETION_VECTOR:
+            body["referenced-data-file"] = entry.referenced_data_file
+            body["content-offset"] = entry.content_offset
+            body["content-size-in-bytes"] = entry.content_size
     return json.dumps(body)

@@ -16,6 +16,7 @@ from firnline_iceberg.tables import Tables
 from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
 from firnline_committer.pump import Pump
+from firnline_committer.repairs import Repairs
 from firnline_committer.settings import Settings
 from firnline_committer.swapping import Swapper
 
@@ -34,7 +35,8 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
         tables = Tables(settings.catalog_uri, settings.catalog_name)
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
-        swapper = Swapper(tables, commits, Outputs(tables, log), log, now_ms, time.sleep)
+        outputs, repairs = Outputs(tables, log), Repairs(log, now_ms)
+        swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
         try:
             yield Pump(inbox, publisher, Handlers(swapper, tables, now_ms), log)
         finally:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from firnline_domain.conflicts import Conflict, inputs, outputs
-from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.events import (
+    Classification,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
 from firnline_domain.results import RewriteFinished
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
 
+from firnline_committer.choosing import without
 from firnline_committer.settlement import Settled, task_ids
 
 
 def committed(
     result: RewriteFinished, table: LoadedTable, found: Settled, redelivered: bool, at_ms: int
 ) -> RewriteCommitted:
-    """Files, bytes and rows are the result's own; deletes are counted by the snapshots."""
+    """Files, bytes and rows are those of the groups that were not lost; deletes are counted by the
+    snapshots."""
     summaries = list(_own_summaries(result, table, found))
+    whole, result = result, without(result, found.lost)
     return RewriteCommitted(
         task_id=result.task_id,
         table=result.table,
@@ -38,7 +46,27 @@ def committed(
         redelivered=redelivered,
         committed_at_ms=at_ms,
         ordered_at_ms=result.ordered_at_ms,
+        classification=_classified(result, table, found),
+        rows_repaired=found.rows_repaired or 0,
+        groups_lost=len(found.lost),
+        bytes_lost=_bytes_out(whole) - _bytes_out(result),
+        lost_reason=next(iter(found.lost.values()), None),
     )
+
+
+def _classified(result: RewriteFinished, table: LoadedTable, found: Settled) -> Classification:
+    if found.rows_repaired is not None:
+        return Classification.REPAIRED
+    parents = {
+        table.snapshot(one).parent_snapshot_id for one in found.snapshot_ids if table.retains(one)
+    }
+    if result.start_snapshot_id in parents:
+        return Classification.CLEAN
+    return Classification.LATER_COMMITS
+
+
+def _bytes_out(result: RewriteFinished) -> int:
+    return sum(file.bytes for file in outputs(result))
 
 
 def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) -> RewriteCommitted:
@@ -86,6 +114,8 @@ def conflicted(
         start_snapshot_id=result.start_snapshot_id,
         head_snapshot_id=head,
         conflicted_at_ms=at_ms,
+        files_written=sum(1 for _ in outputs(result)),
+        bytes_written=_bytes_out(result),
     )
 
 

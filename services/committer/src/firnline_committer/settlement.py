@@ -6,23 +6,44 @@ ref: a snapshot may be expired, or rolled back, and its files live on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from firnline_domain.conflicts import outputs
+from firnline_domain.conflicts import Conflict, outputs
 from firnline_domain.identity import normal_path
 from firnline_domain.results import RewriteFinished
+from firnline_domain.swaps import Repair
 from firnline_iceberg.commits import TASK_ID
 from firnline_iceberg.heads import paths_since
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
 
+LOST_GROUPS = "firnline.lost-groups"  # snapshot summary: task:number:reason[,...]
+REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows
+
 
 @dataclass(frozen=True)
 class Settled:
-    """The snapshots that hold a result; empty where they are known to have been, and are gone."""
+    """The snapshots that hold a result; empty where they are known to have been, and are gone.
+
+    `lost`: groups that were left out, by number, with their reason; `rows_repaired` as committed.
+    """
 
     snapshot_ids: tuple[int, ...]
+    lost: Mapping[int, str] = field(default_factory=dict)
+    rows_repaired: int | None = None  # None: nothing had to be
+
+
+def notes(lost: Mapping[str, Mapping[int, Conflict]], repair: Repair | None) -> dict[str, str]:
+    """What the summaries of a commit's snapshots tell a committer that finds them later. `lost`:
+    by task id and number of the group."""
+    groups = ((task, number, one.reason) for task in lost for number, one in lost[task].items())
+    found = {}
+    if text := ",".join(f"{task}:{number}:{reason}" for task, number, reason in groups):
+        found[LOST_GROUPS] = text
+    if repair is not None:
+        found[REPAIRED] = f"{repair.task_id}:{repair.rows}"
+    return found
 
 
 def settled(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str, Settled]:
@@ -31,17 +52,32 @@ def settled(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str,
     Raises MetadataFileGone (expired while we read: load again), RetryLater.
     """
     found = {
-        result.task_id: Settled(ids)
+        result.task_id: one
         for result in results
-        if (ids := _by_task_id(table, result.ref, result.task_id))
+        if (one := _by_task_id(table, result.ref, result.task_id)).snapshot_ids
     }
     return found | _by_outputs(table, [one for one in results if one.task_id not in found])
 
 
-def _by_task_id(table: LoadedTable, ref: str, task_id: str) -> tuple[int, ...]:
+def _by_task_id(table: LoadedTable, ref: str, task_id: str) -> Settled:
     history = table.ancestors(table.head_id(ref))
-    ids = [snapshot.snapshot_id for snapshot in history if task_id in task_ids(snapshot.summary)]
-    return tuple(reversed(ids))
+    ours = [one for one in history if task_id in task_ids(one.summary)]
+    if not ours:
+        return Settled(())
+    ids = tuple(one.snapshot_id for one in reversed(ours))
+    return Settled(ids, _lost(ours[0].summary, task_id), _repaired(ours[0].summary, task_id))
+
+
+def _lost(summary: Summary | None, task_id: str) -> dict[int, str]:
+    text = (summary.get(LOST_GROUPS) if summary is not None else None) or ""
+    entries = (entry.split(":") for entry in text.split(",") if entry)
+    return {int(number): reason for task, number, reason in entries if task == task_id}
+
+
+def _repaired(summary: Summary | None, task_id: str) -> int | None:
+    text = (summary.get(REPAIRED) if summary is not None else None) or ":"
+    task, _, rows = text.rpartition(":")
+    return int(rows) if task == task_id else None
 
 
 def _by_outputs(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str, Settled]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.conflicts import Conflict, examine
+from firnline_domain.conflicts import Conflict
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished
@@ -19,8 +19,10 @@ from firnline_iceberg.heads import Pinned, pinned
 from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone, Tables
 
 from firnline_committer import aftermath, reports
+from firnline_committer.choosing import Chooser, Chosen
 from firnline_committer.outputs import Outputs
-from firnline_committer.settlement import Settled, settled
+from firnline_committer.repairs import Repairs
+from firnline_committer.settlement import Settled, notes, settled
 
 TRIES = 8  # of one batch against a head that moves
 FIRST_PAUSE_S = 0.05  # doubled at each try, times 0.5 to 1.5
@@ -49,6 +51,7 @@ class Swapper:
         tables: Tables,
         commits: JavaCommits,
         outputs: Outputs,
+        repairs: Repairs,
         log: Log,
         now_ms: Callable[[], int],
         sleep: Callable[[float], None],
@@ -56,6 +59,8 @@ class Swapper:
         self._tables = tables
         self._commits = commits
         self._outputs = outputs
+        self._repairs = repairs
+        self._chooser = Chooser(outputs, repairs)
         self._log = log
         self._now_ms = now_ms
         self._sleep = sleep
@@ -94,25 +99,35 @@ class Swapper:
 
     def _commit(self, batch: Batch, at: Pinned) -> None:
         """Refuse what cannot be committed onto this head, and try to commit the rest."""
-        refused = self._examined(batch, at)
-        fit = [one for one in batch.open.values() if one.task_id not in refused]
-        made = plan(fit, at.head)
-        for task_id, conflict in (refused | made.refused).items():
-            self._refuse(batch, task_id, conflict, at.head.snapshot_id)
-        if made.swaps:
-            starts = {one.task_id: one.start_snapshot_id for one in fit}
-            rewrites = at.rewrites(made.swaps, starts)
-            head = at.head.snapshot_id
-            outcome = self._commits.commit(batch.table, batch.ref, head, rewrites)
-            self._take(batch, at, made.swaps, outcome)
+        chosen = self._chooser.choose(at, batch.open.values())
+        made = plan(chosen.fit, at.head, chosen.repair)
+        self._refuse_chosen(batch, at, chosen.refused | made.refused)
+        sent = all(one.task_id in batch.open for one in chosen.fit) and bool(made.swaps)
+        outcome: Outcome = Moved("nothing to send")
+        try:
+            if sent:
+                outcome = self._send(batch, at, chosen, made.swaps)
+        finally:
+            held = any(swap.repaired for swap in made.swaps)
+            if chosen.repair and not (held and isinstance(outcome, Landed | Unknown)):
+                self._repairs.discard(at, chosen.repair)
 
-    def _examined(self, batch: Batch, at: Pinned) -> dict[str, Conflict]:
-        found = {one.task_id: examine(one, at.head) for one in batch.open.values()}
-        refused = {task_id: conflict for task_id, conflict in found.items() if conflict}
-        for result in batch.open.values():
-            if result.task_id not in refused and (lost := self._outputs.lost(at.table, result)):
-                refused[result.task_id] = Conflict(ConflictReason.OUTPUTS_GONE, lost)
-        return refused
+    def _refuse_chosen(self, batch: Batch, at: Pinned, refused: dict[str, Conflict]) -> None:
+        """Not before a second look: files that are gone may have been cleared away by another
+        committer, after its commit."""
+        if refused:
+            self._settle(batch, self._tables.load(batch.table))
+        for task_id, conflict in refused.items():
+            if task_id in batch.open:
+                self._refuse(batch, task_id, conflict, at.head.snapshot_id)
+
+    def _send(self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...]) -> Outcome:
+        starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
+        rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repair))
+        head = at.head.snapshot_id
+        outcome = self._commits.commit(batch.table, batch.ref, head, rewrites)
+        self._take(batch, at, swaps, outcome)
+        return outcome
 
     def _take(self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome) -> None:
         """What stays open is tried again at the next head."""
@@ -157,9 +172,11 @@ class Swapper:
         self, batch: Batch, task_id: str, table: LoadedTable, found: Settled, redelivered: bool
     ) -> None:
         result = batch.open.pop(task_id)
-        batch.events.append(reports.committed(result, table, found, redelivered, self._now_ms()))
-        metrics.count("rewrites_committed")
+        event = reports.committed(result, table, found, redelivered, self._now_ms())
+        batch.events.append(event)
+        metrics.count("rewrites_committed", classification=event.classification)
         self._log.info("committed", table=batch.table.dotted, task=task_id, redelivered=redelivered)
+        self._outputs.clear(table, result, found.lost)
 
     def _refuse(self, batch: Batch, task_id: str, conflict: Conflict, head: int | None) -> None:
         result = batch.open.pop(task_id)

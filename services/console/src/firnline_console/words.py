@@ -47,6 +47,7 @@ EXPIRIES = {
 CONFLICTS = {
     "inputs_gone": "a file that it replaces has gone meanwhile",
     "applied_delete_gone": "a delete that it applied was rolled back",
+    "applied_position_delete_gone": "a position delete that it applied is not there any more",
     "new_position_deletes": "a writer deleted rows in a file that it replaces",
     "new_deletion_vectors": "a writer deleted rows in a file that it replaces",
     "old_equality_delete": "an equality delete appeared that it has not applied",

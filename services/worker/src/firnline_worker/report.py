@@ -21,6 +21,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_worker.clock import Clock
 from firnline_worker.java import JavaTable
+from firnline_worker.outputs import TaskFiles
 from firnline_worker.planning import Plan
 from firnline_worker.stage import GroupDone
 
@@ -40,12 +41,12 @@ def finished(
     base: Base,
     groups: tuple[RewriteGroup, ...],
     deletes: Sequence[DeleteFileEntry],
-    output_list: str | None,
+    files: TaskFiles | None,
     at_ms: int,
 ) -> RewriteFinished:
     """A native result; no groups = there was nothing to do."""
     applied = tuple(_applied(delete) for delete in deletes)
-    return _result(base, Mode.NATIVE, at_ms, groups, applied, output_list)
+    return _result(base, Mode.NATIVE, at_ms, groups, applied, files)
 
 
 def handed_over(base: Base, reason: str, snapshot_id: int | None, at_ms: int) -> RewriteFinished:
@@ -61,7 +62,7 @@ def _result(
     at_ms: int,
     groups: tuple[RewriteGroup, ...] = (),
     applied: tuple[AppliedDelete, ...] = (),
-    output_list: str | None = None,
+    files: TaskFiles | None = None,
     handover_reason: str | None = None,
     committed_snapshot_id: int | None = None,
 ) -> RewriteFinished:
@@ -79,7 +80,8 @@ def _result(
         schema_id=base.table.metadata.current_schema_id,
         groups=groups,
         applied_deletes=applied,
-        output_list=output_list,
+        output_list=files.list if files else None,
+        row_map=files.row_map if files else None,
         ordered_at_ms=order.ordered_at_ms,
         started_at_ms=base.clock.started_ms,
         first_byte_at_ms=base.clock.first_byte_ms,

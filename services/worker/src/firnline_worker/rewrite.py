@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from firnline_deletes import row_map
 from firnline_deletes.properties import from_table
 from firnline_deletes.refusals import Refused
+from firnline_deletes.row_map import Positions
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
 from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_iceberg import output_lists
+from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, report
@@ -90,23 +94,30 @@ class Rewriter:
         java = self.java.load(order.table)
         names = outputs.naming(order, uuid.uuid4().hex[:8])
         groups = _group_orders(chosen, java, names, base)
-        list_path = names.list_path(table.metadata_location)
+        files = names.files(table.metadata_location)
         paths = [path for group in groups for path in group.output_paths]
-        outputs.write_list(table.io, list_path, order, self.worker, self.now_ms(), paths)
+        mine = [*paths, files.row_map]
+        self._list(base, files.list, mine)
         try:
-            done = self._run(base, chosen, groups)
+            done = self._run(base, chosen, groups, files.row_map)
             described = tuple(report.group(java, order.scope, chosen, one) for one in done)
             _prove(described)
         except BaseException:
-            outputs.remove(table.io, [*paths, list_path])
+            output_lists.remove(table.io, [*mine, files.list])
             raise
         unused = set(paths) - {file.path for one in done for file in one.files}
         base.clock.lap("describe")
         base.clock.seconds["names_unused"] = float(len(unused))
-        return report.finished(base, described, chosen.deletes, list_path, self.now_ms())
+        return report.finished(base, described, chosen.deletes, files, self.now_ms())
+
+    def _list(self, base: report.Base, path: str, mine: Sequence[str]) -> None:
+        order = base.order
+        task, attempt, uuid = order.task_id, order.attempt, order.table.uuid
+        listed = OutputList(task, attempt, uuid, self.worker, self.now_ms(), tuple(mine))
+        output_lists.write(base.table.io, path, listed)
 
     def _run(
-        self, base: report.Base, chosen: Plan, groups: Sequence[GroupOrder]
+        self, base: report.Base, chosen: Plan, groups: Sequence[GroupOrder], row_map_path: str
     ) -> list[GroupDone]:
         base.clock.lap("prepare")
         base.clock.first_byte_ms = self.now_ms()
@@ -115,10 +126,11 @@ class Rewriter:
             stage = _stage_order(base, sets)
             results = self.stage.run(base.order.task_id, stage, groups)
             base.clock.lap("stage")
-        for one in results:
-            if isinstance(one, GroupRefused):
-                raise Refused(one.reason, one.detail)
-        done = [one for one in results if isinstance(one, GroupDone)]
+            for one in results:
+                if isinstance(one, GroupRefused):
+                    raise Refused(one.reason, one.detail)
+            done = [one for one in results if isinstance(one, GroupDone)]
+            _write_row_map(base.table, row_map_path, done, sets.marked(chosen))
         return sorted(done, key=lambda one: one.index)
 
 
@@ -150,6 +162,14 @@ def _stage_order(base: report.Base, sets: Published) -> StageOrder:
         positions_path=sets.positions_path,
         together=sets.together,
     )
+
+
+def _write_row_map(
+    table: LoadedTable, path: str, done: Sequence[GroupDone], marked: Mapping[str, Positions]
+) -> None:
+    masked = {name: blob for one in done for name, blob in one.masked.items()}
+    with table.io.new_output(path).create(overwrite=True) as sink:
+        row_map.write(sink, masked, marked)
 
 
 def _prove(groups: Sequence[RewriteGroup]) -> None:

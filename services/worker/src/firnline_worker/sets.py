@@ -38,6 +38,13 @@ class Published:
     positions_path: str | None
     together: bool
 
+    def marked(self, plan: Plan) -> dict[str, positions.Positions]:
+        """By path of the input: the rows that position deletes and vectors name."""
+        if self.positions_path is None:
+            return {}
+        found = positions.open_mapped(Path(self.positions_path), normal_path)
+        return {file.path: found.of(file.path) for file in plan.inputs}
+
 
 @contextmanager
 def published(

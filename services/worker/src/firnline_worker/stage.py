@@ -19,6 +19,7 @@ from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
 from firnline_deletes.properties import ParquetProperties
 from firnline_deletes.refusals import Reason, Refused
+from firnline_deletes.row_map import Masked
 from firnline_deletes.shape import Shape
 from firnline_domain.identity import normal_path
 from pyiceberg.io import FileIO, load_file_io
@@ -56,6 +57,7 @@ class GroupDone:
     tally: Tally
     files: tuple[WrittenFile, ...]
     started_ms: int
+    masked: Mapping[str, bytes]  # path of an input -> vector of its masked rows (`row_map`)
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,10 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
         order.shape.written, order.properties, order.target_bytes, group.output_paths, creator(io)
     )
     try:
-        tally = rewrite(group.files, deletes, order.shape, opener(io), writer, order.threads)
-        return GroupDone(group.index, tally, tuple(writer.close()), started_ms)
+        masked, open_file, threads = Masked(), opener(io), order.threads
+        tally = rewrite(group.files, deletes, order.shape, open_file, writer, threads, masked)
+        files = tuple(writer.close())
+        return GroupDone(group.index, tally, files, started_ms, masked.blobs())
     except Refused as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)
     finally:

@@ -1,0 +1,80 @@
+"""Puffin files: blobs one after another, and a footer that says what they are.
+
+Puffin specification: magic, blobs, magic, footer payload (JSON), its size and the flags (4 bytes
+each, little-endian), magic. Nothing is compressed here: vectors never are, and maps are small.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAGIC = b"PFA1"
+_TAIL = struct.Struct("<iI4s")  # payload size, flags, magic
+_UNKNOWN = -1  # snapshot and sequence number of a blob are known only after the commit
+
+
+@dataclass(frozen=True)
+class Blob:
+    """What goes in. `fields`: ids that the blob is about."""
+
+    kind: str
+    payload: bytes
+    fields: tuple[int, ...]
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file's size, and where each blob lies, in order: (offset, bytes)."""
+
+    bytes: int
+    places: tuple[tuple[int, int], ...]
+
+
+def write(sink: Any, blobs: Iterable[Blob], created_by: str) -> Written:
+    """All blobs and the footer; `sink` stays open."""
+    at = _put(sink, MAGIC)
+    places: list[tuple[int, int]] = []
+    described: list[dict[str, Any]] = []
+    for blob in blobs:
+        places.append((at, len(blob.payload)))
+        described.append(_described(blob, at))
+        at += _put(sink, blob.payload)
+    footer = {"blobs": described, "properties": {"created-by": created_by}}
+    payload = json.dumps(footer, separators=(",", ":")).encode()
+    tail = _TAIL.pack(len(payload), 0, MAGIC)
+    return Written(at + _put(sink, MAGIC + payload + tail), tuple(places))
+
+
+def _put(sink: Any, data: bytes) -> int:
+    sink.write(data)
+    return len(data)
+
+
+def _described(blob: Blob, offset: int) -> dict[str, Any]:
+    return {
+        "type": blob.kind,
+        "fields": list(blob.fields),
+        "snapshot-id": _UNKNOWN,
+        "sequence-number": _UNKNOWN,
+        "offset": offset,
+        "length": len(blob.payload),
+        "properties": dict(blob.properties),
+    }
+
+
+def read(data: bytes, place: str) -> Iterator[Blob]:
+    """Blobs of a whole file of path `place`, as `write` leaves them. ValueError if it is none."""
+    if len(data) < len(MAGIC) + _TAIL.size or not data.startswith(MAGIC):
+        raise ValueError(f"{place}: {len(data)} bytes, no magic in front")
+    size, flags, magic = _TAIL.unpack(data[-_TAIL.size :])
+    start = len(data) - _TAIL.size - size
+    if magic != MAGIC or flags or data[start - len(MAGIC) : start] != MAGIC:
+        raise ValueError(f"{place}: cut off, or its footer is compressed")
+    for one in json.loads(data[start : -_TAIL.size])["blobs"]:
+        payload = data[one["offset"] : one["offset"] + one["length"]]
+        yield Blob(one["type"], payload, tuple(one["fields"]), one["properties"])

@@ -1,0 +1,85 @@
+"""What of a batch may go together onto one head: judged group by group, repaired if it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from firnline_domain.conflicts import Conflict, Verdict, judge
+from firnline_domain.events import ConflictReason
+from firnline_domain.results import RewriteFinished
+from firnline_domain.swaps import Repair
+from firnline_iceberg.heads import Pinned
+
+from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
+
+Lost = dict[int, Conflict]
+"""By number of the group in the result as it came."""
+
+
+@dataclass
+class Chosen:
+    """`fit`: results without their lost groups; of `refused` ones none is left. Neither: a second
+    result that needs a repair, whose turn comes with the next head."""
+
+    fit: list[RewriteFinished] = field(default_factory=list)
+    lost: dict[str, Lost] = field(default_factory=dict)  # by task id, of those that fit
+    refused: dict[str, Conflict] = field(default_factory=dict)
+    repair: Repair | None = None
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Asks the table and the storage, and writes repairs."""
+
+    outputs: Outputs
+    repairs: Repairs
+
+    def choose(self, at: Pinned, results: Iterable[RewriteFinished]) -> Chosen:
+        """At most one result that has to be repaired: its repair goes with one rewrite.
+        Raises RetryLater."""
+        chosen = Chosen()
+        for result in results:
+            verdict = self._judged(result, at)
+            if verdict.touched and chosen.repair is not None:
+                continue
+            self._place(at, result, verdict, chosen)
+        return chosen
+
+    def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
+        verdict = judge(result, at.head)
+        for number, group in enumerate(result.groups):
+            gone = None if number in verdict.lost else self.outputs.lost(at.table, group)
+            if gone is not None:
+                found = Conflict(ConflictReason.OUTPUTS_GONE, gone)
+                verdict.lost[number] = verdict.touched.pop(number, found)
+        return verdict
+
+    def _place(self, at: Pinned, result: RewriteFinished, verdict: Verdict, chosen: Chosen) -> None:
+        lost = dict(verdict.lost)
+        if verdict.touched:
+            repair = self.repairs.make(at, without(result, lost), _renumbered(result, verdict))
+            if isinstance(repair, Repair):
+                chosen.repair = repair
+            else:
+                lost |= dict.fromkeys(verdict.touched, repair)
+        if len(lost) == len(result.groups):
+            chosen.refused[result.task_id] = next(iter(lost.values()))
+            return
+        chosen.fit.append(without(result, lost))
+        if lost:
+            chosen.lost[result.task_id] = lost
+
+
+def without(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
+    """The result with the other groups alone."""
+    gone = set(lost)
+    kept = (group for number, group in enumerate(result.groups) if number not in gone)
+    return replace(result, groups=tuple(kept))
+
+
+def _renumbered(result: RewriteFinished, verdict: Verdict) -> Lost:
+    """The touched groups, as they are numbered without the lost ones."""
+    kept = (number for number in range(len(result.groups)) if number not in verdict.lost)
+    return {new: verdict.touched[old] for new, old in enumerate(kept) if old in verdict.touched}

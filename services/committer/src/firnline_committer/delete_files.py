@@ -1,0 +1,144 @@
+"""Delete files of one repair: written, described as Iceberg's `ContentFileParser` wants them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from firnline_deletes import position_files, puffin, vectors
+from firnline_deletes.position_files import Bounds, WrittenPositions
+from firnline_deletes.positions import Positions
+from firnline_domain.identity import normal_path
+from firnline_domain.live import LiveDelete
+from firnline_domain.results import OutputFile, RewriteFinished
+from firnline_domain.swaps import AddedDelete
+from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.heads import Pinned
+
+
+@dataclass
+class DeleteFiles:
+    """Position-delete files in a v2 table; vectors, all in one Puffin file, from v3 on."""
+
+    at: Pinned
+    result: RewriteFinished
+    run: str
+    paths: list[str] = field(default_factory=list)  # that were written
+    _added: list[AddedDelete] = field(default_factory=list)
+    _vectors: list[tuple[OutputFile, Positions]] = field(default_factory=list)
+
+    @property
+    def list_path(self) -> str:
+        """The write-ahead list, beside the task's own."""
+        folder = self.at.table.metadata_location.rsplit("/", 1)[0]
+        return f"{folder}/firnline-{self.result.task_id}-{self.result.attempt}-{self.run}.json"
+
+    def names(self, most: int) -> Iterator[str]:
+        """Every path that may be written, for `most` files."""
+        return (self._name(n, vectored) for n in range(most) for vectored in (False, True))
+
+    def _name(self, number: int, vectored: bool) -> str:
+        """Beside the result's first output or, where it has none, its first input."""
+        group = self.result.groups[0]
+        folder = (group.outputs or group.inputs)[0].path.rsplit("/", 1)[0]
+        stem = f"{folder}/firnline-{self.result.task_id[:16]}-{self.result.attempt}-{self.run}"
+        return f"{stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
+
+    def mark(self, output: OutputFile, where: Positions) -> None:
+        """Say that these rows of an output are dead."""
+        if self._of_vectors:
+            self._vectors.append((output, where))
+            return
+        rows = position_files.of_one_file(output.path, where)
+        written = position_files.write(self._next(False), rows, self._create)
+        self._added.append(AddedDelete(_described(written, _of_output(output))))
+
+    def take_out(self, mark: LiveDelete, gone: frozenset[str]) -> bool:
+        """False: the file says nothing of the data files in `gone`, and stays. What it says of
+        others is written anew."""
+        assert isinstance(mark, DeleteFileEntry)
+        if mark.referenced_data_file is not None:
+            return True
+        if self._of_vectors:
+            raise ValueError(f"{mark.path}: a new position-delete file in a table of vectors")
+        rows, had = position_files.without(mark.path, self._open, lambda p: normal_path(p) in gone)
+        if had and len(rows):
+            written = position_files.write(self._next(False), rows, self._create)
+            place = {"spec-id": mark.spec_id, "partition": self._partition(mark)}
+            text = _described(written, {**place, "content": "position-deletes"})
+            self._added.append(AddedDelete(text, mark.sequence_number))
+        return had
+
+    def finished(self) -> tuple[AddedDelete, ...]:
+        """All delete files to commit."""
+        if self._vectors:
+            self._write_vectors()
+        return tuple(self._added)
+
+    def _write_vectors(self) -> None:
+        path = self._next(True)
+        blobs = [_blob(output.path, where) for output, where in self._vectors]
+        with self._create(path) as sink:
+            written = puffin.write(sink, blobs, "Firnline")
+        file = {"file-path": path, "file-format": "puffin", "file-size-in-bytes": written.bytes}
+        for (output, where), (offset, size) in zip(self._vectors, written.places, strict=True):
+            about = {**file, **_of_output(output), "record-count": len(where)}
+            place = {"content-offset": offset, "content-size-in-bytes": size}
+            self._added.append(AddedDelete(json.dumps({**about, **place})))
+
+    @property
+    def _of_vectors(self) -> bool:
+        return self.at.table.format_version >= 3
+
+    def _next(self, vectored: bool) -> str:
+        """The name of the next file; it is on the list."""
+        self.paths.append(self._name(len(self.paths), vectored))
+        return self.paths[-1]
+
+    def _partition(self, mark: DeleteFileEntry) -> Any:
+        fields = len(self.at.table.spec(mark.spec_id).fields)
+        return json.loads(mark.partition) or [None] * fields
+
+    def _open(self, path: str) -> Any:
+        return self.at.table.io.new_input(path).open()
+
+    def _create(self, path: str) -> Any:
+        return self.at.table.io.new_output(path).create(overwrite=True)
+
+
+def _blob(data_file: str, where: Positions) -> puffin.Blob:
+    properties = {"referenced-data-file": data_file, "cardinality": str(len(where))}
+    payload = vectors.encoded(vectors.bitmap(where))
+    return puffin.Blob(vectors.BLOB_KIND, payload, (vectors.ROW_POSITION_ID,), properties)
+
+
+def _of_output(output: OutputFile) -> dict[str, Any]:
+    body = json.loads(output.content_file_json)
+    return {
+        "content": "position-deletes",
+        "spec-id": body["spec-id"],
+        "partition": body["partition"],
+        "referenced-data-file": output.path,
+    }
+
+
+def _described(written: WrittenPositions, more: dict[str, Any]) -> str:
+    return json.dumps(
+        {
+            **more,
+            "file-path": written.path,
+            "file-format": "parquet",
+            "file-size-in-bytes": written.bytes,
+            "record-count": written.rows,
+            **_bounds(written.bounds),
+        }
+    )
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    return {
+        name: {"keys": list(ends), "values": [end.hex().upper() for end in ends.values()]}
+        for name, ends in (("lower-bounds", bounds.lower), ("upper-bounds", bounds.upper))
+    }

@@ -1,0 +1,191 @@
+"""Carries position deletes and deletion vectors over from replaced files to the new ones.
+
+The row map of a result says where each row of its inputs went. What came meanwhile, less what the
+worker had applied, is written for the outputs: position-delete files in v2, vectors in v3. The
+head's own files go in the same snapshot; what they say of other files is written anew under their
+own number (H5).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from firnline_adapters.logs import Log
+from firnline_deletes import positions, row_map
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.positions import Positions, PositionSet
+from firnline_deletes.refusals import Refused
+from firnline_deletes.row_map import Moves, RowMap
+from firnline_deletes.vectors import Vector
+from firnline_domain.conflicts import Conflict, inputs, marks_live, named_by, unapplied_marks
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import ConflictReason
+from firnline_domain.identity import normal_path
+from firnline_domain.live import LiveDelete
+from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
+from firnline_domain.swaps import Repair
+from firnline_iceberg import output_lists
+from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.heads import Pinned
+from firnline_iceberg.output_lists import OutputList
+from pyiceberg.io import FileIO
+
+from firnline_committer.delete_files import DeleteFiles
+
+Said = dict[int, list[Positions]]  # number of a group's output -> positions in it
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """Makes repairs, and removes those that no commit took."""
+
+    log: Log
+    now_ms: Callable[[], int]
+
+    def make(
+        self, at: Pinned, result: RewriteFinished, touched: Mapping[int, Conflict]
+    ) -> Repair | Conflict:
+        """A repair of `result` on a head, of which `judge` calls these groups touched.
+
+        Raises RetryLater where the storage does not answer.
+        """
+        found = next(iter(touched.values()))
+        if result.row_map is None:
+            return found
+        try:
+            rows = row_map.read(_whole(at.table.io, result.row_map), result.row_map)
+            return self._make(_Case(at, result, frozenset(touched), rows))
+        except (FileNotFoundError, ValueError, Refused) as error:
+            return Conflict(found.reason, f"{found.detail}; no repair: {error}"[:1000])
+        except OSError as error:
+            raise RetryLater(f"storage: {error}") from error
+
+    def _make(self, case: _Case) -> Repair | Conflict:
+        dead = case.dead()
+        if back := case.came_back(dead):
+            text = f"rows of {back} are there again"
+            return Conflict(ConflictReason.APPLIED_POSITION_DELETE_GONE, text)
+        said = [
+            (output, where) for number in case.touched for output, where in case.said(number, dead)
+        ]
+        files = DeleteFiles(case.at, case.result, uuid.uuid4().hex[:8])
+        self._list(case, files, len(said) + len(case.marks))
+        for output, where in said:
+            files.mark(output, where)
+        removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
+        return Repair(
+            case.result.task_id,
+            case.touched,
+            removed,
+            files.finished(),
+            sum(len(where) for _, where in said),
+            (*files.paths, files.list_path),
+        )
+
+    def _list(self, case: _Case, files: DeleteFiles, most: int) -> None:
+        result, uuid_ = case.result, case.at.table.identity.uuid
+        paths = tuple(files.names(most))
+        listed = OutputList(
+            result.task_id, result.attempt, uuid_, "committer", self.now_ms(), paths
+        )
+        output_lists.write(case.at.table.io, files.list_path, listed)
+
+    def discard(self, at: Pinned, repair: Repair) -> None:
+        """Remove the files of a repair that was surely not committed; else the sweep does."""
+        try:
+            output_lists.remove(at.table.io, repair.files)
+        except OSError as error:
+            self.log.warning("repair_left", task=repair.task_id, why=error)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One result on one head."""
+
+    at: Pinned
+    result: RewriteFinished
+    touched: frozenset[int]
+    rows: RowMap
+    replaced: frozenset[str] = field(init=False)  # normal paths of all inputs of the result
+
+    def __post_init__(self) -> None:
+        paths = frozenset(normal_path(file.path) for file in inputs(self.result))
+        object.__setattr__(self, "replaced", paths)
+
+    @property
+    def part(self) -> RewriteFinished:
+        """The result with its touched groups alone."""
+        groups = tuple(self.result.groups[number] for number in sorted(self.touched))
+        return replace(self.result, groups=groups)
+
+    @property
+    def marks(self) -> list[LiveDelete]:
+        """Position deletes and vectors of the head that may be about an input, not applied."""
+        return list(unapplied_marks(self.part, self.at.head))
+
+    def dead(self) -> PositionSet:
+        """What the head says of the touched inputs. Applied deletes are read as well where one of
+        them is gone: only then can rows have come back."""
+        marks = self._all_marks() if marks_live(self.part, self.at.head) else self.marks
+        vectors = [_vector(mark) for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR]
+        # an applied vector hides position-delete files, read or not
+        hidden = self.at.head.vectored - {normal_path(one.data_file) for one in vectors}
+        return positions.build(
+            [
+                SequencedFile(mark.path, mark.sequence_number)
+                for mark in marks
+                if mark.kind is DeleteKind.POSITION
+            ],
+            [
+                SequencedFile(file.path, file.sequence_number)
+                for file in inputs(self.part)
+                if normal_path(file.path) not in hidden
+            ],
+            lambda path: self.at.table.io.new_input(path).open(),
+            normal_path,
+            vectors,
+        )
+
+    def _all_marks(self) -> list[LiveDelete]:
+        numbers = {normal_path(f.path): f.sequence_number for f in inputs(self.part)}
+        marks = (one for one in self.at.head.deletes if one.kind is not DeleteKind.EQUALITY)
+        return [one for one in marks if named_by(one, self.result.scope, numbers)]
+
+    def came_back(self, dead: PositionSet) -> str | None:
+        """An input of which a row that was masked as deleted is not deleted at the head."""
+        if not marks_live(self.part, self.at.head):
+            return None
+        for file in inputs(self.part):
+            marked = self.rows.get(file.path, row_map.NOTHING).marked
+            if not np.isin(marked, dead.of(file.path), assume_unique=True).all():
+                return file.path
+        return None
+
+    def said(self, number: int, dead: PositionSet) -> Iterator[tuple[OutputFile, Positions]]:
+        """Of one group: positions in its outputs of rows that died meanwhile, ascending."""
+        group = self.result.groups[number]
+        records = [(file.path, file.records) for file in group.inputs]
+        moves = Moves.of(self.rows, records, [file.records for file in group.outputs])
+        found: Said = defaultdict(list)
+        for path, _ in records:
+            for owner, places in moves.moved(path, moves.living(path, dead.of(path))):
+                found[owner].append(places)
+        for owner, places_of in sorted(found.items()):
+            yield group.outputs[owner], np.concatenate(places_of)
+
+
+def _vector(mark: LiveDelete) -> Vector:
+    assert isinstance(mark, DeleteFileEntry)
+    offset, size, data_file = mark.content_offset, mark.content_size, mark.referenced_data_file
+    if offset is None or size is None or data_file is None:
+        raise ValueError(f"{mark.path}: a vector without place or data file")
+    return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
+
+
+def _whole(io: FileIO, path: str) -> bytes:
+    with io.new_input(path).open() as source:
+        return bytes(source.read())
