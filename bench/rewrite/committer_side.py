@@ -26,7 +26,7 @@ def start(given: Question) -> Act:
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
     tables = Tables(given["uri"], **given.get("store", {}))
-    outputs, repairs = Outputs(tables, log), Repairs(log, _now_ms)
+    outputs, repairs = Outputs(tables, log), Repairs(tables, log, _now_ms)
     swapper = Swapper(tables, commits, outputs, repairs, log, _now_ms, time.sleep)
     handlers = Handlers(swapper, tables, _now_ms)
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +26,7 @@ from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
+from firnline_deletes import row_map, vectors
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.results import (
     AppliedDelete,
@@ -36,6 +38,7 @@ from firnline_domain.results import (
     RewriteGroup,
 )
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.java import content_file, load_table, removal_json, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import PlannedFile, live_files
@@ -156,6 +159,60 @@ class Workshop:
         self._row_delta(text, MAIN)
         return path
 
+    def delete_rows_of(self, rows: Sequence[tuple[str, int]], scope: Scope | None = None) -> str:
+        """One position delete of the whole partition, on rows of several data files."""
+        path = self.new_path()
+        said = [{"file_path": data, "pos": pos} for data, pos in sorted(rows)]
+        size = parquet(path, POSITIONS, said)
+        text = self.content(scope or self.scope(), path, size, len(rows), "position-deletes")
+        self._row_delta(text, MAIN)
+        return path
+
+    def merge_deletes(self, data: str, *positions: int) -> str:
+        """As Spark's DELETE does: a file's position deletes and these, in one new file, which takes
+        the place of the old ones."""
+        old = [d for d in live_files(self.loaded, self.head).deletes if d.referenced_data_file]
+        said = {row["pos"] for d in old for row in read(d.path)} | set(positions)
+        path = self.new_path()
+        size = parquet(path, POSITIONS, [{"file_path": data, "pos": one} for one in sorted(said)])
+        about = {"referenced-data-file": data}
+        text = self.content(self.scope(), path, size, len(said), "position-deletes", **about)
+        table = self.java
+        change = table.newRowDelta().addDeletes(content_file(self.jvm, table, text))
+        for delete in old:
+            change.removeDeletes(content_file(self.jvm, table, removal_json(delete, 0)))
+        change.commit()
+        return path
+
+    def mark_rows(self, data: str, *positions: int) -> None:
+        """A deletion vector, by Iceberg's own writer, on top of the one that is there."""
+        table, iceberg = self.java, self.jvm.org.apache.iceberg
+        files = iceberg.io.OutputFileFactory.builderFor(table, 1, 1)
+        files = files.format(iceberg.FileFormat.PUFFIN).build()
+        old = self._vector_of(table, data)
+        loaded = Loads(None if old is None else self._index(table, old))
+        writer = iceberg.deletes.BaseDVFileWriter(files, loaded)
+        for position in positions:
+            writer.delete(data, position, table.spec(), None)
+        writer.close()
+        change = table.newRowDelta().validateFromSnapshot(table.currentSnapshot().snapshotId())
+        for file in writer.result().deleteFiles():
+            change.addDeletes(file)
+        for file in writer.result().rewrittenDeleteFiles():
+            change.removeDeletes(file)
+        change.commit()
+
+    def _vector_of(self, table: Any, data: str) -> Any:
+        for task in table.newScan().planFiles().iterator():
+            for delete in task.deletes() if task.file().location() == data else ():
+                if delete.referencedDataFile() == data:
+                    return delete
+        return None
+
+    def _index(self, table: Any, vector: Any) -> Any:
+        loader = self.jvm.org.apache.iceberg.data.BaseDeleteLoader(InputFiles(table.io()))
+        return loader.loadPositionDeletes([vector], vector.referencedDataFile())
+
     def _row_delta(self, text: str, ref: str) -> None:
         table = self.java
         change = table.newRowDelta().addDeletes(content_file(self.jvm, table, text))
@@ -225,10 +282,11 @@ class Workshop:
             for one in live.files_of_scope(self.scope(p))
             if one.data.sequence_number <= number
         ]
-        deletes = {delete.path: delete for one in files for delete in one.deletes}
+        deletes = {delete.key: delete for one in files for delete in one.deletes}
         made = [self._group(files[n::groups], p) for n in range(groups) if files[n::groups]]
+        name = task or uuid.uuid4().hex
         return RewriteFinished(
-            task_id=task or uuid.uuid4().hex, table=self.name, ref=ref, scope=self.scope(p),
+            task_id=name, table=self.name, ref=ref, scope=self.scope(p),
             attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start.snapshot_id,
             start_sequence_number=number, schema_id=0, groups=tuple(made),
             applied_deletes=tuple(
@@ -236,11 +294,24 @@ class Workshop:
                 for d in deletes.values()
             ),
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
-            finished_at_ms=4,
+            finished_at_ms=4, row_map=self._row_map(files, name),
         )  # fmt: skip
 
+    def _row_map(self, files: Sequence[PlannedFile], name: str) -> str:
+        masked, marked = row_map.Masked(), {}
+        for one in files:
+            kept = [position for position, _ in surviving(one)]
+            keep = np.zeros(one.data.records, dtype=np.bool_)
+            keep[kept] = True
+            masked.add(one.data.path, 0, keep)
+            marked[one.data.path] = np.array(sorted(marks(one)), dtype=np.int64)
+        path = f"{self.loaded.metadata.location}/metadata/firnline-{name}.rows.puffin"
+        with open(path.removeprefix("file:"), "wb") as sink:
+            row_map.write(sink, masked.blobs(), marked)
+        return path
+
     def _group(self, files: Sequence[PlannedFile], p: str | None) -> RewriteGroup:
-        rows = [row for one in files for row in surviving(one)]
+        rows = [row for one in files for _, row in surviving(one)]
         outputs: tuple[OutputFile, ...] = ()
         if rows:
             text = self.data(rows, p)
@@ -264,23 +335,62 @@ class Workshop:
         return replace(group, outputs=(output,), rows_masked=0, rows_out=len(rows))
 
 
+class Loads:
+    """A Java function: path -> the deletes that are there already."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def apply(self, _path: str) -> Any:
+        return self._found
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+class InputFiles:
+    """A Java function: delete file -> its input file."""
+
+    def __init__(self, io: Any) -> None:
+        self._io = io
+
+    def apply(self, file: Any) -> Any:
+        return self._io.newInputFile(file.location())
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
 def applied_by(delete: Any, stamp: int) -> bool:
     return delete.kind is not DeleteKind.EQUALITY or delete.sequence_number <= stamp
 
 
-def surviving(planned: PlannedFile) -> list[Row]:
+def surviving(planned: PlannedFile) -> list[tuple[int, Row]]:
+    """Living rows, each with its position."""
     ids = {
         row["id"] for d in planned.deletes if d.kind is DeleteKind.EQUALITY for row in read(d.path)
     }
-    positions = {
-        row["pos"]
-        for d in planned.deletes
-        if d.kind is DeleteKind.POSITION
-        for row in read(d.path)
-        if row["file_path"] == planned.data.path
-    }
+    positions = marks(planned)
     rows = enumerate(read(planned.data.path))
-    return [(r["id"], r["v"]) for n, r in rows if n not in positions and r["id"] not in ids]
+    return [(n, (r["id"], r["v"])) for n, r in rows if n not in positions and r["id"] not in ids]
+
+
+def marks(planned: PlannedFile) -> set[int]:
+    """Positions that position deletes or vectors name."""
+    return {
+        position
+        for delete in planned.deletes
+        if delete.kind is not DeleteKind.EQUALITY
+        for position in named(delete, planned.data.path)
+    }
+
+
+def named(delete: DeleteFileEntry, data: str) -> list[int]:
+    if delete.kind is DeleteKind.POSITION:
+        return [row["pos"] for row in read(delete.path) if row["file_path"] == data]
+    offset, size = delete.content_offset or 0, delete.content_size or 0
+    blob = Path(delete.path.removeprefix("file:")).read_bytes()[offset : offset + size]
+    return [int(one) for one in vectors.decoded(blob, delete.path)]
 
 
 class Meddler(ThreadingHTTPServer):
@@ -401,7 +511,7 @@ def table(make_table: Make) -> Workshop:
 def committer_at(iceberg: IcebergJvm, uri: str) -> Handlers:
     """The committer's handlers over a catalog URI."""
     tables, log = Tables(uri), Log("test")
-    outputs, repairs = Outputs(tables, log), Repairs(log, lambda: 5)
+    outputs, repairs = Outputs(tables, log), Repairs(tables, log, lambda: 5)
     java = JavaCommits(iceberg, uri)
     swapper = Swapper(tables, java, outputs, repairs, log, lambda: 5, lambda _: None)
     return Handlers(swapper, tables, lambda: 5)

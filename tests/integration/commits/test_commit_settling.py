@@ -164,7 +164,7 @@ def race_with_expiry(table: Table, meddler: Meddler) -> RewriteFinished:
 
 def test_the_new_head_is_examined_again(table: Table, meddled: Committer, meddler: Meddler) -> None:
     result = race_with_expiry(table, meddler)
-    event = handled(meddled, result)
+    event = handled(meddled, replace(result, row_map=None))
     assert event.reason is ConflictReason.NEW_POSITION_DELETES
     assert (1, 1) not in table.rows()
 
@@ -257,8 +257,8 @@ def test_outputs_are_never_swept_after_an_unknown_outcome(
     path = table.append((1, 1), (2, 1))
     result = table.rewrite()
     meddler.drop_request = True
-    meddler.before = [lambda: table.delete_rows(path, 0)]
-    assert handled(meddled, result).reason is ConflictReason.NEW_POSITION_DELETES
+    meddler.before = [lambda: table.remove(path)]
+    assert handled(meddled, result).reason is ConflictReason.INPUTS_GONE
     assert all(path.exists() for path in files(result))
 
 
@@ -279,11 +279,11 @@ def test_a_catalog_that_is_away_is_asked_again(
 def test_refused_outputs_are_removed(table: Table, committer: Committer) -> None:
     path = table.append((1, 1), (2, 1))
     result = table.rewrite()
-    table.delete_rows(path, 0)
+    table.remove(path)
     handled(committer, result)
     assert not any(path.exists() for path in files(result))
     event = handled(committer, result)
-    assert event.reason is ConflictReason.NEW_POSITION_DELETES
+    assert event.reason is ConflictReason.INPUTS_GONE
 
 
 def test_outputs_stay_where_the_refusal_may_pass(table: Table, committer: Committer) -> None:

@@ -34,10 +34,12 @@ class Repair:
 
     `removed`: the head's delete files that named inputs; `added`: those of the outputs, and what
     the removed ones said of other files. `touched`: numbers of the groups that it is about, which
-    may be committed only together with it. `files`: paths that were written for it.
+    may be committed only together with it. `files`: paths that were written for it, the
+    write-ahead list last. `stamp`: of the result.
     """
 
     task_id: str
+    stamp: int
     touched: frozenset[int]
     removed: tuple[LiveDelete, ...]
     added: tuple[AddedDelete, ...]

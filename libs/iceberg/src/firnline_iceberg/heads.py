@@ -90,9 +90,12 @@ def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteF
                 yield entry
 
 
-def paths_since(table: LoadedTable, sequence_number: int) -> Iterator[FileEntry]:
-    """Data-file entries, of any status, of every manifest that a retained snapshot of any ref has
-    and that was written after `sequence_number`; each manifest once. Raises as above."""
+def paths_since(
+    table: LoadedTable, sequence_number: int, of_deletes: bool = False
+) -> Iterator[FileEntry]:
+    """Entries of data files (or delete files), of any status, of every manifest that a retained
+    snapshot of any ref has and that was written after `sequence_number`; each manifest once.
+    Raises as above."""
     seen: set[str] = set()
     numbered = table.format_version > 1  # v1 numbers everything 0
     for snapshot in table.snapshots:
@@ -100,7 +103,7 @@ def paths_since(table: LoadedTable, sequence_number: int) -> Iterator[FileEntry]
             continue
         for manifest in read_manifest_list(table.io, snapshot.manifest_list):
             old = numbered and manifest.sequence_number <= sequence_number
-            if old or manifest.holds_deletes or manifest.path in seen:
+            if old or manifest.holds_deletes is not of_deletes or manifest.path in seen:
                 continue
             seen.add(manifest.path)
             text = table.partition_text(manifest.spec_id)

@@ -35,7 +35,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
         tables = Tables(settings.catalog_uri, settings.catalog_name)
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
-        outputs, repairs = Outputs(tables, log), Repairs(log, now_ms)
+        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
         swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
         try:
             yield Pump(inbox, publisher, Handlers(swapper, tables, now_ms), log)

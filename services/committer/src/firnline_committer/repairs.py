@@ -22,16 +22,17 @@ from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Moves, RowMap
 from firnline_deletes.vectors import Vector
 from firnline_domain.conflicts import Conflict, inputs, marks_live, named_by, unapplied_marks
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.events import ConflictReason
-from firnline_domain.identity import normal_path
+from firnline_domain.identity import TableName, normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
 from firnline_domain.swaps import Repair
 from firnline_iceberg import output_lists
 from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.heads import Pinned
+from firnline_iceberg.heads import Pinned, paths_since
 from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.tables import Tables
 from pyiceberg.io import FileIO
 
 from firnline_committer.delete_files import DeleteFiles
@@ -41,8 +42,9 @@ Said = dict[int, list[Positions]]  # number of a group's output -> positions in 
 
 @dataclass(frozen=True)
 class Repairs:
-    """Makes repairs, and removes those that no commit took."""
+    """Makes repairs, and clears up after them."""
 
+    tables: Tables
     log: Log
     now_ms: Callable[[], int]
 
@@ -79,6 +81,7 @@ class Repairs:
         removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
         return Repair(
             case.result.task_id,
+            case.result.start_sequence_number,
             case.touched,
             removed,
             files.finished(),
@@ -94,11 +97,16 @@ class Repairs:
         )
         output_lists.write(case.at.table.io, files.list_path, listed)
 
-    def discard(self, at: Pinned, repair: Repair) -> None:
-        """Remove the files of a repair that was surely not committed; else the sweep does."""
+    def close(self, name: TableName, repair: Repair) -> None:
+        """Remove what no retained snapshot has of a repair whose commit has an outcome: its list,
+        and all of its files if the commit came to nothing. The sweep does what fails here."""
+        *files, listed = repair.files
         try:
-            output_lists.remove(at.table.io, repair.files)
-        except OSError as error:
+            table = self.tables.load(name)
+            entries = paths_since(table, repair.stamp, of_deletes=True)
+            landed = {normal_path(path) for path in files} & {entry.normal for entry in entries}
+            output_lists.remove(table.io, [listed] if landed else [*files, listed])
+        except (RetryLater, TaskRefused, OSError) as error:
             self.log.warning("repair_left", task=repair.task_id, why=error)
 
 

@@ -12,7 +12,7 @@ from firnline_domain.conflicts import Conflict
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Swap, plan
+from firnline_domain.swaps import Repair, Swap, plan
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits, Landed, Moved, Outcome, Refused, Unknown
 from firnline_iceberg.heads import Pinned, pinned
@@ -39,6 +39,7 @@ class Batch:
     ref: str
     open: dict[str, RewriteFinished]
     events: list[Event] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)  # written, and not yet seen to be settled
     sent: bool = False  # a commit went out: what is found in the table then is ours
     why: str = ""  # the last try came to nothing
 
@@ -84,6 +85,7 @@ class Swapper:
             self._settle(batch, table)
             if batch.open:
                 self._commit(batch, pinned(table, batch.ref))
+            self._tidy(batch)
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
         except RefGone as gone:
@@ -91,6 +93,13 @@ class Swapper:
         except (MetadataFileGone, SnapshotGone) as gone:  # expired under our eyes: load again
             batch.why = str(gone)
             self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
+
+    def _tidy(self, batch: Batch) -> None:
+        """While an outcome is unknown, nothing is known of its repair."""
+        for repair in batch.repairs[:]:
+            if repair.task_id not in self._unknown:
+                self._repairs.close(batch.table, repair)
+                batch.repairs.remove(repair)
 
     def _settle(self, batch: Batch, table: LoadedTable) -> None:
         """Close what is in the table already, whoever put it there."""
@@ -102,15 +111,10 @@ class Swapper:
         chosen = self._chooser.choose(at, batch.open.values())
         made = plan(chosen.fit, at.head, chosen.repair)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
-        sent = all(one.task_id in batch.open for one in chosen.fit) and bool(made.swaps)
-        outcome: Outcome = Moved("nothing to send")
-        try:
-            if sent:
-                outcome = self._send(batch, at, chosen, made.swaps)
-        finally:
-            held = any(swap.repaired for swap in made.swaps)
-            if chosen.repair and not (held and isinstance(outcome, Landed | Unknown)):
-                self._repairs.discard(at, chosen.repair)
+        if chosen.repair is not None:
+            batch.repairs.append(chosen.repair)
+        if made.swaps and all(one.task_id in batch.open for one in chosen.fit):
+            self._send(batch, at, chosen, made.swaps)
 
     def _refuse_chosen(self, batch: Batch, at: Pinned, refused: dict[str, Conflict]) -> None:
         """Not before a second look: files that are gone may have been cleared away by another
@@ -121,13 +125,12 @@ class Swapper:
             if task_id in batch.open:
                 self._refuse(batch, task_id, conflict, at.head.snapshot_id)
 
-    def _send(self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...]) -> Outcome:
+    def _send(self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...]) -> None:
         starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
         rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repair))
         head = at.head.snapshot_id
         outcome = self._commits.commit(batch.table, batch.ref, head, rewrites)
         self._take(batch, at, swaps, outcome)
-        return outcome
 
     def _take(self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome) -> None:
         """What stays open is tried again at the next head."""
@@ -136,6 +139,9 @@ class Swapper:
             case Landed():
                 batch.sent = True
                 self._landed(batch, at, swaps, tasks)
+            case Refused(_, detail) if self._moved(batch, at):
+                batch.why = detail  # Java tried again by itself, on a head that nobody examined
+                self._log.info("head_moved", table=batch.table.dotted, why=detail)
             case Refused(reason, detail):
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
@@ -146,6 +152,9 @@ class Swapper:
                 batch.sent, batch.why = True, detail
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
+
+    def _moved(self, batch: Batch, at: Pinned) -> bool:
+        return self._tables.load(batch.table).head_id(batch.ref) != at.head.snapshot_id
 
     def _landed(
         self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], tasks: tuple[str, ...]
@@ -172,6 +181,7 @@ class Swapper:
         self, batch: Batch, task_id: str, table: LoadedTable, found: Settled, redelivered: bool
     ) -> None:
         result = batch.open.pop(task_id)
+        self._unknown.discard(task_id)
         event = reports.committed(result, table, found, redelivered, self._now_ms())
         batch.events.append(event)
         metrics.count("rewrites_committed", classification=event.classification)

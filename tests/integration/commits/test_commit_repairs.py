@@ -1,0 +1,338 @@
+"""Position deletes and deletion vectors that come while a rewrite runs are carried over to its
+outputs; what cannot be carried over costs its own group alone. H4, H5; DESIGN section 5.
+
+The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.identity import normal_path
+from firnline_domain.results import DeleteKind, RewriteFinished
+from firnline_iceberg.heads import Pinned
+from firnline_iceberg.planning import live_files
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+Committer = Any  # firnline_committer.handlers.Handlers
+
+
+def committed(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
+    """Commit; the visible rows stay as they are, and nothing of ours is left lying about."""
+    before = table.rows()
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+    assert table.rows() == before
+    assert leftovers(table) == []
+    return event
+
+
+def refused(table: Table, committer: Committer, result: RewriteFinished) -> RewriteConflicted:
+    before = table.rows()
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteConflicted), event
+    assert table.rows() == before
+    assert leftovers(table) == []
+    return event
+
+
+def leftovers(table: Table) -> list[str]:
+    """Files of ours on storage that are not in the table."""
+    live = {path.removeprefix("file://") for path in table.live_deletes() | table.live_data()}
+    root = Path(table.loaded.metadata.location.removeprefix("file:"))
+    ours = [*root.rglob("firnline-*"), *root.rglob("*.rows.puffin")]
+    return sorted(
+        str(path) for path in ours if str(path) not in {one.replace("//", "/") for one in live}
+    )
+
+
+def deletes_of(table: Table, kind: DeleteKind) -> list[Any]:
+    files = live_files(table.loaded, table.head).deletes
+    return [one for one in files if one.kind is kind]
+
+
+@pytest.fixture
+def v3(make_table: Any) -> Table:
+    return make_table(**{"format-version": "3"})
+
+
+def replaced(table: Table, result: RewriteFinished) -> list[str]:
+    gone = [file.path for group in result.groups for file in group.inputs]
+    assert not set(gone) & table.live_data()
+    return gone
+
+
+# ---- v2: position deletes
+
+
+def test_a_position_delete_on_a_replaced_file_moves_to_the_output(
+    table: Table, committer: Committer
+) -> None:
+    table.append((9, 1))
+    path = table.append((1, 1), (2, 1), (3, 1))
+    table.delete_ids(1)
+    result = table.rewrite()
+    old = table.delete_rows(path, 1)
+    event = committed(table, committer, result)
+    assert (event.classification, event.rows_repaired) == ("repaired", 1)
+    assert table.rows() == [(3, 1), (9, 1)]
+    replaced(table, result)
+    (made,) = deletes_of(table, DeleteKind.POSITION)
+    assert made.path != old
+    assert made.records == 1
+    ((output,),) = [group.outputs for group in result.groups]
+    assert made.referenced_data_file == normal_path(output.path)
+
+
+def test_what_a_shared_file_says_of_others_stays_under_its_own_number(
+    make_table: Any, committer: Committer
+) -> None:
+    """Under a new number it would come to apply to files that are younger than it."""
+    table = make_table(partitioned=True)
+    scope = table.scope("a")
+    old = table.append((1, 1), (2, 1), p="a")
+    result = table.rewrite("a")
+    young = table.append((5, 1), (6, 1), p="a")
+    table.delete_rows_of([(old, 0), (young, 1)], scope)
+    number = table.loaded.head("main").sequence_number
+    committed(table, committer, result)
+    assert table.rows() == [(2, 1), (5, 1)]
+    kept = {one.referenced_data_file: one for one in deletes_of(table, DeleteKind.POSITION)}
+    (moved,) = [path for path in kept if path is not None and path not in young]
+    (trimmed,) = [one for path, one in kept.items() if path != moved]
+    assert trimmed.sequence_number == number
+    assert kept[moved].sequence_number > number
+
+
+def test_a_delete_of_the_partition_that_names_no_input_is_no_conflict(
+    table: Table, committer: Committer
+) -> None:
+    table.append((1, 1))
+    result = table.rewrite()
+    other = table.append((2, 1), (3, 1))
+    path = table.delete_rows_of([(other, 0)])
+    event = committed(table, committer, result)
+    assert event.rows_repaired == 0
+    assert path in table.live_deletes()
+
+
+def test_a_row_that_the_worker_had_masked_goes_nowhere(table: Table, committer: Committer) -> None:
+    table.append((9, 1))
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    assert committed(table, committer, result).rows_repaired == 0
+    assert deletes_of(table, DeleteKind.POSITION) == []
+
+
+def test_a_rewritten_position_delete_is_not_a_lost_one(table: Table, committer: Committer) -> None:
+    """Spark's DELETE merges a file's position deletes into a new file."""
+    table.append((9, 1))
+    path = table.append((1, 1), (2, 1), (3, 1))
+    table.delete_rows(path, 0)
+    result = table.rewrite()
+    table.merge_deletes(path, 2)
+    assert committed(table, committer, result).rows_repaired == 1
+    assert table.rows() == [(2, 1), (9, 1)]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_rows_that_came_back_are_not_masked_for_good(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback took the applied position delete away."""
+    table.append((9, 1))
+    path = table.append((1, 1), (2, 1))
+    before = table.head
+    table.delete_rows(path, 0)
+    result = table.rewrite()
+    table.roll_back(before)
+    table.delete_rows(path, 1)
+    table.expire_all_but_heads()
+    if guarded:
+        found = refused(table, committer, result)
+        assert found.reason is ConflictReason.APPLIED_POSITION_DELETE_GONE
+        assert table.rows() == [(1, 1), (9, 1)]
+    else:
+        monkeypatch.setattr("firnline_committer.repairs._Case.came_back", lambda *_: None)
+        committer.handle([result])
+        assert table.rows() == [(9, 1)]
+
+
+def test_repaired_from_the_start_java_refuses_it(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H4: the delete that is carried over is itself new since then."""
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    start = result.start_snapshot_id
+    monkeypatch.setattr(Pinned, "_validated_from", lambda *_: start)
+    assert refused(table, committer, result).reason is ConflictReason.NEW_POSITION_DELETES
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "none"])
+def test_without_a_row_map_it_stays_a_conflict(
+    table: Table, committer: Committer, damage: str
+) -> None:
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result = table.rewrite()
+    place = Path(str(result.row_map).removeprefix("file:"))
+    if damage == "gone":
+        place.unlink()
+    elif damage == "cut":
+        place.write_bytes(place.read_bytes()[:-3])
+    else:
+        place.unlink()
+        result = replace(result, row_map=None)
+    table.delete_rows(path, 1)
+    assert refused(table, committer, result).reason is ConflictReason.NEW_POSITION_DELETES
+
+
+# ---- v3: deletion vectors
+
+
+def test_a_vector_on_a_replaced_file_moves_to_the_output(v3: Table, committer: Committer) -> None:
+    v3.append((9, 1))
+    path = v3.append((1, 1), (2, 1), (3, 1))
+    v3.delete_ids(1)
+    result = v3.rewrite()
+    v3.mark_rows(path, 2)
+    event = committed(v3, committer, result)
+    assert (event.classification, event.rows_repaired) == ("repaired", 1)
+    assert v3.rows() == [(2, 1), (9, 1)]
+    replaced(v3, result)
+    (made,) = deletes_of(v3, DeleteKind.DELETION_VECTOR)
+    assert made.format == "PUFFIN"
+
+
+def test_the_head_vector_less_what_was_applied(v3: Table, committer: Committer) -> None:
+    """A writer's next vector holds the positions of the one before: these were applied."""
+    v3.append((9, 1))
+    first = v3.append((1, 1), (2, 1), (3, 1))
+    v3.mark_rows(first, 0)
+    second = v3.append((4, 1), (5, 1))
+    result = v3.rewrite(groups=2)
+    v3.mark_rows(first, 1)
+    v3.mark_rows(second, 1)
+    assert committed(v3, committer, result).rows_repaired == 2
+    assert v3.rows() == [(3, 1), (4, 1), (9, 1)]
+    # and a writer's next vector finds ours
+    (output,) = [
+        file.path for group in result.groups for file in group.outputs if file.records == 3
+    ]
+    v3.mark_rows(output, 0)
+    assert len(v3.rows()) == 2
+
+
+# ---- group by group
+
+
+def test_a_lost_group_does_not_take_the_others_along(table: Table, committer: Committer) -> None:
+    table.append((1, 1))
+    gone = table.append((2, 1), (3, 1))
+    table.append((4, 1))
+    table.append((5, 1))
+    result = table.rewrite(groups=2)
+    table.remove(gone)
+    event = committed(table, committer, result)
+    assert (event.groups_lost, event.lost_reason) == (1, "inputs_gone")
+    assert (event.files_removed, event.rows_out) == (2, 2)
+    lost = next(g for g in result.groups if gone in [file.path for file in g.inputs])
+    assert event.bytes_lost == sum(file.bytes for file in lost.outputs) > 0
+    for output in lost.outputs:
+        assert not Path(output.path.removeprefix("file:")).exists()
+    again = committed(table, committer, result)
+    assert again.redelivered
+    assert (again.groups_lost, again.files_removed) == (1, 2)
+
+
+def test_one_group_repaired_one_lost_one_as_it_is(table: Table, committer: Committer) -> None:
+    gone = table.append((1, 1))
+    touched = table.append((2, 1), (3, 1))
+    table.append((4, 1))
+    result = table.rewrite(groups=3)
+    table.remove(gone)
+    table.delete_rows(touched, 0)
+    event = committed(table, committer, result)
+    assert (event.groups_lost, event.rows_repaired, event.files_added) == (1, 1, 2)
+    assert table.rows() == [(3, 1), (4, 1)]
+
+
+def test_two_results_that_both_need_a_repair(make_table: Any, committer: Committer) -> None:
+    table = make_table(partitioned=True)
+    paths = {p: table.append((1, 1), (2, 1), p=p) for p in "ab"}
+    results = [table.rewrite(p) for p in "ab"]
+    for p, path in paths.items():
+        table.delete_rows(path, 0, scope=table.scope(p))
+    events = committer.handle(results)
+    assert [event.classification for event in events] == ["repaired", "repaired"]
+    assert table.rows() == [(2, 1), (2, 1)]
+    assert leftovers(table) == []
+
+
+def test_the_repair_is_in_the_snapshot_of_its_group(table: Table, committer: Committer) -> None:
+    """Against issue 10312 a rewrite is cut in two; in no snapshot may the row be back."""
+    table.append((1, 1), (2, 1))
+    touched = table.append((3, 1), (4, 1))
+    result = table.rewrite(groups=2)
+    table.delete_ids(1)
+    table.append((5, 1))
+    table.delete_rows(touched, 0)
+    event = committed(table, committer, result)
+    assert len(event.snapshot_ids) == 2
+    for snapshot_id in event.snapshot_ids:
+        generics = table.jvm.org.apache.iceberg.data.IcebergGenerics
+        records = generics.read(table.java).useSnapshot(snapshot_id).build().iterator()
+        ids = []
+        while records.hasNext():
+            ids.append(records.next().getField("id"))
+        assert sorted(ids) == [2, 4, 5]
+
+
+# ---- a catalog that drops things
+
+
+def test_a_repair_whose_answer_was_lost_is_found(
+    table: Table, meddled: Committer, meddler: Any
+) -> None:
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    meddler.drop_answer = True
+    event = committed(table, meddled, result)
+    assert event.rows_repaired == 1
+    snapshots = len(table.loaded.metadata.snapshots)
+    assert committed(table, meddled, result).redelivered
+    assert len(table.loaded.metadata.snapshots) == snapshots
+
+
+def test_a_head_that_moves_under_a_repair_is_repaired_anew(
+    table: Table, meddled: Committer, meddler: Any
+) -> None:
+    path = table.append((1, 1), (2, 1), (3, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    meddler.before = [lambda: table.delete_rows(path, 1)]
+    (event,) = meddled.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+    assert event.rows_repaired == 2
+    assert table.rows() == [(3, 1)]
+    assert leftovers(table) == []
+
+
+def test_the_summary_tells_of_the_repair(table: Table, committer: Committer) -> None:
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    (snapshot_id,) = committed(table, committer, result).snapshot_ids
+    summary = table.loaded.snapshot(snapshot_id).summary
+    assert summary.get("firnline.rows-repaired") == f"{result.task_id}:1"
+    assert summary.operation.value == "replace"
