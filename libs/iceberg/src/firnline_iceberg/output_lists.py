@@ -4,15 +4,24 @@ is removed without listing a bucket. A list lies beside the table's metadata fil
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from pyarrow.fs import FileSelector
 from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+PREFIX, SUFFIX = "firnline-", ".json"
 
 
 @dataclass(frozen=True)
 class OutputList:
-    """`outputs`: paths, in any state from never written to committed."""
+    """`outputs`: paths, in any state from never written to committed.
+
+    `start_sequence_number`: of the table's ref when the run began, so that no older manifest can
+    name an output; 0 = not known. `deadline_ms`: until then the planner counts the run as in
+    flight.
+    """
 
     task_id: str
     attempt: int
@@ -20,6 +29,16 @@ class OutputList:
     worker: str  # who writes them
     written_at_ms: int
     outputs: tuple[str, ...]
+    start_sequence_number: int = 0
+    deadline_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a list lies, and when the storage says that it was written; 0 = it does not say."""
+
+    path: str
+    stored_at_ms: int
 
 
 def write(io: FileIO, path: str, listed: OutputList) -> None:
@@ -37,6 +56,22 @@ def read(io: FileIO, path: str) -> OutputList:
         return OutputList(**{**body, "outputs": tuple(body["outputs"])})
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
+    """Every list in these directories, not below them. Raises OSError.
+
+    PyIceberg's FileIO cannot list; Arrow's, made from the same properties, can.
+    """
+    arrow = PyArrowFileIO(io.properties)
+    for folder in folders:
+        scheme, netloc, path = arrow.parse_location(folder, io.properties)
+        chosen = FileSelector(path, allow_not_found=True)
+        for info in arrow.fs_by_scheme(scheme, netloc).get_file_info(chosen):
+            name = info.base_name
+            if info.is_file and name.startswith(PREFIX) and name.endswith(SUFFIX):
+                stored_ms = (info.mtime_ns or 0) // 1_000_000
+                yield Place(f"{folder.rstrip('/')}/{name}", stored_ms)
 
 
 def remove(io: FileIO, paths: Sequence[str]) -> int:

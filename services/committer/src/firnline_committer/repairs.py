@@ -92,8 +92,9 @@ class Repairs:
     def _list(self, case: _Case, files: DeleteFiles, most: int) -> None:
         result, uuid_ = case.result, case.at.table.identity.uuid
         paths = tuple(files.names(most))
+        since = result.start_sequence_number
         listed = OutputList(
-            result.task_id, result.attempt, uuid_, "committer", self.now_ms(), paths
+            result.task_id, result.attempt, uuid_, "committer", self.now_ms(), paths, since
         )
         output_lists.write(case.at.table.io, files.list_path, listed)
 

@@ -112,8 +112,16 @@ class Rewriter:
 
     def _list(self, base: report.Base, path: str, mine: Sequence[str]) -> None:
         order = base.order
-        task, attempt, uuid = order.task_id, order.attempt, order.table.uuid
-        listed = OutputList(task, attempt, uuid, self.worker, self.now_ms(), tuple(mine))
+        listed = OutputList(
+            task_id=order.task_id,
+            attempt=order.attempt,
+            table_uuid=order.table.uuid,
+            worker=self.worker,
+            written_at_ms=self.now_ms(),
+            outputs=tuple(mine),
+            start_sequence_number=base.head.sequence_number or 0,
+            deadline_ms=order.deadline_ms,
+        )
         output_lists.write(base.table.io, path, listed)
 
     def _run(
