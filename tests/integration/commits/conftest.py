@@ -56,6 +56,7 @@ SCHEMA = {
     ],
 }
 Row = tuple[int, int]
+PATIENCE_S = 3  # of the committer's catalog client, in tests
 
 
 def parquet(path: str, columns: dict[str, tuple[int, pa.DataType]], rows: list[Any]) -> int:
@@ -393,6 +394,15 @@ def named(delete: DeleteFileEntry, data: str) -> list[int]:
     return [int(one) for one in vectors.decoded(blob, delete.path)]
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What becomes of one commit: does the catalog apply it, and what is answered: a status,
+    `half` of an answer, `none` at all, or `late`, when the caller has lost patience."""
+
+    answered: int | str
+    applied: bool
+
+
 class Meddler(ThreadingHTTPServer):
     """Passes catalog calls on, and may be told what to do with the next commit of a table."""
 
@@ -404,11 +414,16 @@ class Meddler(ThreadingHTTPServer):
         self.before: list[Callable[[], object]] = []  # run one before each commit, in turn
         self.drop_request = False  # once: the commit never reaches the catalog
         self.drop_answer = False  # once: it does, and nobody hears of it
+        self.faults: list[Fault] = []  # one for each of the next commits
         self.commits = 0
 
     @property
     def uri(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def fail(self, answered: int | str, applied: bool) -> None:
+        """So ends the next commit that nothing was decided for."""
+        self.faults.append(Fault(answered, applied))
 
     def taken(self, name: str) -> bool:
         told: bool = getattr(self, name)
@@ -429,12 +444,28 @@ class Meddling(BaseHTTPRequestHandler):
         self.server.commits += 1
         if self.server.before:
             self.server.before.pop(0)()
+        if self.server.faults:
+            return self.failing(self.server.faults.pop(0), body)
         if self.server.taken("drop_request"):
             return self.connection.close()
         answer = self.forwarded(body)
         if self.server.taken("drop_answer"):
             return self.connection.close()
         return self.answer(*answer)
+
+    def failing(self, fault: Fault, body: bytes) -> None:
+        status, answer = self.forwarded(body) if fault.applied else (200, b'{"metadata": {}}')
+        if isinstance(fault.answered, int):
+            error = {"message": "so it is", "type": "Fault", "code": fault.answered}
+            return self.answer(fault.answered, json.dumps({"error": error}).encode())
+        if fault.answered == "late":
+            time.sleep(PATIENCE_S + 1)
+        if fault.answered == "half":
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer[: len(answer) // 2])
+        return self.connection.close()
 
     def forwarded(self, body: bytes | None) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json"}
@@ -508,11 +539,16 @@ def table(make_table: Make) -> Workshop:
     return make_table()
 
 
-def committer_at(iceberg: IcebergJvm, uri: str) -> Handlers:
+@pytest.fixture
+def committer_of() -> Callable[..., Handlers]:
+    return committer_at
+
+
+def committer_at(iceberg: IcebergJvm, uri: str, patience_s: int = 60) -> Handlers:
     """The committer's handlers over a catalog URI."""
     tables, log = Tables(uri), Log("test")
     outputs, repairs = Outputs(tables, log), Repairs(tables, log, lambda: 5)
-    java = JavaCommits(iceberg, uri)
+    java = JavaCommits(iceberg, uri, patience_s=patience_s)
     swapper = Swapper(tables, java, outputs, repairs, log, lambda: 5, lambda _: None)
     return Handlers(swapper, tables, lambda: 5)
 

@@ -12,7 +12,7 @@ from firnline_domain import conflicts
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
-from firnline_iceberg.commits import Pin
+from firnline_iceberg.commits import JavaCommits, Pin
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
@@ -169,35 +169,30 @@ def test_the_new_head_is_examined_again(table: Table, meddled: Committer, meddle
     assert (1, 1) not in table.rows()
 
 
-def test_without_the_pin_java_tries_again_on_a_head_that_nobody_examined(
-    table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pinned", [True, False])
+def test_java_loads_a_head_that_nobody_examined(
+    table: Table, committer: Committer, pinned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A global equality delete and an append: the 10312 hazard, new at the second try."""
+    """A global equality delete and an append came in between: the 10312 hazard."""
     table.append((1, 1), (2, 1))
     result = table.rewrite()
+    load = JavaCommits._load
 
-    def meanwhile() -> None:
-        table.delete_ids(1)
-        table.append((4, 1))
+    def meanwhile(self: JavaCommits, name: Any) -> Any:
+        if table.rows() == [(1, 1), (2, 1)]:
+            table.delete_ids(1)
+            table.append((4, 1))
+        return load(self, name)
 
-    meddler.before = [meanwhile]
-    monkeypatch.setattr(Pin, "validate", lambda self, _: True)
-    monkeypatch.setattr(swapping.aftermath, "needed_but_removed", lambda *_: None)
-    assert isinstance(handled(meddled, result), RewriteCommitted)
-    assert table.rows() == [(1, 1), (2, 1), (4, 1)]
-
-
-def test_with_the_pin_it_is_refused(table: Table, meddled: Committer, meddler: Meddler) -> None:
-    table.append((1, 1), (2, 1))
-    result = table.rewrite()
-
-    def meanwhile() -> None:
-        table.delete_ids(1)
-        table.append((4, 1))
-
-    meddler.before = [meanwhile]
-    assert handled(meddled, result).reason is ConflictReason.HAZARD_10312
-    assert table.rows() == [(2, 1), (4, 1)]
+    monkeypatch.setattr(JavaCommits, "_load", meanwhile)
+    if pinned:
+        assert handled(committer, result).reason is ConflictReason.HAZARD_10312
+        assert table.rows() == [(2, 1), (4, 1)]
+    else:
+        monkeypatch.setattr(Pin, "validate", lambda self, _: True)
+        monkeypatch.setattr(swapping.aftermath, "needed_but_removed", lambda *_: None)
+        assert isinstance(handled(committer, result), RewriteCommitted)
+        assert table.rows() == [(1, 1), (2, 1), (4, 1)]
 
 
 def test_a_head_that_always_moves_is_given_up(

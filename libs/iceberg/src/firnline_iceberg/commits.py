@@ -7,7 +7,7 @@ refresh (`validateWith`, Iceberg 1.11), and the catalog after that (`assert-ref-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firnline_domain.errors import RetryLater
@@ -17,8 +17,10 @@ from py4j.protocol import Py4JJavaError
 
 from firnline_iceberg.java import content_file, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.one_try import Attempt, OneTry
 
 TASK_ID = "firnline.task-id"  # snapshot summary; ids of one rewrite's tasks, comma-separated
+PATIENCE_S = 60
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 _MOVED = f"{_EXCEPTIONS}.CommitFailedException"
 _GONE = f"{_EXCEPTIONS}.NoSuchTableException"
@@ -53,9 +55,12 @@ class Landed:
 
 @dataclass(frozen=True)
 class Moved:
-    """Nothing was committed: the head is not, or was not any more, the pinned one."""
+    """The head is not, or was not any more, the pinned one. Nothing was committed, unless a copy of
+    the request was applied before the one that this is the answer to (`attempt`, if one was sent):
+    the table can tell."""
 
     detail: str
+    attempt: Attempt | None = None
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,11 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Refused:
-    """Nothing was committed, and the same would be refused again."""
+    """The same would be refused again. Nothing was committed, as far as with `Moved`."""
 
     reason: ConflictReason
     detail: str
+    attempt: Attempt | None = None
 
 
 Outcome = Landed | Moved | Unknown | Refused
@@ -79,10 +85,14 @@ Outcome = Landed | Moved | Unknown | Refused
 class JavaCommits:
     """Commits to the tables of one REST catalog."""
 
-    def __init__(self, iceberg: IcebergJvm, uri: str, name: str = "lake") -> None:
+    def __init__(
+        self, iceberg: IcebergJvm, uri: str, name: str = "lake", patience_s: int = PATIENCE_S
+    ) -> None:
+        """`patience_s`: for one answer of the catalog."""
         self._iceberg = iceberg
         self._jvm = iceberg.jvm
-        self._catalog = rest_catalog(self._jvm, uri, name)
+        waits = {"rest.client.socket-timeout-ms": str(patience_s * 1000)}
+        self._catalog = rest_catalog(self._jvm, uri, name, **waits)
 
     def commit(
         self, table: TableName, ref: str, pinned: int, rewrites: tuple[Rewrite, ...]
@@ -100,18 +110,20 @@ class JavaCommits:
     ) -> Outcome:
         pin = Pin(pinned)
         try:
-            transaction = self._load(table).newTransaction()
+            once = OneTry(self._load(table).operations())
+            transaction = self._jvm.org.apache.iceberg.Transactions.newTransaction(
+                table.dotted, once
+            )
         except Py4JJavaError as error:
             raise RetryLater(f"catalog: {_text(error)}") from error
         try:
             for number, rewrite in enumerate(rewrites):
                 self._add(transaction, rewrite, ref, pin if number == 0 else None)
-        except Py4JJavaError as error:
-            return self._not_sent(error, pin)
-        try:
             transaction.commitTransaction()
         except Py4JJavaError as error:
-            return self._maybe_sent(error, pin)
+            if once.error is None:
+                return self._not_sent(error, pin)
+            return self._sent(once.error, once.attempt)
         return Landed()
 
     def _load(self, table: TableName) -> Any:
@@ -147,11 +159,11 @@ class JavaCommits:
             return _refused(error)
         return Moved(_text(error))  # a manifest gone with its snapshot, a file system away
 
-    def _maybe_sent(self, error: Py4JJavaError, pin: Pin) -> Outcome:
-        if pin.lost or self._is(error, _MOVED) or self._is(error, _GONE):
-            return Moved(_text(error))
-        if self._is(error, f"{_EXCEPTIONS}.CleanableFailure"):  # Iceberg: surely not committed
-            return _refused(error)
+    def _sent(self, error: Py4JJavaError, attempt: Attempt | None) -> Outcome:
+        if self._is(error, _MOVED) or self._is(error, _GONE):
+            return Moved(_text(error), attempt)
+        if self._is(error, f"{_EXCEPTIONS}.CleanableFailure"):
+            return replace(_refused(error), attempt=attempt)
         return Unknown(_text(error))
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:

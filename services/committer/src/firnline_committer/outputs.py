@@ -8,9 +8,12 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.conflicts import LASTING, Conflict, judge
 from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_iceberg import output_lists
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.heads import pinned
+from firnline_iceberg.one_try import Attempt, unreachable
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_committer.settlement import settled
@@ -38,6 +41,22 @@ class Outputs:
         dead = [file for number in lost for file in result.groups[number].outputs]
         paths = [*(file.path for file in dead), result.row_map, result.output_list]
         self._remove(table, result, [path for path in paths if path is not None])
+
+    def forget(
+        self, name: TableName, ref: str, attempts: Sequence[tuple[int, Attempt]]
+    ) -> list[tuple[int, Attempt]]:
+        """Remove metadata files of refused commits that are in no retained snapshot. Those whose
+        pin is still the head of the ref are returned: a copy of their request may yet be applied.
+        """
+        try:
+            table = self._tables.load(name)
+            over = [one for one in attempts if one[0] != table.head_id(ref)]
+            for _, attempt in over:
+                output_lists.remove(table.io, unreachable(table, attempt))
+        except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
+            self._log.warning("not_removed", table=name.dotted, why=error)
+            return list(attempts)
+        return [one for one in attempts if one not in over]
 
     def _remove(self, table: LoadedTable, result: RewriteFinished, paths: Sequence[str]) -> None:
         """What cannot be removed now is the sweep's."""

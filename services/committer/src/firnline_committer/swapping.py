@@ -16,6 +16,7 @@ from firnline_domain.swaps import Repair, Swap, plan
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits, Landed, Moved, Outcome, Refused, Unknown
 from firnline_iceberg.heads import Pinned, pinned
+from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone, Tables
 
 from firnline_committer import aftermath, reports
@@ -29,6 +30,7 @@ FIRST_PAUSE_S = 0.05  # doubled at each try, times 0.5 to 1.5
 LONGEST_PAUSE_S = 1.0
 GONE = Settled(())
 Event = RewriteCommitted | RewriteConflicted
+Attempts = list[tuple[int, Attempt]]  # with the snapshot that each was pinned to
 
 
 @dataclass
@@ -40,8 +42,14 @@ class Batch:
     open: dict[str, RewriteFinished]
     events: list[Event] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)  # written, and not yet seen to be settled
+    attempts: Attempts = field(default_factory=list)  # refused; perhaps there all the same
     sent: bool = False  # a commit went out: what is found in the table then is ours
     why: str = ""  # the last try came to nothing
+
+    def made(self, found: Settled) -> bool:
+        """Whether what is found in the table is ours, and not another committer's."""
+        ours = {number for _, attempt in self.attempts for number in attempt.snapshot_ids}
+        return self.sent or bool(ours & set(found.snapshot_ids))
 
 
 class Swapper:
@@ -95,7 +103,10 @@ class Swapper:
             self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
 
     def _tidy(self, batch: Batch) -> None:
-        """While an outcome is unknown, nothing is known of its repair."""
+        """Clear away what tries have left. While an outcome is unknown, nothing is known of its
+        repair."""
+        if batch.attempts:
+            batch.attempts = self._outputs.forget(batch.table, batch.ref, batch.attempts)
         for repair in batch.repairs[:]:
             if repair.task_id not in self._unknown:
                 self._repairs.close(batch.table, repair)
@@ -104,7 +115,7 @@ class Swapper:
     def _settle(self, batch: Batch, table: LoadedTable) -> None:
         """Close what is in the table already, whoever put it there."""
         for task_id, found in settled(table, list(batch.open.values())).items():
-            self._committed(batch, task_id, table, found, redelivered=not batch.sent)
+            self._committed(batch, task_id, table, found, redelivered=not batch.made(found))
 
     def _commit(self, batch: Batch, at: Pinned) -> None:
         """Refuse what cannot be committed onto this head, and try to commit the rest."""
@@ -139,19 +150,24 @@ class Swapper:
             case Landed():
                 batch.sent = True
                 self._landed(batch, at, swaps, tasks)
-            case Refused(_, detail) if self._moved(batch, at):
-                batch.why = detail  # Java tried again by itself, on a head that nobody examined
-                self._log.info("head_moved", table=batch.table.dotted, why=detail)
+            case Moved(detail, attempt):
+                self._look_again(batch, at, detail, attempt)
+            case Refused(_, detail, attempt) if self._moved(batch, at):
+                # Java tried again by itself, on a head that nobody examined; or ours is there
+                self._look_again(batch, at, detail, attempt)
             case Refused(reason, detail):
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
-            case Moved(detail):
-                batch.why = detail
-                self._log.info("head_moved", table=batch.table.dotted, why=detail)
             case Unknown(detail):
                 batch.sent, batch.why = True, detail
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
+
+    def _look_again(self, batch: Batch, at: Pinned, why: str, attempt: Attempt | None) -> None:
+        batch.why = why
+        self._log.info("head_moved", table=batch.table.dotted, why=why)
+        if attempt is not None:
+            batch.attempts.append((at.head.snapshot_id, attempt))
 
     def _moved(self, batch: Batch, at: Pinned) -> bool:
         return self._tables.load(batch.table).head_id(batch.ref) != at.head.snapshot_id

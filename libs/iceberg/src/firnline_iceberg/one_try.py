@@ -1,0 +1,111 @@
+"""A commit that is sent once, and after which nobody clears anything away by guess.
+
+Iceberg (1.12.0, `BaseTransaction`) takes 409, 429, 400 and other answers for a sure sign that
+nothing was committed: it tries again, and then removes the manifests of the commit. But the answer
+may be about a second copy of the request, sent again by a proxy, a gateway or the HTTP client
+itself, and the first copy may have been applied: then the table's head has lost its manifest list
+(seen, see docs/decisions/0012). So the answer goes to the caller, who asks the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyiceberg.io import FileIO
+
+from firnline_iceberg.manifests import read_manifest_list
+from firnline_iceberg.tables import LoadedTable
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Metadata files of a commit that was refused: of each snapshot its list and new manifests."""
+
+    sequence_number: int  # of the table before it
+    snapshot_ids: frozenset[int]
+    files: tuple[str, ...]
+
+
+class OneTry:
+    """A Java `TableOperations` over another. Its commit fails as a Python error does in Java: with
+    an exception that Iceberg neither tries again after nor draws conclusions from."""
+
+    def __init__(self, operations: Any) -> None:
+        self._operations = operations
+        self.error: Py4JJavaError | None = None  # of the commit, once it was sent
+        self.attempt: Attempt | None = None
+
+    def commit(self, base: Any, metadata: Any) -> None:
+        """Raises what the catalog's client raises."""
+        try:
+            self._operations.commit(base, metadata)
+        except Py4JJavaError as error:
+            self.error = error
+            self.attempt = _attempt(self._operations.io(), base, metadata)
+            raise
+
+    def current(self) -> Any:
+        return self._operations.current()
+
+    def refresh(self) -> Any:
+        return self._operations.refresh()
+
+    def io(self) -> Any:
+        return self._operations.io()
+
+    def encryption(self) -> Any:
+        return self._operations.encryption()
+
+    def locationProvider(self) -> Any:  # noqa: N802  Java's names, here and below
+        return self._operations.locationProvider()
+
+    def metadataFileLocation(self, name: str) -> Any:  # noqa: N802
+        return self._operations.metadataFileLocation(name)
+
+    def temp(self, metadata: Any) -> Any:
+        return self._operations.temp(metadata)
+
+    def newSnapshotId(self) -> Any:  # noqa: N802
+        return self._operations.newSnapshotId()
+
+    def requireStrictCleanup(self) -> Any:  # noqa: N802
+        return self._operations.requireStrictCleanup()
+
+    class Java:
+        implements = ("org.apache.iceberg.TableOperations",)
+
+
+def _attempt(io: Any, base: Any, metadata: Any) -> Attempt:
+    made = [one for one in metadata.snapshots() if base.snapshot(one.snapshotId()) is None]
+    return Attempt(
+        base.lastSequenceNumber(),
+        frozenset(one.snapshotId() for one in made),
+        tuple(dict.fromkeys(path for one in made for path in _files(io, one))),
+    )
+
+
+def _files(io: Any, snapshot: Any) -> Iterator[str]:
+    for manifest in snapshot.allManifests(io):
+        if manifest.snapshotId() == snapshot.snapshotId():
+            yield manifest.path()
+    yield snapshot.manifestListLocation()
+
+
+def unreachable(table: LoadedTable, attempt: Attempt) -> list[str]:
+    """Files of an attempt that no retained snapshot has, by a read that began after its answer.
+    A later commit may have taken over manifests of one that was applied and expired since.
+
+    Raises MetadataFileGone, RetryLater.
+    """
+    reachable = set(_reachable(table.io, table, attempt.sequence_number))
+    return [path for path in attempt.files if path not in reachable]
+
+
+def _reachable(io: FileIO, table: LoadedTable, after: int) -> Iterator[str]:
+    for snapshot in table.snapshots:
+        if table.format_version == 1 or (snapshot.sequence_number or 0) > after:
+            yield snapshot.manifest_list
+            yield from (one.path for one in read_manifest_list(io, snapshot.manifest_list))
