@@ -15,7 +15,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.commands import ResyncTable, RewriteFiles
+from firnline_domain.commands import HoldPartitions, ResyncTable, RewriteFiles, UnparkTable
 from firnline_domain.events import (
     ChangeKind,
     DeadLettered,
@@ -26,6 +26,7 @@ from firnline_domain.events import (
 )
 from firnline_domain.events import ConflictReason as Conflict
 from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.results import TaskFailed
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
@@ -268,3 +269,32 @@ def test_events_of_both_topics_meet_in_one_state(drive: Drive, table: TableName)
     found = until(drive, table, lambda records: len(of(RewriteFiles, records)) == 2)
     again = of(RewriteFiles, found)[-1]
     assert (again.task_id, again.attempt) == (order.task_id, 2)
+
+
+def status(found: list[tuple[int, Any]]) -> tuple[str, str] | None:
+    states = of(TableState, found)
+    if not states or not states[-1].partitions:
+        return None
+    return states[-1].partitions[0].status, states[-1].partitions[0].reason
+
+
+def test_what_people_order_ends_a_pause_or_makes_one(drive: Drive, table: TableName) -> None:
+    """A failed partition waits for 10 s; a word frees it at once. Held, it waits for a day."""
+    drive.put("file-changes", change(table, 1, added=8))
+    [order] = of(RewriteFiles, until(drive, table, lambda records: bool(of(RewriteFiles, records))))
+    drive.put(
+        "maintenance-events",
+        TaskFailed(
+            order.task_id, table, "main", SCOPE, "rewrite", 1, "w", "out_of_memory", "", False, 1
+        ),
+    )
+    drive.put("operator-orders", HoldPartitions(table, "main", (SCOPE,), "undone", 10**14, "me", 1))
+    until(drive, table, lambda records: status(records) == ("parked", "undone"))
+    unpark = UnparkTable(table, "main", SCOPE.partition, "me", 2)
+    for _ in range(2):
+        drive.put("operator-orders", unpark)
+    found = until(drive, table, lambda records: len(of(RewriteFiles, records)) == 2)
+    assert of(RewriteFiles, found)[-1].attempt == 2
+    drive.put("file-changes", change(table, 2))
+    found = until(drive, table, lambda records: shown(records, 2))
+    assert len(of(RewriteFiles, found)) == 2

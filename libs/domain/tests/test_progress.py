@@ -8,6 +8,7 @@ from firnline_domain.progress import (
     BACK_OFF_MS,
     DAY_MS,
     NO_DEBT,
+    PARK_AFTER_ANY,
     Debt,
     PartitionWork,
     RunningTask,
@@ -16,8 +17,10 @@ from firnline_domain.progress import (
     debt_of,
     failed,
     freed,
+    held,
     ordered,
     succeeded,
+    unparked,
 )
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
@@ -26,10 +29,10 @@ NOW = 1_000_000
 LIMITS = Thresholds(cool_down_ms=500)
 
 
-def pauses(work: PartitionWork, times: int, retryable: bool) -> list[int]:
+def pauses(work: PartitionWork, times: int, retryable: bool, reason: str = "x") -> list[int]:
     found = []
     for _ in range(times):
-        work = failed(work, "x", retryable, NOW)
+        work = failed(work, reason, retryable, NOW)
         assert work.until_ms is not None
         found.append(work.until_ms - NOW)
     return found
@@ -47,9 +50,41 @@ def test_debt_counts_files_by_kind() -> None:
 
 
 def test_failures_back_off_ever_longer_up_to_a_cap() -> None:
-    found = pauses(PartitionWork(), 12, retryable=True)
+    found = pauses(PartitionWork(), 20, retryable=True, reason="unreachable")
     assert found[:3] == [BACK_OFF_MS, 2 * BACK_OFF_MS, 4 * BACK_OFF_MS]
     assert found[-1] == BACK_OFF_MAX_MS
+
+
+def test_failures_of_its_own_park_a_partition_in_the_end() -> None:
+    found = pauses(PartitionWork(), PARK_AFTER_ANY, retryable=True, reason="worker_error")
+    assert max(found[:-1]) <= BACK_OFF_MAX_MS
+    assert found[-1] == DAY_MS
+
+
+def test_what_the_surroundings_did_parks_nothing() -> None:
+    work = PartitionWork(own=PARK_AFTER_ANY - 1, failures=PARK_AFTER_ANY - 1)
+    assert failed(work, "unreachable", True, NOW).pause == "backing_off"
+    assert failed(work, "deadline", True, NOW).pause == "parked"
+
+
+def test_a_hold_outlasts_whatever_ends_meanwhile_and_makes_another_attempt() -> None:
+    later = NOW + DAY_MS
+    work = held(PartitionWork(), later)
+    assert (work.pause, work.until_ms, work.attempt) == ("undone", later, 2)
+    for after in (succeeded(work, NO_DEBT, "t", LIMITS, NOW), failed(work, "x", True, NOW)):
+        assert (after.pause, after.until_ms, after.undone) == ("undone", later, 1)
+    assert freed(work) == work
+    free = unparked(work)
+    assert (free.pause, free.until_ms, free.attempt) == ("", None, 2)
+
+
+def test_unparking_twice_is_unparking_once() -> None:
+    work = failed(PartitionWork(failures=2, hopeless=2, own=2), "out_of_memory", False, NOW)
+    free = unparked(work)
+    assert (work.pause, free.pause, free.failures, free.own) == ("parked", "", 0, 0)
+    assert unparked(free) == free
+    cooling = PartitionWork(pause="cooling", until_ms=5)
+    assert unparked(cooling) == cooling
 
 
 def test_hopeless_failures_park_the_partition() -> None:

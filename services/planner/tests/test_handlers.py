@@ -6,12 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from firnline_domain.commands import ExpireSnapshots, ResyncTable, RewriteFiles
+from firnline_domain.commands import (
+    ExpireSnapshots,
+    HoldPartitions,
+    ResyncTable,
+    RewriteFiles,
+    UnparkTable,
+)
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import (
     ChangeKind,
     ConflictReason,
     FilesChanged,
+    OutputsSwept,
     PartitionChange,
     RewriteCommitted,
     RewriteConflicted,
@@ -444,3 +451,61 @@ def test_a_record_that_has_no_business_here_is_poisonous(world: World) -> None:
     with pytest.raises(PoisonousRecord) as poison:
         world.take(TABLE)
     assert poison.value.reason == "unexpected_record"
+
+
+# ---- what people order
+
+
+def unpark(partition: str | None = None) -> UnparkTable:
+    return UnparkTable(TABLE, "main", partition, "ops", 1)
+
+
+def parked(world: World) -> None:
+    """A and B hold debt, and are parked."""
+    records = world.commit(part(A, 8), part(B, 8))
+    for _ in range(3):
+        for order in [one for one in records if isinstance(one, RewriteFiles)]:
+            world.take(failed(order, retryable=False))
+        records = world.tick(60_000)
+    assert not [one for one in records if isinstance(one, RewriteFiles)]
+
+
+def test_a_parked_table_is_ordered_again_when_a_person_says_so(world: World) -> None:
+    parked(world)
+    assert [one.reason for one in world.state().partitions] == ["out_of_memory"] * 2
+    orders = [one for one in world.take(unpark()) if isinstance(one, RewriteFiles)]
+    assert {(one.scope, one.attempt) for one in orders} == {(A, 1), (B, 1)}
+    assert [one for one in world.take(unpark()) if isinstance(one, RewriteFiles)] == []
+
+
+def test_one_partition_is_unparked_alone(world: World) -> None:
+    parked(world)
+    assert only(world.take(unpark(A.partition))).scope == A
+    assert of(world.state(), B).status == "parked"
+
+
+def test_an_order_about_an_unknown_table_does_nothing(world: World) -> None:
+    assert world.take(unpark()) == []
+    assert world.take(HoldPartitions(TABLE, "main", (A,), "undone", 2, "ops", 1)) == []
+
+
+def test_a_held_partition_is_not_ordered_until_its_moment_or_a_word(world: World) -> None:
+    world.commit(part(A, 7))
+    until = world.now_ms + DAY_MS
+    world.take(HoldPartitions(TABLE, "main", (A,), "undone", until, "ops", 1))
+    assert [one for one in world.commit(part(A, 9)) if isinstance(one, RewriteFiles)] == []
+    shown = of(world.state(), A)
+    assert (shown.status, shown.reason, shown.until_ms) == ("parked", "undone", until)
+    assert only(world.take(unpark())).attempt == 2
+
+
+def test_a_hold_ends_by_itself(world: World) -> None:
+    world.commit(part(A, 7))
+    world.take(HoldPartitions(TABLE, "main", (A,), "undone", world.now_ms + 60_000, "ops", 1))
+    world.commit(part(A, 9))
+    assert only(world.tick(60_000)).scope == A
+
+
+def test_swept_outputs_are_in_no_counter(world: World) -> None:
+    world.commit(part(A, 3))
+    assert world.take(OutputsSwept(TABLE, 1, 2, 0, {}, "committer", 1)) == []

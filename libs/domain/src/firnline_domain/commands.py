@@ -52,3 +52,30 @@ class ResyncTable:
     wanted_snapshot_id: int | None  # None = whatever the head is by then
     reason: str
     requested_at_ms: int
+
+
+@dataclass(frozen=True)
+class UnparkTable:
+    """Free what failures have parked, or a person has held: it may be ordered at once.
+
+    `partition`: its canonical text, in whatever spec; None = all. Told twice, it does no more.
+    """
+
+    table: TableName
+    ref: str
+    partition: str | None
+    requested_by: str
+    requested_at_ms: int
+
+
+@dataclass(frozen=True)
+class HoldPartitions:
+    """Order nothing for these partitions before a moment; an order that is out goes on."""
+
+    table: TableName
+    ref: str
+    scopes: tuple[Scope, ...]
+    reason: str  # a `policy.Reason` of a pause: undone
+    until_ms: int
+    requested_by: str
+    requested_at_ms: int

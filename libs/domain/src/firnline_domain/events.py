@@ -172,6 +172,8 @@ class ConflictReason(StrEnum):
     TABLE_GONE = "table_gone"
     REF_GONE = "ref_gone"
     PIN_LOST = "pin_lost"  # the head moved at every try
+    TOO_OLD = "too_old"  # its outputs may be swept at any time (`lifetimes`)
+    UNREACHABLE = "unreachable"  # catalog or storage did not answer while patience lasted
     OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
     PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out
     REJECTED = "rejected"  # the catalog or Iceberg itself refused
@@ -204,6 +206,19 @@ class RewriteSkipped:
     scope: Scope | None
     reason: str
     at_ms: int
+
+
+@dataclass(frozen=True)
+class OutputsSwept:
+    """Files that no commit has taken were removed, by the write-ahead lists that name them."""
+
+    table: TableName
+    lists_removed: int
+    files_removed: int
+    files_reachable: int  # on the lists, and in a retained snapshot: they stay
+    left: dict[str, int]  # lists left alone, by reason
+    swept_by: str  # committer | cli
+    swept_at_ms: int
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     COOLING = "cooling"
     BACKING_OFF = "backing_off"
     PARKED = "parked"
+    UNDONE = "undone"  # a person took its last rewrite back
     TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false
@@ -43,6 +44,7 @@ STATUS = {
     Reason.COOLING: "cooling",
     Reason.BACKING_OFF: "backing_off",
     Reason.PARKED: "parked",
+    Reason.UNDONE: "parked",
 }
 
 
@@ -200,7 +202,7 @@ def order_for(
         action=COMPACT,
         reason=decision.reason,
         trigger_snapshot_id=counters.head_snapshot_id,
-        attempt=partition.work.failures + 1,
+        attempt=partition.work.attempt,
         ordered_at_ms=now_ms,
         deadline_ms=now_ms + limits.deadline_ms,
         numbers=decision.numbers,

@@ -12,7 +12,10 @@ from firnline_domain.thresholds import DAY_MS, Thresholds
 BACK_OFF_MS = 10_000  # doubles with each failure in a row
 BACK_OFF_MAX_MS = 30 * 60_000
 PARK_AFTER = 3  # failures in a row that no retry can help
+PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
+SURROUNDINGS = frozenset({"unreachable", "pin_lost"})  # reasons that say nothing of the partition
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
+UNDONE = "undone"  # the pause after a person took a rewrite back
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,26 @@ class PartitionWork:
     floor: Debt = NO_DEBT
     arrived: Debt = NO_DEBT
     debt_since_ms: int | None = None
-    pause: str = ""  # cooling | backing_off | parked, until `until_ms`
+    pause: str = ""  # cooling | backing_off | parked | undone, until `until_ms`
     until_ms: int | None = None
     failures: int = 0  # in a row
     hopeless: int = 0  # of these, not retryable
     failure: str = ""  # reason code of the last one
     last_task_id: str | None = None
+    own: int = 0  # of the failures, those that are not the surroundings'
+    undone: int = 0  # times that it was held: an order after that is another attempt
+
+    def paused(self, pause: str, until_ms: int) -> PartitionWork:
+        """With a pause; one that a person has ordered is not cut short by another."""
+        if self.pause == UNDONE and self.until_ms is not None and self.until_ms > until_ms:
+            return self
+        return replace(self, pause=pause, until_ms=until_ms)
+
+    @property
+    def attempt(self) -> int:
+        """Of the next order. The same trigger gives the same task id; no worker may take it for
+        one that it has finished already."""
+        return self.failures + self.undone + 1
 
 
 @dataclass(frozen=True)
@@ -173,6 +190,11 @@ def ordered(work: PartitionWork) -> PartitionWork:
     return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
 
 
+def held(work: PartitionWork, until_ms: int) -> PartitionWork:
+    """A person took its rewrite back: the same is not ordered again at once."""
+    return replace(work, undone=work.undone + 1).paused(UNDONE, until_ms)
+
+
 def succeeded(
     work: PartitionWork, holds: Debt, task_id: str, limits: Thresholds, now_ms: int
 ) -> PartitionWork:
@@ -182,30 +204,32 @@ def succeeded(
     """
     rested = PartitionWork(
         floor=holds.beyond(work.arrived),
-        pause="cooling",
-        until_ms=now_ms + limits.cool_down_ms,
+        pause=work.pause,
+        until_ms=work.until_ms,
         last_task_id=task_id,
+        undone=work.undone,
     )
-    return aged(rested, holds, now_ms)
+    return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
 
 def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
     """A task came to an end without a commit."""
     failures, hopeless = work.failures + 1, work.hopeless + (not retryable)
-    parked = hopeless >= PARK_AFTER
+    own = work.own + (reason not in SURROUNDINGS)
+    after = replace(work, failures=failures, hopeless=hopeless, own=own, failure=reason)
+    if hopeless >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in SURROUNDINGS):
+        return after.paused("parked", now_ms + PARKED_MS)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
-    return replace(
-        work,
-        failures=failures,
-        hopeless=hopeless,
-        failure=reason,
-        pause="parked" if parked else "backing_off",
-        until_ms=now_ms + (PARKED_MS if parked else back_off),
-    )
+    return after.paused("backing_off", now_ms + back_off)
 
 
 def freed(work: PartitionWork) -> PartitionWork:
     """The table's settings changed: what failed may work now."""
     if work.pause not in ("parked", "backing_off"):
         return work
-    return replace(work, pause="", until_ms=None, failures=0, hopeless=0)
+    return replace(work, pause="", until_ms=None, failures=0, hopeless=0, own=0)
+
+
+def unparked(work: PartitionWork) -> PartitionWork:
+    """A person says so: whatever failed or was held may be tried again."""
+    return freed(replace(work, pause="parked") if work.pause == UNDONE else work)

@@ -115,7 +115,7 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
 def partition_words(part: PartitionState) -> str:
     """The last decision in words; `reason` of a paused partition is that of its last failure."""
     words = in_words(part.reason, part.numbers)
-    if part.status not in ("backing_off", "parked"):
+    if part.status not in ("backing_off", "parked") or not part.failures:
         return words
     times = "once" if part.failures == 1 else f"{part.failures:,} times in a row"
     return f"{words}; failed {times}"

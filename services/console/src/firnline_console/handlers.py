@@ -14,6 +14,7 @@ TOPICS = (
     "rewrite-tasks",
     "expiry-tasks",
     "maintenance-events",
+    "operator-orders",
     "table-states",
     "dead-letters",
 )

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.commands import (
+    ExpireSnapshots,
+    HoldPartitions,
+    RewriteFiles,
+    UnparkTable,
+)
 from firnline_domain.events import (
     ChangeKind,
     DeadLettered,
     FilesChanged,
+    OutputsSwept,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
@@ -172,6 +178,28 @@ def _expired(fact: SnapshotsExpired) -> EventView:
     return _line(fact_id, at, "expired", fact.table, text, fact.task_id)
 
 
+def _swept(fact: OutputsSwept) -> EventView:
+    text = f"{counted(fact.files_removed, 'file')} removed that no commit has taken"
+    if left := sum(fact.left.values()):
+        text = f"{text}; {counted(left, 'list')} left alone"
+    fact_id = f"swept:{fact.table.uuid}:{fact.swept_at_ms}"
+    return _line(fact_id, fact.swept_at_ms, "swept", fact.table, text)
+
+
+def _unparked(fact: UnparkTable) -> EventView:
+    what = "everything" if fact.partition is None else fact.partition
+    fact_id = f"unpark:{fact.table.uuid}:{what}:{fact.requested_at_ms}"
+    text = f"{fact.requested_by} lets {what} be tried again"
+    return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+
+
+def _held(fact: HoldPartitions) -> EventView:
+    where = ", ".join(scope_label(one) for one in fact.scopes)
+    fact_id = f"hold:{fact.table.uuid}:{fact.reason}:{fact.requested_at_ms}"
+    text = f"{fact.requested_by} holds {where}: {in_words(fact.reason)}"
+    return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+
+
 def _dead(fact: DeadLettered) -> EventView:
     text = f"{service_of(fact)} could not use {fact.topic}/{fact.partition}/{fact.offset}"
     text = f"{text}: {in_words(fact.reason)}"
@@ -188,5 +216,8 @@ MAKERS: Mapping[type, Any] = {
     RewriteSkipped: _skipped,
     TaskFailed: _failed,
     SnapshotsExpired: _expired,
+    OutputsSwept: _swept,
+    UnparkTable: _unparked,
+    HoldPartitions: _held,
     DeadLettered: _dead,
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from firnline_domain.commands import HoldPartitions, UnparkTable
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import (
     FilesChanged,
+    OutputsSwept,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
@@ -16,6 +18,7 @@ from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.changes import on_files_changed
+from firnline_planner.operator_orders import on_operator_order
 from firnline_planner.outcomes import on_outcome
 from firnline_planner.state import State
 from firnline_planner.step import Step
@@ -36,6 +39,10 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
             | SnapshotsExpired()
         ):
             on_outcome(record, state, defaults, now_ms, step)
+        case UnparkTable() | HoldPartitions():
+            on_operator_order(record, state, defaults, now_ms, step)
+        case OutputsSwept():
+            pass  # files that are in no snapshot are in no counter
         case _:
             name = type(record).__name__
             raise PoisonousRecord("unexpected_record", f"the planner does not read {name}")

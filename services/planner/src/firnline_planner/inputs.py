@@ -18,8 +18,9 @@ from firnline_planner.step import Output, Step
 SERVICE = "planner"
 FILE_CHANGES = "file-changes"
 MAINTENANCE_EVENTS = "maintenance-events"
+OPERATOR_ORDERS = "operator-orders"
 TICKS = "ticks"
-FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS)
+FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS)
 TOPICS = (*FACTS, TICKS)
 
 
