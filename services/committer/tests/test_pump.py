@@ -12,10 +12,19 @@ from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_committer import pump as pumps
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
+from firnline_committer.sweeping import Sweeps
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import DeadLettered, RewriteConflicted, RewriteSkipped
+from firnline_domain.events import (
+    ConflictReason,
+    DeadLettered,
+    OutputsSwept,
+    RewriteConflicted,
+    RewriteSkipped,
+)
 from firnline_domain.identity import bucket_of
+from firnline_domain.results import TaskFailed
 from firnline_iceberg.jvm import JvmEnded
+from firnline_iceberg.sweeping import Swept
 
 A, B = "uuid-a", "uuid-c"  # of two buckets
 
@@ -103,6 +112,7 @@ def test_patience_ends_and_the_partition_goes_back(bench, result) -> None:
     bench.pump.step(0)
     (event,) = bench.broker.records("maintenance-events")
     assert isinstance(event, RewriteConflicted)
+    assert event.reason is ConflictReason.UNREACHABLE  # which parks no partition
     assert bench.offset(A) == 1
 
 
@@ -143,3 +153,30 @@ def test_too_many_waiting_results_start_the_service_anew(bench, result, monkeypa
     bench.handlers.failing = {A: RetryLater("catalog")}
     with pytest.raises(RetryLater):
         bench.pump.step(0)
+
+
+class Sweeping:
+    """A sweeper that looks whether the commits were dealt with before."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.offsets: list[int] = []
+
+    def sweep(self, name: Any, dry_run: bool = False) -> Swept:
+        self.offsets.append(self._bench.offset(name.uuid))
+        return Swept(name, lists=["file:/l"])
+
+
+def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, result) -> None:
+    sweeper = Sweeping(bench)
+    sweeps = Sweeps(sweeper, Log("t"), lambda: 7)
+    bench.pump = Pump(
+        bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, sweeps
+    )
+    one = result(task="1")
+    bench.send(one, TaskFailed("2", one.table, "main", None, "rewrite", 1, "w", "x", "", True, 1))
+    bench.handlers.handle = lambda records: [*records[1:]]  # type: ignore[method-assign]
+    bench.pump.step(0)
+    assert sweeper.offsets == [2]
+    *_, event = bench.broker.records("maintenance-events")
+    assert event == OutputsSwept(one.table, 1, 0, 0, {}, "committer", 7)

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 
 from firnline_iceberg.java import content_file, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.one_try import Attempt, OneTry
+from firnline_iceberg.one_try import Attempt, MaySend, OneTry, always
 
 TASK_ID = "firnline.task-id"  # snapshot summary; ids of one rewrite's tasks, comma-separated
 PATIENCE_S = 60
@@ -95,22 +95,33 @@ class JavaCommits:
         self._catalog = rest_catalog(self._jvm, uri, name, **waits)
 
     def commit(
-        self, table: TableName, ref: str, pinned: int, rewrites: tuple[Rewrite, ...]
+        self,
+        table: TableName,
+        ref: str,
+        pinned: int,
+        rewrites: tuple[Rewrite, ...],
+        may_send: MaySend = always,
     ) -> Outcome:
         """Make the rewrites, in order, children of snapshot `pinned`, the head of `ref`.
 
+        `may_send` is asked as the last thing before the request goes out; no means Moved.
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
         with self._iceberg.watched():
-            return self._commit(table, ref, pinned, rewrites)
+            return self._commit(table, ref, pinned, rewrites, may_send)
 
     def _commit(
-        self, table: TableName, ref: str, pinned: int, rewrites: tuple[Rewrite, ...]
+        self,
+        table: TableName,
+        ref: str,
+        pinned: int,
+        rewrites: tuple[Rewrite, ...],
+        may_send: MaySend,
     ) -> Outcome:
         pin = Pin(pinned)
         try:
-            once = OneTry(self._load(table).operations())
+            once = OneTry(self._load(table).operations(), may_send)
             transaction = self._jvm.org.apache.iceberg.Transactions.newTransaction(
                 table.dotted, once
             )
@@ -121,6 +132,8 @@ class JavaCommits:
                 self._add(transaction, rewrite, ref, pin if number == 0 else None)
             transaction.commitTransaction()
         except Py4JJavaError as error:
+            if once.too_late:
+                return Moved("its outputs were seen too long ago", once.attempt)
             if once.error is None:
                 return self._not_sent(error, pin)
             return self._sent(once.error, once.attempt)

@@ -9,7 +9,7 @@ itself, and the first copy may have been applied: then the table's head has lost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,13 @@ from pyiceberg.io import FileIO
 
 from firnline_iceberg.manifests import read_manifest_list
 from firnline_iceberg.tables import LoadedTable
+
+MaySend = Callable[[], bool]
+
+
+def always() -> bool:
+    """Sends whenever it is ready."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,19 @@ class OneTry:
     """A Java `TableOperations` over another. Its commit fails as a Python error does in Java: with
     an exception that Iceberg neither tries again after nor draws conclusions from."""
 
-    def __init__(self, operations: Any) -> None:
+    def __init__(self, operations: Any, may_send: MaySend = always) -> None:
         self._operations = operations
+        self._may_send = may_send
+        self.too_late = False  # and so nothing was sent
         self.error: Py4JJavaError | None = None  # of the commit, once it was sent
         self.attempt: Attempt | None = None
 
     def commit(self, base: Any, metadata: Any) -> None:
-        """Raises what the catalog's client raises."""
+        """Raises what the catalog's client raises, or TimeoutError: too late."""
+        if not self._may_send():
+            self.too_late = True
+            self.attempt = _attempt(self._operations.io(), base, metadata)
+            raise TimeoutError("this commit may not be sent any more")
         try:
             self._operations.commit(base, metadata)
         except Py4JJavaError as error:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_domain.lifetimes import Lifetimes
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import Tables
 
 from firnline_committer.handlers import Handlers
@@ -19,6 +21,7 @@ from firnline_committer.pump import Pump
 from firnline_committer.repairs import Repairs
 from firnline_committer.settings import Settings
 from firnline_committer.swapping import Swapper
+from firnline_committer.sweeping import Sweeps
 
 GROUP = "committer"
 TOPICS = ("task-results",)
@@ -36,9 +39,12 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         tables = Tables(settings.catalog_uri, settings.catalog_name)
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-        swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
+        lives = Lifetimes(settings.sweep_age_s)
+        swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep, lives)
+        sweeps = Sweeps(Sweeper(tables, now_ms, lives.sweep_ms), log, now_ms)
+        handlers = Handlers(swapper, tables, now_ms)
         try:
-            yield Pump(inbox, publisher, Handlers(swapper, tables, now_ms), log)
+            yield Pump(inbox, publisher, handlers, log, sweeps=sweeps)
         finally:
             inbox.close()
 

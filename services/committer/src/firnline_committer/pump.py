@@ -20,6 +20,7 @@ from firnline_iceberg.jvm import JvmEnded
 
 from firnline_committer import reports
 from firnline_committer.handlers import Handlers
+from firnline_committer.sweeping import Sweeps
 
 EVENTS = "maintenance-events"
 MOST_AT_ONCE = 100  # results of one table in a commit
@@ -38,12 +39,15 @@ class Pump:
         handlers: Handlers,
         log: Log,
         now: Callable[[], float] = time.time,
+        sweeps: Sweeps | None = None,
     ) -> None:
+        """`sweeps`: None = nothing is swept here."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
         self._log = log
         self._now = now
+        self._sweeps = sweeps
         self._lanes: dict[Place, Lane] = {}
 
     def step(self, timeout_s: float) -> None:
@@ -60,9 +64,18 @@ class Pump:
             for delivery in handled:
                 self._inbox.done(delivery)
             self._inbox.commit()
+        if self._sweeps is not None:
+            self._sweep(self._sweeps, [delivery.record for delivery in handled])
         self._lanes = {place: lane for place, lane in self._lanes.items() if lane.waiting}
         if (waiting := sum(len(lane.waiting) for lane in self._lanes.values())) > MOST_WAITING:
             raise RetryLater(f"{waiting} results wait for catalog or storage")
+
+    def _sweep(self, sweeps: Sweeps, records: list[Any]) -> None:
+        """At most one table: commits come first."""
+        sweeps.notice(records)
+        if event := sweeps.next():
+            self._publish([event])
+            self._publisher.flush()
 
     def _run(self, lane: Lane) -> list[Delivery]:
         batch = list(islice(lane.waiting, MOST_AT_ONCE))
@@ -107,10 +120,12 @@ class Pump:
         """Kept whole for a person; and the planner gets its partition back."""
         record, at_ms = delivery.record, int(self._now() * 1000)
         if isinstance(record, RewriteFinished):
-            conflict = Conflict(ConflictReason.REJECTED, f"unusable: {error}"[:1000])
+            away = isinstance(error, RetryLater)
+            reason = ConflictReason.UNREACHABLE if away else ConflictReason.REJECTED
+            conflict = Conflict(reason, f"unusable: {error}"[:1000])
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
-        reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
-        bury(self._publisher, letter_of(delivery, reason, error, "committer", at_ms))
+        why = error.reason if isinstance(error, PoisonousRecord) else "unusable"
+        bury(self._publisher, letter_of(delivery, why, error, "committer", at_ms))
 
 
 def _place(record: Any) -> Place:

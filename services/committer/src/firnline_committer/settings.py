@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.settings import setting
+from firnline_domain.lifetimes import SWEEP_AGE_S
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,12 @@ class Settings:
     catalog_name: str = setting("FIRNLINE_CATALOG_NAME", "Name of that catalog.", "lake")
     heap_mb: int = setting("FIRNLINE_COMMITTER_HEAP_MB", "Heap of the small JVM, in MB.", 512)
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of every table-keyed topic.", 8)
+    sweep_age_s: float = setting(
+        "FIRNLINE_SWEEP_AGE_S",
+        "Seconds until the outputs of a task that came to nothing are removed; its result is not "
+        "committed after half of that. The same for all committers and `firnline sweep-outputs`.",
+        SWEEP_AGE_S,
+    )
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

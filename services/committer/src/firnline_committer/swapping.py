@@ -11,6 +11,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
+from firnline_domain.lifetimes import Lifetimes
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Repair, Swap, plan
 from firnline_iceberg.avro import MetadataFileGone
@@ -64,6 +65,7 @@ class Swapper:
         log: Log,
         now_ms: Callable[[], int],
         sleep: Callable[[float], None],
+        lives: Lifetimes | None = None,
     ) -> None:
         self._tables = tables
         self._commits = commits
@@ -73,6 +75,7 @@ class Swapper:
         self._log = log
         self._now_ms = now_ms
         self._sleep = sleep
+        self._lives = lives or Lifetimes()
         self._unknown: set[str] = set()  # tasks whose outputs may yet land: never swept
 
     def swap(self, results: Sequence[RewriteFinished]) -> list[Event]:
@@ -119,13 +122,23 @@ class Swapper:
 
     def _commit(self, batch: Batch, at: Pinned) -> None:
         """Refuse what cannot be committed onto this head, and try to commit the rest."""
+        self._refuse_old(batch, at)
+        seen_ms = self._now_ms()  # outputs are looked at from here on
         chosen = self._chooser.choose(at, batch.open.values())
         made = plan(chosen.fit, at.head, chosen.repair)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
         if chosen.repair is not None:
             batch.repairs.append(chosen.repair)
         if made.swaps and all(one.task_id in batch.open for one in chosen.fit):
-            self._send(batch, at, chosen, made.swaps)
+            self._send(batch, at, chosen, made.swaps, seen_ms)
+
+    def _refuse_old(self, batch: Batch, at: Pinned) -> None:
+        """Their files may be swept while the commit is on its way (docs/decisions/0010)."""
+        oldest_ms = self._now_ms() - self._lives.result_ms
+        for result in list(batch.open.values()):
+            if result.started_at_ms < oldest_ms:
+                found = Conflict(ConflictReason.TOO_OLD, f"started at {result.started_at_ms}")
+                self._refuse(batch, result.task_id, found, at.head.snapshot_id)
 
     def _refuse_chosen(self, batch: Batch, at: Pinned, refused: dict[str, Conflict]) -> None:
         """Not before a second look: files that are gone may have been cleared away by another
@@ -136,12 +149,20 @@ class Swapper:
             if task_id in batch.open:
                 self._refuse(batch, task_id, conflict, at.head.snapshot_id)
 
-    def _send(self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...]) -> None:
+    def _send(
+        self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...], seen_ms: int
+    ) -> None:
         starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
         rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repair))
         head = at.head.snapshot_id
-        outcome = self._commits.commit(batch.table, batch.ref, head, rewrites)
+        outcome = self._commits.commit(
+            batch.table, batch.ref, head, rewrites, lambda: self._is_fresh(seen_ms)
+        )
         self._take(batch, at, swaps, outcome)
+
+    def _is_fresh(self, seen_ms: int) -> bool:
+        """False after a pause in which files may have gone, or where the clock was set back."""
+        return 0 <= self._now_ms() - seen_ms <= self._lives.send_ms
 
     def _take(self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome) -> None:
         """What stays open is tried again at the next head."""

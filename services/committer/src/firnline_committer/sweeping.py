@@ -1,0 +1,118 @@
+"""When a table is swept: after a sign of trouble, and when what it left has come of age.
+
+A task that failed, or came a second time, may have left outputs; an expiry comes to every table
+now and then. The committer sweeps, for it also commits: in one process the two never overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.events import OutputsSwept
+from firnline_domain.identity import TableName
+from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_iceberg.sweeping import GC_DISABLED, NOT_REMOVED, UNREADABLE, Swept
+
+AGAIN_MS = 3_600_000  # between two sweeps of a table
+TOLD = frozenset({UNREADABLE, NOT_REMOVED, GC_DISABLED})  # a person has to look
+
+
+class Sweeper(Protocol):
+    """`firnline_iceberg.sweeping.Sweeper`."""
+
+    def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
+        """Raises TaskRefused, RetryLater."""
+
+
+@dataclass
+class _Watched:
+    table: TableName
+    due_ms: int | None
+    swept_ms: int | None = None
+
+
+class Sweeps:
+    """Knows which tables to sweep, and sweeps them. One thread, the one that commits."""
+
+    def __init__(self, sweeper: Sweeper, log: Log, now_ms: Callable[[], int]) -> None:
+        self._sweeper = sweeper
+        self._log = log
+        self._now_ms = now_ms
+        self._watched: dict[str, _Watched] = {}
+
+    def notice(self, records: Iterable[Any]) -> None:
+        """Results that were dealt with; some tell of trouble."""
+        for record in records:
+            if is_trouble(record):
+                self._plan(record.table, self._now_ms())
+
+    def next(self) -> OutputsSwept | None:
+        """Sweep one table if one is due; what there is to tell of it. Never raises for a table."""
+        now_ms = self._now_ms()
+        for uuid, one in list(self._watched.items()):
+            if one.due_ms is not None and one.due_ms <= now_ms:
+                return self._sweep(one)
+            if one.due_ms is None and (one.swept_ms or 0) + AGAIN_MS <= now_ms:
+                del self._watched[uuid]
+        return None
+
+    def _plan(self, table: TableName, at_ms: int) -> None:
+        one = self._watched.setdefault(table.uuid, _Watched(table, None))
+        earliest = at_ms if one.swept_ms is None else max(at_ms, one.swept_ms + AGAIN_MS)
+        one.table = table
+        one.due_ms = earliest if one.due_ms is None else min(one.due_ms, earliest)
+
+    def _sweep(self, one: _Watched) -> OutputsSwept | None:
+        one.due_ms, one.swept_ms = None, self._now_ms()
+        try:
+            swept = self._sweeper.sweep(one.table)
+        except RetryLater as error:
+            self._log.warning("not_swept", table=one.table.dotted, why=error)
+            self._plan(one.table, self._now_ms())
+        except TaskRefused as error:  # gone, or not readable by us
+            self._log.info("not_swept", table=one.table.dotted, why=error)
+        except Exception as error:  # a bug must not stop the commits
+            self._log.error("not_swept", error, table=one.table.dotted)
+        else:
+            if swept.due_ms is not None:
+                self._plan(one.table, swept.due_ms)
+            return self._told(swept)
+        return None
+
+    def _told(self, swept: Swept) -> OutputsSwept | None:
+        """Every removal is counted and logged."""
+        table = swept.table.dotted
+        for path in swept.removed:
+            self._log.info("output_swept", table=table, path=path)
+        for left in swept.left:
+            if left.reason in TOLD:
+                self._log.warning("list_left", path=left.path, why=left.reason, detail=left.detail)
+        metrics.count("outputs_deleted", len(swept.removed))
+        if not swept.lists and not TOLD & swept.reasons.keys():
+            return None
+        self._log.info("swept", table=table, files=len(swept.removed), lists=len(swept.lists))
+        return event_of(swept, self._now_ms())
+
+
+def is_trouble(record: Any) -> bool:
+    """Whether something of the table's may lie about."""
+    again = isinstance(record, RewriteFinished) and record.attempt > 1
+    return again or isinstance(record, TaskFailed | SnapshotsExpired)
+
+
+def event_of(swept: Swept, at_ms: int) -> OutputsSwept:
+    """What `maintenance-events` is told of a sweep."""
+    return OutputsSwept(
+        table=swept.table,
+        lists_removed=len(swept.lists),
+        files_removed=len(swept.removed),
+        files_reachable=swept.reachable,
+        left=swept.reasons,
+        swept_by="committer",
+        swept_at_ms=at_ms,
+    )

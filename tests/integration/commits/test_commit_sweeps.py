@@ -1,0 +1,412 @@
+"""Own garbage always, live files never: what killed workers and committers leave is swept by the
+write-ahead lists, on real metadata and storage, whatever became of the commit. H7.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_committer.handlers import Handlers
+from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
+from firnline_committer.swapping import TRIES, Swapper
+from firnline_domain import conflicts
+from firnline_domain.events import ConflictReason, RewriteCommitted
+from firnline_domain.lifetimes import Lifetimes
+from firnline_domain.results import RewriteFinished
+from firnline_iceberg import output_lists, sweeping
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.sweeping import Sweeper, Swept
+from firnline_iceberg.tables import Tables
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+Committer = Any  # firnline_committer.handlers.Handlers
+Meddler = Any  # conftest.Meddler
+LIVES = Lifetimes()
+
+
+def local(path: str) -> Path:
+    return Path(path.removeprefix("file://").removeprefix("file:"))
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.fixture
+def sweep(catalog_uri: str) -> Callable[..., Swept]:
+    """`sweep(table, after_ms=24 h)`: as a sweep so much later finds it."""
+
+    def run(table: Table, after_ms: int = LIVES.sweep_ms + 1_000, **more: Any) -> Swept:
+        later = now_ms() + after_ms
+        return Sweeper(Tables(catalog_uri), lambda: later, LIVES.sweep_ms).sweep(table.name, **more)
+
+    return run
+
+
+def listed(table: Table, result: RewriteFinished, *spare: str, **more: Any) -> RewriteFinished:
+    """The result, with the write-ahead list that a worker writes before it begins."""
+    names = [file.path for file in conflicts.outputs(result)]
+    assert result.row_map is not None
+    listing = OutputList(
+        result.task_id, 1, table.name.uuid, "w", now_ms(), (*names, *spare, result.row_map),
+        result.start_sequence_number, **more,
+    )  # fmt: skip
+    folder = table.loaded.metadata_location.rsplit("/", 1)[0]
+    path = f"{folder}/firnline-{result.task_id}-1-{uuid.uuid4().hex[:8]}.json"
+    output_lists.write(table.loaded.io, path, listing)
+    return replace(result, output_list=path)
+
+
+def ours(table: Table) -> list[str]:
+    """Lists and row maps that lie about."""
+    root = local(table.loaded.metadata.location)
+    return sorted(path.name for path in root.rglob("firnline-*"))
+
+
+def outputs(result: RewriteFinished) -> list[Path]:
+    return [local(file.path) for file in conflicts.outputs(result)]
+
+
+def started(table: Table, **more: Any) -> RewriteFinished:
+    table.append((1, 1), (2, 1))
+    table.append((3, 1), (4, 1))
+    result: RewriteFinished = table.rewrite(**more)
+    return result
+
+
+# ---- killed workers and committers
+
+
+def test_killed_before_its_outputs(table: Table, sweep: Any) -> None:
+    result = listed(table, started(table))
+    for path in (*outputs(result), local(result.row_map or "")):
+        path.unlink()
+    swept = sweep(table)
+    assert (swept.removed, len(swept.lists)) == ([], 1)
+    assert ours(table) == []
+
+
+def test_killed_with_half_of_its_outputs(table: Table, sweep: Any) -> None:
+    result = listed(table, started(table, groups=2), "file:/never/written.parquet")
+    first, second = outputs(result)
+    second.unlink()
+    before = table.rows()
+    swept = sweep(table)
+    assert [local(path) for path in swept.removed] == [first, local(result.row_map or "")]
+    assert ours(table) == []
+    assert table.rows() == before
+
+
+def test_killed_after_the_commit(table: Table, committer: Committer, sweep: Any) -> None:
+    """The list outlives its task: every output is live."""
+    result = listed(table, started(table))
+    committer.handle([replace(result, output_list=None)])
+    before = table.rows()
+    local(result.row_map or "").touch()
+    swept = sweep(table)
+    assert (swept.removed, swept.reachable) == ([result.row_map], 1)
+    assert all(path.exists() for path in outputs(result))
+    assert (ours(table), table.rows()) == ([], before)
+
+
+def test_a_repair_whose_committer_was_killed(
+    table: Table, meddled: Committer, meddler: Meddler, sweep: Any, monkeypatch: Any
+) -> None:
+    table.append((9, 1))
+    path = table.append((1, 1), (2, 1), (3, 1))
+    result = listed(table, table.rewrite())
+    table.delete_rows(path, 1)
+    before = table.rows()
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(meddled._swapper, "_send", killed)
+    with pytest.raises(KeyboardInterrupt):
+        meddled.handle([result])
+    assert len([name for name in ours(table) if name.endswith(".json")]) == 2
+    swept = sweep(table)
+    assert len(swept.lists) == 2
+    assert (ours(table), table.rows()) == ([], before)
+    assert not any(path.exists() for path in outputs(result))
+
+
+# ---- outcomes of every kind
+
+
+def test_a_commit_of_which_nobody_heard(
+    table: Table, meddled: Committer, meddler: Meddler, sweep: Any, monkeypatch: Any
+) -> None:
+    """It has landed, and its committer was killed before it knew."""
+    result = listed(table, started(table))
+    meddler.drop_answer = True
+    monkeypatch.setattr(meddled._swapper, "_take", lambda *_: None)
+    monkeypatch.setattr(meddled._swapper, "_settle", lambda *_: None)
+    meddled._swapper._try(batch_of(result))
+    before = table.rows()
+    assert sweep(table).reachable == 1
+    assert all(path.exists() for path in outputs(result))
+    assert table.rows() == before
+
+
+def batch_of(result: RewriteFinished) -> Any:
+    from firnline_committer.swapping import Batch
+
+    return Batch(result.table, result.ref, {result.task_id: result})
+
+
+def test_of_a_commit_in_part_only_the_lost_group_goes(
+    table: Table, committer: Committer, sweep: Any
+) -> None:
+    gone = table.append((1, 1))
+    table.append((2, 1))
+    result = listed(table, table.rewrite(groups=2))
+    table.remove(gone)
+    (event,) = committer.handle([replace(result, output_list=None)])
+    assert (type(event), event.groups_lost) == (RewriteCommitted, 1)
+    lost = [group for group in result.groups if group.inputs[0].path == gone]
+    local(lost[0].outputs[0].path).touch()  # as if its removal had failed
+    before = table.rows()
+    swept = sweep(table)
+    assert swept.removed == [lost[0].outputs[0].path]
+    assert swept.reachable == 1
+    assert table.rows() == before
+
+
+def test_files_that_only_a_retained_snapshot_has(
+    table: Table, committer: Committer, sweep: Any
+) -> None:
+    result = listed(table, started(table))
+    head = table.head
+    committer.handle([replace(result, output_list=None)])
+    table.roll_back(head)
+    assert sweep(table).reachable == 1
+    assert all(path.exists() for path in outputs(result))
+
+
+def test_files_that_only_a_branch_has(table: Table, committer: Committer, sweep: Any) -> None:
+    result = listed(table, started(table))
+    head = table.head
+    committer.handle([replace(result, output_list=None)])
+    table.branch("audit")
+    table.roll_back(head)
+    table.expire_all_but_heads()
+    assert sweep(table).reachable == 1
+    assert table.rows("audit") == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
+def test_files_that_no_snapshot_has_any_more(
+    table: Table, committer: Committer, sweep: Any
+) -> None:
+    """Rolled back and expired, but left by an expiry that was killed before it deleted."""
+    result = listed(table, started(table))
+    head = table.head
+    committer.handle([replace(result, output_list=None)])
+    table.roll_back(head)
+    table.append((5, 1))
+    kept = {path: path.read_bytes() for path in outputs(result)}
+    table.expire_all_but_heads()
+    for path, content in kept.items():
+        path.write_bytes(content)
+    swept = sweep(table)
+    assert [local(path) for path in swept.removed] == list(kept)
+    assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)]
+
+
+def test_a_live_file_whose_snapshot_is_expired_stays(
+    table: Table, committer: Committer, sweep: Any
+) -> None:
+    """H7: the head's manifests name it, and no snapshot has the task's id."""
+    result = listed(table, started(table))
+    committer.handle([replace(result, output_list=None)])
+    table.append((5, 1))
+    table.expire_all_but_heads()
+    assert sweep(table).reachable == 1
+    assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)]
+
+
+def test_format_version_1_has_no_numbers_to_go_by(
+    make_table: Any, committer: Committer, sweep: Any
+) -> None:
+    table = make_table(**{"format-version": "1"})
+    result = listed(table, started(table))
+    committer.handle([replace(result, output_list=None)])
+    assert sweep(table).reachable == 1
+    assert all(path.exists() for path in outputs(result))
+
+
+# ---- what is left alone
+
+
+def test_what_is_young_or_in_flight_is_left_alone(table: Table, sweep: Any) -> None:
+    result = listed(table, started(table))
+    swept = sweep(table, LIVES.sweep_ms - 10_000)
+    assert (swept.lists, swept.reasons) == ([], {"young": 1})
+    local(result.output_list or "").unlink()
+    result = listed(table, result, deadline_ms=now_ms() + 10 * LIVES.sweep_ms)
+    assert sweep(table).reasons == {"in_flight": 1}
+    assert all(path.exists() for path in outputs(result))
+
+
+def test_a_table_that_shares_its_files_is_left_alone(make_table: Any, sweep: Any) -> None:
+    table = make_table(**{"gc.enabled": "false"})
+    result = listed(table, started(table))
+    assert sweep(table).reasons == {"gc_disabled": 1}
+    assert all(path.exists() for path in outputs(result))
+
+
+def test_a_dry_run_says_the_same_and_removes_nothing(table: Table, sweep: Any) -> None:
+    result = listed(table, started(table), "file:/never/written.parquet")
+    tried = sweep(table, dry_run=True)
+    assert all(path.exists() for path in outputs(result))
+    done = sweep(table)
+    assert (tried.removed, tried.lists) == (done.removed, done.lists)
+    assert len(done.removed) == 2
+
+
+def test_the_table_is_read_after_its_lists(
+    table: Table, committer: Committer, sweep: Any, monkeypatch: Any
+) -> None:
+    """A commit lands while the lists are read: what it took is not removed."""
+    result = listed(table, started(table))
+    read = output_lists.read
+
+    def slowly(*args: Any) -> OutputList:
+        found = read(*args)
+        committer.handle([replace(result, output_list=None)])
+        return found
+
+    monkeypatch.setattr(output_lists, "read", slowly)
+    assert sweep(table).reachable == 1
+    assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
+def test_a_snapshot_that_expires_meanwhile_is_looked_at_anew(
+    table: Table, sweep: Any, monkeypatch: Any
+) -> None:
+    result = listed(table, started(table))
+    found, calls = sweeping._paths, []
+
+    def once_gone(*args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise MetadataFileGone("expired")
+        return found(*args)
+
+    monkeypatch.setattr(sweeping, "_paths", once_gone)
+    sweep(table)
+    assert len(calls) == 2
+    assert not any(path.exists() for path in outputs(result))
+
+
+# ---- a commit and a sweep never meet
+
+
+class Clock:
+    """Passes only when told; `jumps`: milliseconds to pass at each of the next looks."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000
+        self.jumps: list[int] = []
+
+    def __call__(self) -> int:
+        self.ms += self.jumps.pop(0) if self.jumps else 0
+        return self.ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> Handlers:
+    """A committer whose time is the clock's and whose catalog is the meddler."""
+    tables, log = Tables(meddler.uri), Log("test")
+    made, repairs = Outputs(tables, log), Repairs(tables, log, clock)
+    java = JavaCommits(iceberg, meddler.uri)
+    swapper = Swapper(tables, java, made, repairs, log, clock, lambda _: None, LIVES)
+    return Handlers(swapper, tables, clock)
+
+
+def test_a_committer_that_was_stopped_looks_again_before_it_sends(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
+) -> None:
+    """It wakes up after two days, between its look at the outputs and its request; they have been
+    swept, and the head is still the one that it has pinned."""
+    result = started(table)
+    before, head = table.rows(), table.head
+    lost = Outputs.lost
+
+    def then_stopped(self: Outputs, *args: Any) -> str | None:
+        found = lost(self, *args)
+        if outputs(result)[0].exists():
+            clock.ms += 2 * LIVES.sweep_ms
+            outputs(result)[0].unlink()
+        return found
+
+    monkeypatch.setattr(Outputs, "lost", then_stopped)
+    (event,) = clocked.handle([result])
+    assert event.reason in (ConflictReason.TOO_OLD, ConflictReason.OUTPUTS_GONE)
+    assert meddler.commits == 0
+    assert (table.head, table.rows()) == (head, before)
+
+
+def test_after_a_pause_that_harmed_nobody_it_commits(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
+) -> None:
+    result = started(table)
+    pauses = [LIVES.send_ms + 1]
+    lost = Outputs.lost
+
+    def then_paused(self: Outputs, *args: Any) -> str | None:
+        clock.ms += pauses.pop() if pauses else 0
+        return lost(self, *args)
+
+    monkeypatch.setattr(Outputs, "lost", then_paused)
+    before = table.rows()
+    (event,) = clocked.handle([result])
+    assert isinstance(event, RewriteCommitted)
+    assert (meddler.commits, table.rows()) == (1, before)
+    assert len(list(local(table.loaded.metadata.location).rglob("snap-*"))) == 3  # none of the try
+
+
+def test_a_clock_that_is_set_back_counts_as_a_pause(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
+) -> None:
+    lost = Outputs.lost
+
+    def backwards(self: Outputs, *args: Any) -> str | None:
+        clock.ms -= 1
+        return lost(self, *args)
+
+    monkeypatch.setattr(Outputs, "lost", backwards)
+    (event,) = clocked.handle([started(table)])
+    assert event.reason is ConflictReason.PIN_LOST
+    assert (meddler.commits, TRIES) == (0, 8)
+
+
+def test_a_result_that_may_be_swept_is_not_committed(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock
+) -> None:
+    result = started(table)
+    clock.ms = result.started_at_ms + LIVES.result_ms
+    later = replace(result, task_id="later", started_at_ms=result.started_at_ms - 1)
+    (event,) = clocked.handle([later])
+    assert event.reason is ConflictReason.TOO_OLD
+    assert meddler.commits == 0
+    (event,) = clocked.handle([result])
+    assert isinstance(event, RewriteCommitted)
+    (event,) = clocked.handle([replace(later, task_id=result.task_id)])
+    assert event.redelivered  # what is in the table is in the table, however old
