@@ -18,10 +18,10 @@ def batch(schema: pa.Schema, *columns: object) -> pa.RecordBatch:
 def test_files_roll_near_the_target_and_account_for_every_row(folder, rows):
     schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
     writer = folder.writer(schema, target_bytes=100_000)
+    writer.expect(rows)
     for start in range(0, rows, 1000):
         keys = list(range(start, start + 1000))
         writer.write(batch(schema, keys, [f"value {k * 7919 % 100_003}" for k in keys]))
-        writer.expect(start + 1000, rows)
     assert [k for k, _ in folder.rows_of(writer)] == list(range(rows))
     assert sum(file.bytes for file in writer.files) > 75_000
     for file in writer.files:

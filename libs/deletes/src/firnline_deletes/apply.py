@@ -66,12 +66,12 @@ def rewrite(
     source = _Reading(deletes, shape, premasked(inputs, deletes, shape))
     read = source.in_turn(inputs) if threads == 1 else source.ahead(inputs, threads)
     for group in read:
+        total += group.tally
+        writer.expect(total.rows_out / max(1, total.rows_in) * records)
         for batch in group.batches:
             writer.write(batch)
         if masked is not None:
             masked.add(group.path, group.start, group.keep)
-        total += group.tally
-        writer.expect(total.rows_in, records)
     return total
 
 

@@ -22,6 +22,8 @@ from firnline_deletes.pending import (
 )
 from firnline_deletes.properties import ParquetProperties
 
+_SLACK = 1 / 32  # of the target: a file that lacks no more is full
+_MOST_SHRUNK = 0.02  # a row group of one value says nothing of the next one
 _OUTGROWN = 4  # times the dictionary limit
 MAX_GROUP_ROWS = 1 << 20  # 1 M rows: measured best of 128 K .. 4 M for write cost against size
 
@@ -58,14 +60,16 @@ class RollingWriter:
     create: Create
     files: list[WrittenFile] = field(default_factory=list)
     _pending: Pending = field(default_factory=Pending)
-    _left: float = 0.0  # rows still to be read per row read, as far as is known
+    _expected: float = 0.0  # rows in all
+    _flushed: int = 0  # rows
     _closed_bytes: int = 0
+    _shrunk: float = 0.5  # bytes in the file per byte pending, as the last row group had it
     _open: _OpenFile | None = None
 
-    def expect(self, read: int, of: int) -> None:
-        """Tell how many input rows of how many were read: from it follows what is still to come,
-        so that the last file is not left far below the target."""
-        self._left = max(0, of - read) / max(1, read)
+    def expect(self, rows: float) -> None:
+        """Tell how many rows there will be in all, as far as is known: from it follows what is
+        still to come, so that the last file is not left far below the target."""
+        self._expected = rows
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; they reach the file a row group at a time. Text may be dictionaries."""
@@ -77,7 +81,7 @@ class RollingWriter:
 
     def close(self) -> list[WrittenFile]:
         """Write what is left; the files, in the order written."""
-        self._left = 0.0
+        self._expected = 0.0
         while self._pending.rows:
             self._flush(min(self._group_rows(), self._pending.rows))
         self._roll()
@@ -91,29 +95,52 @@ class RollingWriter:
 
     def _group_rows(self) -> int:
         """Rows that fill a row group: by decoded bytes, which are never fewer than encoded ones in
-        any column that Parquet is good for, and never more than MAX_GROUP_ROWS."""
+        any column that Parquet is good for; as many as make half a file of the target size, for
+        every row group repeats its dictionaries (with eight in a file it was 23 % larger), or as
+        bring the open file to its goal; and never more than MAX_GROUP_ROWS."""
         per_row = max(1, self._pending.bytes // max(1, self._pending.rows))
-        budget = min(self.properties.row_group_bytes, self.target_bytes)
+        room = max(self._goal() - self._mine, _SLACK * self.target_bytes)
+        wanted = int(min(room, self.target_bytes / 2) / self._shrunk)
+        budget = min(self.properties.row_group_bytes, wanted)
         return max(1, min(MAX_GROUP_ROWS, budget // per_row))
 
     def _flush(self, rows: int) -> None:
+        decoded = self._pending.bytes
+        self._flushed += rows
         batches = self._pending.take(rows)
+        written = self._put(batches)
+        self._shrunk = max(_MOST_SHRUNK, written / max(1, decoded - self._pending.bytes))
+        is_last = len(self.files) + 1 == len(self.paths)
+        if self._mine >= self._goal() - _SLACK * self.target_bytes and not is_last:
+            self._roll()
+
+    def _put(self, batches: Sequence[pa.RecordBatch]) -> int:
+        """One more row group, perhaps in a new file; its bytes."""
+        before = self._mine
         if self._open is None or not self._open.add(batches):
             self._roll()
             path = self.paths[len(self.files)]
             self._open = _OpenFile(path, self.schema, self.properties, self.create, batches)
-        is_last = len(self.files) + 1 == len(self.paths)
-        if self._open.bytes() >= self._goal() and not is_last:
-            self._roll()
+            before = 0
+        return self._mine - before
+
+    @property
+    def _mine(self) -> int:
+        return self._open.bytes() if self._open else 0
 
     def _goal(self) -> float:
         """Bytes at which the open file is closed: an even share of it and all that follows, which
-        is 67 % to 150 % of the target, once there is a target's worth."""
-        assert self._open is not None
-        mine = self._open.bytes()
-        expected = mine + (self._closed_bytes + mine) * self._left
-        files = max(1, int(expected / self.target_bytes + 0.5))
+        is 80 % to 160 % of the target, once there is a target's worth."""
+        to_come = max(self._pending.rows, self._expected - self._flushed)
+        expected = self._mine + to_come * self._bytes_per_row()
+        files = max(1, int(expected / self.target_bytes + 0.4))
         return max(expected / files, 0.75 * self.target_bytes) if files > 1 else math.inf
+
+    def _bytes_per_row(self) -> float:
+        """In files, of all that was written or, before the first row group, as is supposed."""
+        if self._flushed:
+            return (self._closed_bytes + self._mine) / self._flushed
+        return self._pending.bytes * self._shrunk / max(1, self._pending.rows)
 
     def _roll(self) -> None:
         if self._open is not None:
