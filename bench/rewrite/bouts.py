@@ -69,9 +69,9 @@ class Visitor:
             return self._floor(origin, limit_s)
         name = self.place.copied(origin)
         try:
-            question = _question(origin, name)
+            asked = question(origin, name)
             with Watch(self.running.pid) as watch:
-                answer = self.running.ask(limit_s, where=where, **question)
+                answer = self.running.ask(limit_s, where=where, **asked)
             answer["table"] = name
             if self.committer is not None:
                 answer["commit"] = _committed(self.committer, answer.pop("results"))
@@ -152,7 +152,8 @@ def bout(place: Arena, origin: Source, who: Contestant, **more: Any) -> Bout:
         return visitor.run(origin, **more)
 
 
-def _question(origin: Source, name: str) -> dict[str, Any]:
+def question(origin: Source, name: str) -> dict[str, Any]:
+    """What a contestant is asked of a copy of the source's table."""
     return {
         "table": name,
         "uuid": origin.table.identity.uuid,

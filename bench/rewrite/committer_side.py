@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
+from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import Tables
@@ -33,9 +35,23 @@ def start(given: Question) -> Act:
     def act(question: Question) -> dict[str, Any]:
         results = pickle.loads(Path(question["results"]).read_bytes())
         events = handlers.handle(results)
-        return {"events": dict(Counter(type(event).__name__ for event in events))}
+        return {"events": dict(Counter(type(event).__name__ for event in events)), **_sums(events)}
 
     return act
+
+
+def _sums(events: Sequence[Any]) -> dict[str, Any]:
+    """Bytes that reached a commit, and those that did not, with their reasons."""
+    done = [event for event in events if isinstance(event, RewriteCommitted)]
+    refused = [event for event in events if isinstance(event, RewriteConflicted)]
+    reasons = [*(one.lost_reason for one in done), *(one.reason.value for one in refused)]
+    return {
+        "bytes_committed": sum(event.bytes_after for event in done),
+        "bytes_lost": sum(event.bytes_lost for event in done)
+        + sum(event.bytes_written for event in refused),
+        "rows_repaired": sum(event.rows_repaired for event in done),
+        "reasons": dict(Counter(reason for reason in reasons if reason)),
+    }
 
 
 def _now_ms() -> int:

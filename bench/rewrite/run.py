@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.rewrite.contestants import Failed
-from bench.rewrite.parts import budget, growth, memory, production, reads, requests, tasks
+from bench.rewrite.parts import budget, growth, memory, production, reads, requests, streams, tasks
 from bench.rewrite.parts import main as compared
 from bench.rewrite.sources import Arena, arena
 
@@ -44,6 +44,7 @@ PARTS = {
     "reads": Part(reads.run, scale=0.5),
     "shapes": Part(production.run, scale=0.5),
     "requests": Part(requests.run),
+    "streams": Part(streams.run),
 }
 
 

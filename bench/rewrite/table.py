@@ -80,7 +80,7 @@ def create(lake: Lake, machine: Java, shape: Shape) -> None:
     with ThreadPoolExecutor(2) as pool:
         partitions = list(pool.map(write, range(shape.partitions)))
     for number in range(shape.commits + 1):
-        _commit(machine, shape, table, [one for files in partitions for one in files[number]])
+        commit_files(machine, shape, table, [one for files in partitions for one in files[number]])
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ def _properties(shape: Shape, place: Place | None) -> dict[str, str]:
 
 def _write_partition(shape: Shape, place: Place, partition: int) -> list[list[Written]]:
     """The partition's files by commit."""
-    where = _partition_path(shape, partition)
+    where = partition_path(shape, partition)
     (place.folder / where).mkdir(parents=True, exist_ok=True)
-    write = partial(_write, shape, place, where)
+    write = partial(write_file, shape, place, where)
     made = []
     for number, batch in enumerate(batches(shape, partition)):
         rows = _with_partition(shape, partition, batch.rows)
@@ -163,7 +163,8 @@ def _write_partition(shape: Shape, place: Place, partition: int) -> list[list[Wr
     return made
 
 
-def _partition_path(shape: Shape, partition: int) -> str:
+def partition_path(shape: Shape, partition: int) -> str:
+    """Of a partition's files, below the data folder."""
     match shape.spec:
         case "identity":
             return f"p=p{partition}"
@@ -195,7 +196,7 @@ def _cut(rows: pa.Table, parts: int) -> Iterator[pa.Table]:
         yield rows.slice(part * each, each)
 
 
-def _write(
+def write_file(
     shape: Shape, place: Place, where: str, name: str, rows: pa.Table, deletes: bool = False
 ) -> Written:
     path = place.folder / where / name
@@ -215,7 +216,8 @@ def _write(
     return Written(f"file:{path}", url, where, deletes)
 
 
-def _commit(machine: Java, shape: Shape, table: Any, files: list[Written]) -> None:
+def commit_files(machine: Java, shape: Shape, table: Any, files: list[Written]) -> None:
+    """Data files and equality-delete files, in one row delta."""
     delta = table.newRowDelta()
     for file in files:
         if file.deletes:
