@@ -14,7 +14,7 @@ def batch(schema: pa.Schema, *columns: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-@pytest.mark.parametrize("rows", [30_000, 37_000, 60_000, 100_000])
+@pytest.mark.parametrize("rows", [30_000, 37_000, 60_000, 100_000, 140_000, 240_000])
 def test_files_roll_near_the_target_and_account_for_every_row(folder, rows):
     schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
     writer = folder.writer(schema, target_bytes=100_000)
@@ -98,6 +98,7 @@ def test_a_dictionary_that_does_not_pay_is_not_made(folder):
 def test_the_last_name_takes_all_that_is_left(folder):
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     writer = folder.writer(schema, target_bytes=2_000, files=2)
+    writer.expect(5_000)
     for start in range(0, 5_000, 100):
         writer.write(batch(schema, list(range(start, start + 100))))
     assert len(folder.rows_of(writer)) == 5_000

@@ -62,7 +62,7 @@ class RollingWriter:
     _pending: Pending = field(default_factory=Pending)
     _expected: float = 0.0  # rows in all
     _flushed: int = 0  # rows
-    _closed_bytes: int = 0
+    _per_row: float = 0.0  # bytes in the last row group
     _shrunk: float = 0.5  # bytes in the file per byte pending, as the last row group had it
     _open: _OpenFile | None = None
 
@@ -109,6 +109,7 @@ class RollingWriter:
         self._flushed += rows
         batches = self._pending.take(rows)
         written = self._put(batches)
+        self._per_row = written / rows
         self._shrunk = max(_MOST_SHRUNK, written / max(1, decoded - self._pending.bytes))
         is_last = len(self.files) + 1 == len(self.paths)
         if self._mine >= self._goal() - _SLACK * self.target_bytes and not is_last:
@@ -137,15 +138,13 @@ class RollingWriter:
         return max(expected / files, 0.75 * self.target_bytes) if files > 1 else math.inf
 
     def _bytes_per_row(self) -> float:
-        """In files, of all that was written or, before the first row group, as is supposed."""
-        if self._flushed:
-            return (self._closed_bytes + self._mine) / self._flushed
-        return self._pending.bytes * self._shrunk / max(1, self._pending.rows)
+        """In files, as the last row group had it or, before the first, as is supposed."""
+        supposed = self._pending.bytes * self._shrunk / max(1, self._pending.rows)
+        return self._per_row or supposed
 
     def _roll(self) -> None:
         if self._open is not None:
             self.files.append(self._open.close())
-            self._closed_bytes += self.files[-1].bytes
             self._open = None
 
 
