@@ -29,7 +29,7 @@ def test_files_roll_near_the_target_and_account_for_every_row(folder, rows):
         footer = pq.read_metadata(file.path)
         assert file.rows == footer.num_rows
         assert file.bytes == (folder.root / file.path).stat().st_size
-        assert len(file.split_offsets) == footer.num_row_groups
+        assert len(file.split_offsets) == footer.num_row_groups <= 4  # each repeats dictionaries
         assert file.split_offsets[0] == 4  # right after the magic
         assert list(file.split_offsets) == sorted(file.split_offsets)
 
