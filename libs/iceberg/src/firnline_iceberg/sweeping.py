@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from firnline_domain.errors import RetryLater
+from firnline_domain.events import OutputsSwept
 from firnline_domain.identity import TableName, normal_path
 from pyiceberg.io import FileIO
 
@@ -66,6 +67,18 @@ class Swept:
     def reasons(self) -> dict[str, int]:
         """Lists left alone, by reason."""
         return dict(Counter(one.reason for one in self.left))
+
+    def event(self, swept_by: str, at_ms: int) -> OutputsSwept:
+        """What `maintenance-events` is told of it."""
+        return OutputsSwept(
+            table=self.table,
+            lists_removed=len(self.lists),
+            files_removed=len(self.removed),
+            files_reachable=self.reachable,
+            left=self.reasons,
+            swept_by=swept_by,
+            swept_at_ms=at_ms,
+        )
 
     @property
     def due_ms(self) -> int | None:

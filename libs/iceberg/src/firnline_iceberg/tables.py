@@ -171,6 +171,19 @@ class Tables:
         found = self._load(TableName("", namespace, name))
         return loaded(TableName(str(found.metadata.table_uuid), namespace, name), found)
 
+    def names(self) -> Iterator[tuple[str, ...]]:
+        """Every table, as namespace levels and name. Raises RetryLater."""
+        try:
+            yield from self._names_below(())
+        except (RESTError, requests.RequestException) as error:
+            raise RetryLater(f"catalog: {error}") from error
+
+    def _names_below(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if namespace:
+            yield from self._catalog.list_tables(namespace)
+        for below in self._catalog.list_namespaces(namespace):
+            yield from self._names_below(below)
+
     def _load(self, table: TableName) -> Table:
         try:
             found: Table = self._catalog.load_table((*table.namespace, table.name))

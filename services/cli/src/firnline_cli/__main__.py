@@ -11,16 +11,16 @@ import firnline_cli
 
 
 class Commands(click.Group):
-    """Finds `firnline NAME` in firnline_cli.NAME."""
+    """Finds `firnline SOME-NAME` in firnline_cli.some_name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         modules = (module.name for module in pkgutil.iter_modules(firnline_cli.__path__))
-        return sorted(name for name in modules if not name.startswith("_"))
+        return sorted(name.replace("_", "-") for name in modules if not name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = import_module(f"firnline_cli.{cmd_name}").command
+        command = import_module(f"firnline_cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

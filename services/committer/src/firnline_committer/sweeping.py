@@ -96,23 +96,10 @@ class Sweeps:
         if not swept.lists and not TOLD & swept.reasons.keys():
             return None
         self._log.info("swept", table=table, files=len(swept.removed), lists=len(swept.lists))
-        return event_of(swept, self._now_ms())
+        return swept.event("committer", self._now_ms())
 
 
 def is_trouble(record: Any) -> bool:
     """Whether something of the table's may lie about."""
     again = isinstance(record, RewriteFinished) and record.attempt > 1
     return again or isinstance(record, TaskFailed | SnapshotsExpired)
-
-
-def event_of(swept: Swept, at_ms: int) -> OutputsSwept:
-    """What `maintenance-events` is told of a sweep."""
-    return OutputsSwept(
-        table=swept.table,
-        lists_removed=len(swept.lists),
-        files_removed=len(swept.removed),
-        files_reachable=swept.reachable,
-        left=swept.reasons,
-        swept_by="committer",
-        swept_at_ms=at_ms,
-    )

@@ -1,0 +1,149 @@
+"""Can a maintenance commit be taken back, and if not, why not? Answered from the table alone.
+
+Taking it back sets the ref to the snapshot before the commit, while that is retained and nothing
+has landed since: the files that it replaced are live again, and its own go when its snapshot
+expires. Nothing is written anew and no row changes, since a rewrite changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from firnline_domain.errors import RetryLater
+from firnline_domain.identity import Scope
+from pyiceberg.table.snapshots import Snapshot
+
+from firnline_iceberg.commits import TASK_ID
+from firnline_iceberg.files import FileEntry, Status
+from firnline_iceberg.manifests import read_manifest, read_manifest_list
+from firnline_iceberg.tables import LoadedTable
+
+NAMED = 10  # later commits, at the most
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What taking a task back comes to."""
+
+    ref: str
+    snapshot_ids: tuple[int, ...]  # of its commit, the newest first
+    restored: int  # the head of the ref afterwards
+    task_ids: tuple[str, ...]  # all that the snapshots serve; the others go back as well
+    scopes: tuple[Scope, ...]
+    files_back: int  # live again
+    files_gone: int  # not live any more
+
+    @property
+    def head(self) -> int:
+        """What has to be the head of the ref now."""
+        return self.snapshot_ids[0]
+
+
+@dataclass(frozen=True)
+class CannotUndo:
+    """Why not, and what can be done instead."""
+
+    reason: str  # snapshot_gone | not_in_history | later_commits | parent_gone | files_gone
+    detail: str
+    remedy: str
+
+
+def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
+    """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
+    made = [one.snapshot_id for one in table.snapshots if task_id in tasks_of(one)]
+    if not made:
+        return CannotUndo(
+            "snapshot_gone",
+            f"{table.identity.dotted} retains no snapshot of task {task_id}: it made none, or it "
+            "is expired, and the files that it replaced went with the snapshots before it",
+            "no state of before it is left in the table; only a backup has one",
+        )
+    history = list(table.ancestors(table.head(ref).snapshot_id))
+    if not {one.snapshot_id for one in history} & {*made}:
+        return CannotUndo(
+            "not_in_history",
+            f"snapshot {made[-1]} is not in the history of {ref}: it was taken back before, or "
+            "the branch was rolled back past it",
+            "there is nothing left to undo",
+        )
+    later = list(takewhile(lambda one: task_id not in tasks_of(one), history))
+    if later:
+        return _buried(later)
+    ours = list(takewhile(lambda one: task_id in tasks_of(one), history))
+    return _taken_back(table, ref, ours)
+
+
+def _buried(later: Sequence[Snapshot]) -> CannotUndo:
+    named = "; ".join(map(_described, later[:NAMED]))
+    more = f"; and {len(later) - NAMED} more" if len(later) > NAMED else ""
+    return CannotUndo(
+        "later_commits",
+        f"{len(later)} later on top of it: {named}{more}",
+        "undo Firnline's own among them first, the newest before the others; what a writer "
+        "committed would be lost with it, so it stays. Its rows are the same either way",
+    )
+
+
+def _described(snapshot: Snapshot) -> str:
+    operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+    tasks = ",".join(tasks_of(snapshot))
+    return f"{snapshot.snapshot_id} ({operation}{f', task {tasks}' if tasks else ''})"
+
+
+def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo | CannotUndo:
+    parent = ours[-1].parent_snapshot_id
+    if parent is None or not table.retains(parent):
+        return CannotUndo(
+            "parent_gone",
+            f"snapshot {parent}, the state before it, is expired, and its files with it",
+            "no state of before it is left in the table; only a backup has one",
+        )
+    entries = [entry for one in ours for entry in _changed(table, one)]
+    # Of several snapshots, one may have removed what another had added.
+    added = {entry.normal for entry in entries if entry.status is Status.ADDED}
+    back = {one.normal: one for one in entries if not one.live and one.normal not in added}
+    if missing := _first_missing(table, back.values()):
+        return CannotUndo(
+            "files_gone",
+            f"{missing}, which it replaced, does not exist any more",
+            "somebody removed files that a retained snapshot has; the table as it is now is whole",
+        )
+    tasks = (task for one in ours for task in tasks_of(one))
+    scopes = sorted({entry.scope for entry in entries})
+    return Undo(
+        ref,
+        tuple(one.snapshot_id for one in ours),
+        parent,
+        tuple(dict.fromkeys(tasks)),
+        tuple(scopes),
+        len(back),
+        len(added),
+    )
+
+
+def _changed(table: LoadedTable, snapshot: Snapshot) -> Iterator[FileEntry]:
+    for manifest in read_manifest_list(table.io, snapshot.manifest_list):
+        if manifest.added_snapshot_id == snapshot.snapshot_id:
+            text = table.partition_text(manifest.spec_id)
+            for entry in read_manifest(table.io, manifest, text):
+                if entry.snapshot_id == snapshot.snapshot_id:
+                    yield entry
+
+
+def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | None:
+    try:
+        return next((one.path for one in entries if not _exists(table, one)), None)
+    except OSError as error:
+        raise RetryLater(f"storage: {error}") from error
+
+
+def _exists(table: LoadedTable, entry: FileEntry) -> bool:
+    return bool(table.io.new_input(entry.path).exists())
+
+
+def tasks_of(snapshot: Snapshot) -> tuple[str, ...]:
+    """Firnline's tasks that a snapshot serves."""
+    text = snapshot.summary.get(TASK_ID) if snapshot.summary is not None else None
+    return tuple(text.split(",")) if text else ()

@@ -1,0 +1,127 @@
+"""firnline sweep-outputs"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from firnline_domain.lifetimes import SWEEP_AGE_S
+
+from firnline_cli._figures import plain
+from firnline_cli._fleet import Fleet, fleet_at, fleet_options, named
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Duration(click.ParamType):
+    """`90s`, `30m`, `24h`, `7d`; seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value))
+        if not found:
+            self.fail(f"{value!r}: say 90s, 30m, 24h or 7d", param, ctx)
+        return float(found[1]) * SECONDS[found[2]]
+
+
+@click.command("sweep-outputs")
+@click.argument("tables", nargs=-1, metavar="[TABLE ...]")
+@click.option(
+    "--older-than", type=Duration(), help="Age of a list.  [default: FIRNLINE_SWEEP_AGE_S, or 24h]"
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option(
+    "--idle", is_flag=True, help="No worker and no committer runs: any age of a list is safe."
+)
+@click.option("--json", "json_wanted", is_flag=True, help="One JSON object per table.")
+@fleet_options
+def command(
+    tables: tuple[str, ...],
+    older_than: float | None,
+    dry_run: bool,
+    idle: bool,
+    json_wanted: bool,
+    state: Path | None,
+    catalog: str | None,
+    catalog_name: str,
+    kafka: str | None,
+) -> None:
+    """Remove what tasks left that came to nothing: files on a write-ahead list that no snapshot of
+    any ref has. Of all tables, or of those named (namespace.name).
+
+    Exit code: 0 done, 1 a table could not be swept or a list could not be read.
+    """
+    age_s = older_than if older_than is not None else fleets_age_s()
+    if age_s < fleets_age_s() and not idle and not dry_run:
+        raise click.UsageError(
+            f"a result younger than {fleets_age_s():g} s may yet be committed. Stop committers and "
+            "workers and say --idle, or give all of them a lower FIRNLINE_SWEEP_AGE_S first"
+        )
+    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    whole = True
+    for answer in answers(fleet, tables, age_s, dry_run):
+        whole &= not answer["troubles"]
+        click.echo(json.dumps(answer) if json_wanted else line(answer, dry_run))
+    sys.exit(0 if whole else 1)
+
+
+def fleets_age_s() -> float:
+    """What the committers are told."""
+    return float(os.environ.get("FIRNLINE_SWEEP_AGE_S") or SWEEP_AGE_S)
+
+
+def answers(
+    fleet: Fleet, tables: tuple[str, ...], age_s: float, dry_run: bool
+) -> Iterator[dict[str, Any]]:
+    """What became of each table."""
+    from firnline_domain.errors import RetryLater, TaskRefused
+    from firnline_iceberg.sweeping import Sweeper
+    from firnline_iceberg.tables import Tables
+
+    known = Tables(fleet.catalog_uri, fleet.catalog_name)
+    sweeper = Sweeper(known, now_ms, int(age_s * 1000))
+    for table in tables or (".".join(levels) for levels in known.names()):
+        answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}
+        try:
+            swept = sweeper.sweep(named(fleet, table), dry_run)
+        except (RetryLater, TaskRefused, click.ClickException) as error:
+            yield {**answer, "reachable": 0, "troubles": [str(error)]}
+            continue
+        if swept.lists and not dry_run and fleet.kafka:
+            fleet.tell("maintenance-events", swept.event("cli", now_ms()))
+        yield {
+            **answer,
+            "removed": swept.removed,
+            "lists": swept.lists,
+            "reachable": swept.reachable,
+            "left": [asdict(one) for one in swept.left],
+            "troubles": [f"{one.path}: {one.detail}" for one in swept.left if one.detail],
+        }
+
+
+def line(answer: dict[str, Any], dry_run: bool) -> str:
+    """A line per table, and one per file and list."""
+    verb = "would remove" if dry_run else "removed"
+    files, lists = len(answer["removed"]), len(answer["lists"])
+    kept, left = answer["reachable"], len(answer["left"])
+    did = f"{verb} {files} files and {lists} lists"
+    head = f"{answer['table']}: {did}; {kept} files are live, {left} lists were left alone"
+    more = (
+        *(f"  {path}" for path in answer["removed"]),
+        *(f"  left: {one['reason']} {one['path']}" for one in answer["left"]),
+        *(f"  trouble: {text}" for text in answer["troubles"]),
+    )
+    return "\n".join(map(plain, (head, *more)))
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
