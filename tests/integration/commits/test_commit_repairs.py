@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_committer.repairs import Repairs
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, RewriteFinished
@@ -336,3 +337,30 @@ def test_the_summary_tells_of_the_repair(table: Table, committer: Committer) -> 
     summary = table.loaded.snapshot(snapshot_id).summary
     assert summary.get("firnline.rows-repaired") == f"{result.task_id}:1"
     assert summary.operation.value == "replace"
+
+
+def test_a_delete_file_that_expired_under_our_eyes_is_no_refusal(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head is looked at again; meanwhile the writer has put another file in its place."""
+    path = table.append((1, 1), (2, 1), (3, 1))
+    result = table.rewrite()
+    old = Path(table.delete_rows(path, 0).removeprefix("file:"))
+    make = Repairs.make
+
+    def meanwhile(*args: Any) -> Any:
+        if old.exists():
+            table.merge_deletes(path, 1)
+            old.unlink()
+        return make(*args)
+
+    monkeypatch.setattr(Repairs, "make", meanwhile)
+    assert committed_now(table, committer, result).rows_repaired == 2
+    assert table.rows() == [(3, 1)]
+
+
+def committed_now(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+    assert leftovers(table) == []
+    return event

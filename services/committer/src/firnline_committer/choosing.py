@@ -38,7 +38,7 @@ class Chooser:
 
     def choose(self, at: Pinned, results: Iterable[RewriteFinished]) -> Chosen:
         """At most one result that has to be repaired: its repair goes with one rewrite.
-        Raises RetryLater."""
+        Raises RetryLater, MetadataFileGone."""
         chosen = Chosen()
         for result in results:
             verdict = self._judged(result, at)

@@ -29,6 +29,7 @@ from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
 from firnline_domain.swaps import Repair
 from firnline_iceberg import output_lists
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.heads import Pinned, paths_since
 from firnline_iceberg.output_lists import OutputList
@@ -53,7 +54,8 @@ class Repairs:
     ) -> Repair | Conflict:
         """A repair of `result` on a head, of which `judge` calls these groups touched.
 
-        Raises RetryLater where the storage does not answer.
+        Raises RetryLater where the storage does not answer, MetadataFileGone where a delete file of
+        the head is not there.
         """
         found = next(iter(touched.values()))
         if result.row_map is None:
@@ -61,8 +63,10 @@ class Repairs:
         try:
             rows = row_map.read(_whole(at.table.io, result.row_map), result.row_map)
             return self._make(_Case(at, result, frozenset(touched), rows))
-        except (FileNotFoundError, ValueError, Refused) as error:
+        except (_RowMapGone, ValueError, Refused) as error:
             return Conflict(found.reason, f"{found.detail}; no repair: {error}"[:1000])
+        except FileNotFoundError as error:  # expired under our eyes: look at the table again
+            raise MetadataFileGone(str(error)) from error
         except OSError as error:
             raise RetryLater(f"storage: {error}") from error
 
@@ -195,6 +199,13 @@ def _vector(mark: LiveDelete) -> Vector:
     return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
 
 
+class _RowMapGone(Exception):
+    """The result's row map is not there any more."""
+
+
 def _whole(io: FileIO, path: str) -> bytes:
-    with io.new_input(path).open() as source:
-        return bytes(source.read())
+    try:
+        with io.new_input(path).open() as source:
+            return bytes(source.read())
+    except FileNotFoundError as error:
+        raise _RowMapGone(path) from error
