@@ -171,13 +171,14 @@ class Table:
     def swap(self, plan: Iterable[Swap]) -> None:
         """Commit as Iceberg 1.12 does, its rule for old delete files included."""
         for swap in plan:
-            gone = set(swap.input_paths)
+            gone, named = set(swap.input_paths), {d.path for d in swap.removed_deletes}
+            assert named <= self.deletes.keys(), "Missing required files to delete"
             numbers = [f.sequence_number for path, f in self.data.items() if path not in gone]
             oldest = min([self.seq, *numbers])
             old = {p for p, d in self.deletes.items() if 0 < d.sequence_number < oldest}
             files = [file for part in swap.parts for file in part.group.outputs]
             added = [replace(OUTPUTS[f.path], sequence_number=swap.stamp) for f in files]
-            self.commit(*added, gone=gone | old | {d.path for d in swap.removed_deletes})
+            self.commit(*added, gone=gone | old | named)
 
 
 OUTPUTS: dict[str, Data] = {}
@@ -525,6 +526,35 @@ def test_a_hazardous_swap_of_two_groups_goes_in_two() -> None:
     assert [len(swap.parts) for swap in swaps] == [1, 1]
     table.swap(swaps)
     assert table.visible() == before
+
+
+def test_what_iceberg_drops_with_the_first_half_is_not_removed_by_the_second() -> None:
+    """The catalog would refuse the whole: "Missing required files to delete"."""
+    table = Table()
+    table.append(ALL, 1, 2)
+    spent = table.eq_delete(ALL, 1)
+    table.append(ALL, 3)
+    result = rewrite(table, ALL, groups=2)
+    table.eq_delete(ALL, 2)
+    table.append(ALL, 4)
+    before, head = table.visible(), table.pinned()
+    assert spent in {delete.path for delete in head.deletes}
+    table.swap(plan([result], head).swaps)
+    assert table.visible() == before
+    assert spent not in table.deletes
+
+
+def test_a_delete_that_went_with_another_groups_file_is_no_conflict() -> None:
+    """Who removes a file lets Iceberg drop the deletes that apply to nothing else."""
+    table = Table()
+    old = table.append(ALL, 1, 2)
+    spent = table.eq_delete(ALL, 1)
+    table.append(ALL, 3)
+    result = rewrite(table, ALL, groups=2)
+    table.commit(gone=[old, spent])
+    found = conflicts.judge(result, table.pinned())
+    assert found.lost.keys() == {0}
+    assert not found.touched
 
 
 def test_only_the_exposed_result_is_refused() -> None:

@@ -138,7 +138,12 @@ def marks_live(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete]:
+    """Of those that an input may come under: the others go when what they applied to goes."""
+    oldest = min((file.sequence_number for file in inputs(result)), default=0)
     for delete in result.applied_deletes:
+        strictly = delete.kind is DeleteKind.EQUALITY
+        if delete.sequence_number < oldest + strictly:
+            continue
         if (normal_path(delete.path), delete.sequence_number) not in head.live_deletes:
             yield delete
 

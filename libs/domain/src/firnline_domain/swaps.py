@@ -113,7 +113,7 @@ def plan(results: Sequence[RewriteFinished], head: Head, repair: Repair | None =
         swaps = _by_stamp(left, repair)
         last = (*swaps[:-1], replace(swaps[-1], removed_deletes=spent_deletes(left, head)))
         if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
-            return Plan(_repaired(safe, repair), refused)
+            return Plan(_without_dropped(_repaired(safe, repair), head), refused)
         lost = lost_deletes(last, head)
         text = f"drops {lost[0].path} ({lost[0].sequence_number}), stamp {swaps[0].stamp}"
         for task_id in swaps[0].task_ids:
@@ -174,21 +174,39 @@ def _halves(swap: Swap) -> tuple[Swap, Swap] | None:
 
 def lost_deletes(swaps: Iterable[Swap], head: Head) -> tuple[LiveDelete, ...]:
     """Equality deletes that Iceberg drops although an output of the same rewrite needs them."""
+    found = (
+        tuple(delete for delete in dropped if swap.still_needs(delete))
+        for swap, dropped in _played(swaps, head)
+    )
+    return next((lost for lost in found if lost), ())
+
+
+def _played(swaps: Iterable[Swap], head: Head) -> Iterator[tuple[Swap, list[LiveDelete]]]:
+    """Each rewrite, in order, with the delete files that Iceberg drops with it by itself."""
     numbers = {path: file.sequence_number for path, file in head.data.items()}
-    deletes = {d.normal: d for d in head.deletes if d.kind is DeleteKind.EQUALITY}
+    vector = DeleteKind.DELETION_VECTOR  # goes with its data file alone
+    deletes = {d.normal: d for d in head.deletes if d.kind is not vector}
     last = head.last_sequence_number
     for swap in swaps:
         for path in swap.input_paths:
             numbers.pop(path, None)
         oldest = min(last, min(numbers.values(), default=last))
         dropped = [d for d in deletes.values() if 0 < d.sequence_number < oldest]
-        if lost := tuple(delete for delete in dropped if swap.still_needs(delete)):
-            return lost
+        yield swap, dropped
         for delete in (*dropped, *swap.removed_deletes):
             deletes.pop(delete.normal, None)
         numbers.update(_outputs(swap))
         last += 1
-    return ()
+
+
+def _without_dropped(swaps: tuple[Swap, ...], head: Head) -> tuple[Swap, ...]:
+    """What Iceberg drops with one rewrite is not there to be removed by the next."""
+    gone, left = set[str](), list[Swap]()
+    for swap, dropped in _played(swaps, head):
+        kept = (delete for delete in swap.removed_deletes if delete.normal not in gone)
+        left.append(replace(swap, removed_deletes=tuple(kept)))
+        gone |= {delete.normal for delete in dropped}
+    return tuple(left)
 
 
 def _outputs(swap: Swap) -> dict[str, int]:
