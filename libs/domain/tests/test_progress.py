@@ -67,15 +67,28 @@ def test_what_the_surroundings_did_parks_nothing() -> None:
     assert failed(work, "deadline", True, NOW).pause == "parked"
 
 
-def test_a_hold_outlasts_whatever_ends_meanwhile_and_makes_another_attempt() -> None:
+def test_a_hold_outlasts_whatever_ends_meanwhile() -> None:
     later = NOW + DAY_MS
     work = held(PartitionWork(), later)
-    assert (work.pause, work.until_ms, work.attempt) == ("undone", later, 2)
+    assert (work.pause, work.until_ms) == ("undone", later)
     for after in (succeeded(work, NO_DEBT, "t", LIMITS, NOW), failed(work, "x", True, NOW)):
-        assert (after.pause, after.until_ms, after.undone) == ("undone", later, 1)
+        assert (after.pause, after.until_ms) == ("undone", later)
     assert freed(work) == work
     free = unparked(work)
-    assert (free.pause, free.until_ms, free.attempt) == ("", None, 2)
+    assert (free.pause, free.until_ms) == ("", None)
+
+
+def test_no_attempt_has_the_number_of_an_earlier_one() -> None:
+    """After a success is taken back, and after failures are forgotten: the trigger may be the
+    same, so the task's id is, and a worker remembers the attempts that it has finished."""
+    work = failed(failed(PartitionWork(), "x", True, NOW), "x", False, NOW)
+    assert work.attempt == 3
+    assert unparked(work).attempt == 3
+    done = succeeded(work, NO_DEBT, "t", LIMITS, NOW)
+    assert done.attempt == 1  # of another task
+    undone = unparked(held(done, NOW + DAY_MS))
+    assert undone.attempt == 4
+    assert unparked(held(held(undone, NOW + DAY_MS), NOW + DAY_MS)).attempt == 4
 
 
 def test_unparking_twice_is_unparking_once() -> None:
@@ -129,7 +142,7 @@ def test_debt_ages_from_when_it_began_and_not_while_there_is_none() -> None:
 
 def test_new_settings_free_what_failed_and_nothing_else() -> None:
     parked = PartitionWork(pause="parked", until_ms=9, failures=3, hopeless=3, failure="x")
-    assert freed(parked) == PartitionWork(failure="x")
+    assert freed(parked) == PartitionWork(failure="x", spent=3)
     cooling = PartitionWork(pause="cooling", until_ms=9)
     assert freed(cooling) == cooling
 

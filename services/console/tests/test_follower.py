@@ -116,5 +116,5 @@ def test_what_is_folded_is_let_go_at_once(stage: Stage) -> None:
     """A killed console reads again only its last batch."""
     stage.model.begin(Built("g", 1), replace=False)
     inbox = MemoryInbox(stage.broker, "group", TOPICS)
-    on_deliveries(stage.model, "g", inbox, inbox.poll(0))
+    on_deliveries(stage.model, "g", inbox, inbox.poll(0), Log("test"))
     assert MemoryInbox(stage.broker, "group", TOPICS).poll(0) == []

@@ -13,7 +13,8 @@ BACK_OFF_MS = 10_000  # doubles with each failure in a row
 BACK_OFF_MAX_MS = 30 * 60_000
 PARK_AFTER = 3  # failures in a row that no retry can help
 PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
-SURROUNDINGS = frozenset({"unreachable", "pin_lost"})  # reasons that say nothing of the partition
+# reasons that say nothing of the partition
+SURROUNDINGS = frozenset({"unreachable", "pin_lost", "open_branch", "unpublished_wap"})
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
 
@@ -75,7 +76,8 @@ class PartitionWork:
     failure: str = ""  # reason code of the last one
     last_task_id: str | None = None
     own: int = 0  # of the failures, those that are not the surroundings'
-    undone: int = 0  # times that it was held: an order after that is another attempt
+    spent: int = 0  # attempts before `failures` were forgotten
+    last_attempt: int = 0  # of the last task that succeeded
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered is not cut short by another."""
@@ -85,9 +87,9 @@ class PartitionWork:
 
     @property
     def attempt(self) -> int:
-        """Of the next order. The same trigger gives the same task id; no worker may take it for
-        one that it has finished already."""
-        return self.failures + self.undone + 1
+        """Of the next order, or of the one that is out. The same trigger gives the same task id,
+        and a worker must not take it for one that it has finished already."""
+        return self.failures + self.spent + 1
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ def ordered(work: PartitionWork) -> PartitionWork:
 
 def held(work: PartitionWork, until_ms: int) -> PartitionWork:
     """A person took its rewrite back: the same is not ordered again at once."""
-    return replace(work, undone=work.undone + 1).paused(UNDONE, until_ms)
+    spent = max(work.spent, work.last_attempt)
+    return replace(work, spent=spent).paused(UNDONE, until_ms)
 
 
 def succeeded(
@@ -207,7 +210,7 @@ def succeeded(
         pause=work.pause,
         until_ms=work.until_ms,
         last_task_id=task_id,
-        undone=work.undone,
+        last_attempt=work.attempt,
     )
     return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
@@ -227,7 +230,8 @@ def freed(work: PartitionWork) -> PartitionWork:
     """The table's settings changed: what failed may work now."""
     if work.pause not in ("parked", "backing_off"):
         return work
-    return replace(work, pause="", until_ms=None, failures=0, hopeless=0, own=0)
+    spent = work.spent + work.failures
+    return replace(work, pause="", until_ms=None, failures=0, hopeless=0, own=0, spent=spent)
 
 
 def unparked(work: PartitionWork) -> PartitionWork:

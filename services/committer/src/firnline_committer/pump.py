@@ -26,7 +26,7 @@ EVENTS = "maintenance-events"
 MOST_AT_ONCE = 100  # results of one table in a commit
 MOST_WAITING = 5_000  # records; beyond, start anew from the committed offsets
 
-Place = tuple[str, str | None]  # table uuid, ref
+Place = tuple[str | None, str | None]  # table uuid, ref
 
 
 class Pump:
@@ -92,7 +92,7 @@ class Pump:
         try:
             self._publish(self._handlers.handle([delivery.record for delivery in batch]))
         except RetryLater as error:
-            self._log.warning("retry_later", table=batch[0].record.table.dotted, why=error)
+            self._log.warning("retry_later", table=_table(batch[0].record), why=error)
             if not lane.stuck(self._now()):
                 return False
             for delivery in batch:
@@ -100,7 +100,7 @@ class Pump:
         except JvmEnded:
             raise
         except Exception as error:  # one broken result must not stop the other tables
-            self._log.error("unusable", error, table=batch[0].record.table.dotted)
+            self._log.error("unusable", error, table=_table(batch[0].record))
             return self._one_by_one(batch, lane, error)
         metrics.observe("commit_seconds", self._now() - started)
         return True
@@ -129,4 +129,11 @@ class Pump:
 
 
 def _place(record: Any) -> Place:
-    return record.table.uuid, getattr(record, "ref", None)
+    """Records that have no business on the topic may have no table either."""
+    table = getattr(record, "table", None)
+    return getattr(table, "uuid", None), getattr(record, "ref", None)
+
+
+def _table(record: Any) -> str:
+    """For a line of the log."""
+    return str(getattr(getattr(record, "table", None), "dotted", type(record).__name__))

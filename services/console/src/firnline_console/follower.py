@@ -63,6 +63,6 @@ class Follower:
                 deliveries = inbox.poll(POLL_S)
                 if not deliveries and self._model.built() != built:
                     raise ViewLost(built.generation)
-                on_deliveries(self._model, built.generation, inbox, deliveries)
+                on_deliveries(self._model, built.generation, inbox, deliveries, self._log)
         finally:
             inbox.close()

@@ -67,9 +67,12 @@ CONFLICTS = {
 # Of the worker: why a task failed, had nothing to do, or went to Iceberg's own action.
 ENDS = {
     "out_of_memory": "ran out of memory",
+    "result_not_sent": "its result is too big for the broker",
     "unreachable": "catalog or storage was not reachable",
     "deadline": "no answer came before the deadline",
     "deadline_passed": "it began after its deadline",
+    "open_branch": "left alone while a branch is ahead of it, for a fast-forward",
+    "unpublished_wap": "left alone while a staged commit (wap.id) is not published",
     "rows_do_not_add_up": "rows in and rows out did not add up",
     "metadata_unreadable": "the table's metadata cannot be read",
     "nothing_to_do": "found nothing to do",

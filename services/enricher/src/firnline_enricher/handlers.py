@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from firnline_domain.commands import ResyncTable
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery
 
@@ -25,7 +25,8 @@ class Handlers:
         self._read: dict[tuple[str, int], int] = {}  # (topic, partition) -> last offset
 
     def handle(self, delivery: Delivery) -> list[FilesChanged]:
-        """Records for `file-changes`, in order. Raises RetryLater: nothing was sent, try again."""
+        """Records for `file-changes`, in order. Raises RetryLater: nothing was sent, try again;
+        and PoisonousRecord."""
         self._follow(delivery)
         record = delivery.record
         try:
@@ -43,7 +44,7 @@ class Handlers:
             return self._commits.changes(record)
         if isinstance(record, ResyncTable):
             return self._resyncs.changes(record)
-        return []
+        raise PoisonousRecord("unexpected_record", type(record).__name__)
 
     def _follow(self, delivery: Delivery) -> None:
         """A gap means that another enricher had the partition and saw commits that we did not."""

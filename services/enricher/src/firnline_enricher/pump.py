@@ -9,7 +9,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import bury, letter_of
 from firnline_adapters.lanes import Lane
 from firnline_adapters.logs import Log
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher
 
@@ -79,6 +79,9 @@ class Pump:
             if not lane.stuck(self._now()):
                 return False
             self._give_up(delivery, "out_of_patience", error)
+        except PoisonousRecord as poison:
+            self._log.warning("dead_letter", topic=delivery.topic, why=poison)
+            self._give_up(delivery, poison.reason, poison)
         except Exception as error:  # one unreadable table must not stop the others
             self._log.error("unreadable", error, table=delivery.record.table.dotted)
             self._give_up(delivery, "unreadable", error)

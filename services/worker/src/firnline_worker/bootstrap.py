@@ -74,6 +74,7 @@ def build(settings: Settings, log: Log) -> Worker:
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
     inbox = KafkaInbox(settings.kafka, settings.group, [REWRITES, EXPIRIES], publisher, log)
     loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log, leases.renew)
+    loop.put_aside = handlers.put_aside
     return Worker(loop, inbox, executor, stage, spark, shelf, stop, settings.grace_s, log)
 
 

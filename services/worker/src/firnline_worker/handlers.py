@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firnline_adapters import metrics
+from firnline_adapters.dead_letters import bury, letter_of
 from firnline_adapters.logs import Log
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.ports import Publisher
+from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
+from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
 
 from firnline_worker.leases import Busy, Order, TaskLeases, lease_of
@@ -54,9 +55,23 @@ class Handlers:
             return
         with self.leases.holding(lease_of(order)):
             self.log.info("task_started", task=order.task_id, table=order.table.dotted)
-            result = self.run(order)
-            self._publish(result)
+            self._tell(order, self.run(order))
             self.leases.finish(order)
+
+    def _tell(self, order: Order, result: Result) -> None:
+        try:
+            self._publish(result)
+        except RetryLater:
+            raise
+        except Exception as error:  # too big for the broker, or not what its schema says
+            self.log.error("result_not_sent", error, task=order.task_id)
+            self._publish(self._failed(order, "result_not_sent", error, False))
+
+    def put_aside(self, delivery: Delivery, error: Exception) -> None:
+        """A record that is no order, or whose work never comes to an end of its own."""
+        reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
+        letter = letter_of(delivery, reason, error, "worker", self.now_ms())
+        bury(self.publisher, letter)
 
     def run(self, order: Order) -> Result:
         """The order's result; every failure becomes a `TaskFailed` with its reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -11,13 +12,14 @@ from typing import Any
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox
 
 from firnline_worker.leases import Busy
 
 IDLE_S, BUSY_S = 0.5, 0.1  # how long a turn may wait for records
 AGAIN_S = 3.0  # until a task whose lease another worker has is tried again
+MOST_INTERRUPTIONS = 5  # of one order, which is put aside then: it holds back its partition
 
 
 @dataclass
@@ -35,6 +37,8 @@ class TaskLoop:
     log: Log
     every_turn: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
+    put_aside: Callable[[Delivery, Exception], None] = lambda *_: None  # to `dead-letters`
+    _interrupted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     _waiting: list[tuple[float, Delivery]] = field(default_factory=list)
     _running: dict[Future[None], Delivery] = field(default_factory=dict)
 
@@ -74,7 +78,9 @@ class TaskLoop:
             self._waiting.append((self.now(), delivery))
             return
         self.log.warning("not_an_order", topic=delivery.topic, offset=delivery.offset)
-        self.inbox.done(delivery)
+        self._give_up(
+            delivery, PoisonousRecord("unexpected_record", type(delivery.record).__name__)
+        )
 
     def _start(self) -> None:
         """First come, first served, but who waits for a lease lets others pass."""
@@ -93,4 +99,15 @@ class TaskLoop:
             return
         if not isinstance(error, Busy):
             self.log.error("work_interrupted", error, offset=delivery.offset)
+            place = (delivery.topic, delivery.partition, delivery.offset)
+            self._interrupted[place] += 1
+            if self._interrupted[place] >= MOST_INTERRUPTIONS and isinstance(error, Exception):
+                del self._interrupted[place]
+                self._give_up(delivery, error)
+                return
         self._waiting.append((self.now() + AGAIN_S, delivery))
+
+    def _give_up(self, delivery: Delivery, error: Exception) -> None:
+        """The planner takes its partition back at the deadline."""
+        self.put_aside(delivery, error)
+        self.inbox.done(delivery)

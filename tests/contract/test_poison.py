@@ -1,0 +1,224 @@
+"""No record blocks a partition, in no service: not bytes that are no record, not a record that has
+no business on its topic, not one on which the handlers fail. It goes aside and the next is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Protocol
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
+from firnline_adapters.records import RecordCodec, encode, record_types
+from firnline_committer import handlers as committing
+from firnline_committer.pump import Pump as CommitterPump
+from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
+from firnline_console.handlers import on_deliveries
+from firnline_console.memory import MemoryReadModel
+from firnline_console.readmodel import Built
+from firnline_domain.identity import bucket_of
+from firnline_domain.thresholds import Thresholds
+from firnline_enricher.handlers import Handlers as EnricherHandlers
+from firnline_enricher.pump import Pump as EnricherPump
+from firnline_planner.inputs import FACTS, Reader
+from firnline_planner.twin import MemoryDriver
+from firnline_schemas.topics import topic
+from firnline_worker.handlers import EXPIRIES, REWRITES, Handlers
+from firnline_worker.leases import TaskLeases
+from firnline_worker.loop import MOST_INTERRUPTIONS, TaskLoop
+from pydantic import TypeAdapter
+
+EXAMPLES = files("firnline_schemas").joinpath("examples")
+UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"  # the table of all examples
+BUCKET = bucket_of(UUID, 8)
+
+
+def example(folder: Any) -> Any:
+    name = "".join(part.capitalize() for part in folder.name.split("_"))
+    first = min(folder.iterdir(), key=lambda entry: entry.name)
+    value = json.loads(first.read_text())
+    if name == "DeadLettered":
+        value |= {field: value[field].encode("latin-1") for field in ("key", "value")}
+    return TypeAdapter(record_types()[name]).validate_python(value)
+
+
+RECORDS = [example(folder) for folder in sorted(EXAMPLES.iterdir(), key=lambda one: one.name)]
+
+
+class Service(Protocol):
+    """A service at work on the topics of a broker in memory."""
+
+    topics: Sequence[str]
+
+    def run(self, broker: MemoryBroker) -> None:
+        """Until it has read everything."""
+
+    def read(self, broker: MemoryBroker, name: str) -> int:
+        """Offset up to which it is done with our partition of a topic."""
+
+
+@dataclass
+class Grouped:
+    """What services with a consumer group have in common."""
+
+    group: str
+    topics: Sequence[str]
+
+    def read(self, broker: MemoryBroker, name: str) -> int:
+        return broker.committed.get((self.group, name, BUCKET), 0)
+
+    def inbox(self, broker: MemoryBroker) -> MemoryInbox:
+        return MemoryInbox(broker, self.group, list(self.topics))
+
+
+class Enricher(Grouped):
+    """Its tables fail in a way that nobody thought of."""
+
+    def __init__(self) -> None:
+        super().__init__("enricher", ("table-commits", "resync-requests"))
+
+    def run(self, broker: MemoryBroker) -> None:
+        handlers = EnricherHandlers(Broken(), lambda: 1)
+        EnricherPump(self.inbox(broker), MemoryPublisher(broker), handlers, Log("t")).step(0)
+
+
+class Committer(Grouped):
+    def __init__(self) -> None:
+        super().__init__("committer", ("task-results",))
+
+    def run(self, broker: MemoryBroker) -> None:
+        handlers = committing.Handlers(Broken(), Broken(), lambda: 1)
+        CommitterPump(self.inbox(broker), MemoryPublisher(broker), handlers, Log("t")).step(0)
+
+
+class Worker(Grouped):
+    """Every order fails, and what it says of that cannot be sent."""
+
+    def __init__(self) -> None:
+        super().__init__("worker", (REWRITES, EXPIRIES))
+
+    def run(self, broker: MemoryBroker) -> None:
+        publisher, seconds = Unwilling(broker), [0.0]
+        leases = TaskLeases(MemoryLeases(), "w", 30.0, Log("t"))
+        handlers = Handlers(
+            Broken(), Broken(), leases, publisher, "w", lambda: 1, Log("t"), lambda: False
+        )
+        loop = TaskLoop(
+            self.inbox(broker), AtOnce(), handlers.handle, 9, Log("t"), now=lambda: seconds[0]
+        )
+        loop.put_aside = handlers.put_aside
+        for _ in range(MOST_INTERRUPTIONS + 2):
+            loop.turn(0)
+            seconds[0] += 10.0
+
+
+class Console(Grouped):
+    def __init__(self) -> None:
+        super().__init__("console", CONSOLE_TOPICS)
+
+    def run(self, broker: MemoryBroker) -> None:
+        model, inbox = Failing(), self.inbox(broker)
+        model.begin(Built("g", 1), replace=False)
+        on_deliveries(model, "g", inbox, inbox.poll(0), Log("t"))
+
+
+class Planner:
+    topics = FACTS
+
+    def run(self, broker: MemoryBroker) -> None:
+        self._driver = MemoryDriver(broker, Reader(RecordCodec(), Log("t")), Limits(), lambda: 1)
+        self._driver.run()
+
+    def read(self, broker: MemoryBroker, name: str) -> int:
+        return self._driver._buckets[BUCKET].next_offset(name)
+
+
+class Limits(Thresholds):
+    """Makes every decision fail."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise ZeroDivisionError("a bug")
+
+
+class Broken:
+    """Stands for tables, swaps, rewrites and expiries: whatever is asked for is a bug."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def broken(*_: Any) -> Any:
+            raise ZeroDivisionError("a bug")
+
+        return broken
+
+
+class Failing(MemoryReadModel):
+    def apply(self, generation: str, facts: Sequence[Any]) -> None:
+        raise ZeroDivisionError("a bug")
+
+
+class Unwilling(MemoryPublisher):
+    """A broker that takes no results."""
+
+    def publish(self, topic: str, key: str, record: Any) -> None:
+        if topic == "task-results":
+            raise ValueError("too big")
+        super().publish(topic, key, record)
+
+
+class AtOnce(Executor):
+    def submit(self, call: Any, /, *args: Any, **more: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args, **more))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+SERVICES = {one.__name__.lower(): one for one in (Enricher, Planner, Worker, Committer, Console)}
+
+
+@pytest.fixture(params=sorted(SERVICES))
+def service(request: pytest.FixtureRequest) -> Service:
+    made: Service = SERVICES[request.param]()
+    return made
+
+
+@pytest.fixture
+def broker(service: Service) -> MemoryBroker:
+    """On each topic: bytes that are nothing, every record there is, and bytes once more."""
+    broker = MemoryBroker(8)
+    for name in service.topics:
+        log = broker.logs[name, BUCKET]
+        log.append((UUID, b"not avro at all"))
+        log.extend((UUID, encode(record)) for record in RECORDS)
+        log.append((UUID, b""))
+    return broker
+
+
+def test_every_inbox_goes_on_after_whatever_comes(service: Service, broker: MemoryBroker) -> None:
+    sent = {name: len(broker.logs[name, BUCKET]) for name in service.topics}
+    service.run(broker)
+    assert {name: service.read(broker, name) for name in service.topics} == sent
+
+
+def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -> None:
+    if isinstance(service, Console):
+        pytest.skip("it shows what it knows of, and changes nothing by it")
+    service.run(broker)
+    letters = [one for one in broker.records("dead-letters") if one.reason == "unexpected_record"]
+    assert {one.topic for one in letters} == set(service.topics)
+    expected = {record for name in service.topics for record in topic(name).records}
+    kinds = {type(RecordCodec().decode(one.value)).__name__ for one in letters}
+    assert not kinds & expected
+
+
+def test_no_service_with_an_inbox_is_left_out(service: Service) -> None:
+    readers = {name for one in service.topics for name in topic(one).read_by}
+    assert type(service).__name__.lower() in readers
+    every = {name for one in FACTS + tuple(CONSOLE_TOPICS) for name in topic(one).read_by}
+    assert every <= set(SERVICES)
