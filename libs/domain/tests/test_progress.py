@@ -91,6 +91,11 @@ def test_no_attempt_has_the_number_of_an_earlier_one() -> None:
     assert unparked(held(held(undone, NOW + DAY_MS), NOW + DAY_MS)).attempt == 4
 
 
+def test_what_was_taken_back_left_no_floor() -> None:
+    work = PartitionWork(floor=Debt(fragments=1))
+    assert held(work, NOW).floor == NO_DEBT
+
+
 def test_unparking_twice_is_unparking_once() -> None:
     work = failed(PartitionWork(failures=2, hopeless=2, own=2), "out_of_memory", False, NOW)
     free = unparked(work)

@@ -16,7 +16,10 @@ import psutil
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.events import RewriteCommitted
+from firnline_domain.events import OutputsSwept, RewriteCommitted
+from firnline_domain.results import TaskFailed
+from firnline_iceberg import output_lists
+from firnline_iceberg.output_lists import OutputList
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
@@ -95,3 +98,27 @@ def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
     again.send_signal(signal.SIGTERM)
     assert again.wait(30) == 0
     assert "action=ready" in (tmp_path / "committer.log").read_text()
+
+
+def test_what_a_killed_worker_left_is_swept_when_its_task_counts_as_failed(
+    table: Table, kafka: str, start: Start, events: Events
+) -> None:
+    table.append((1, 1), (2, 1))
+    (group,) = table.rewrite().groups
+    output, days_ago = group.outputs[0].path, time.time() - 2 * 86_400
+    folder = table.loaded.metadata_location.rsplit("/", 1)[0]
+    place = f"{folder}/firnline-t-1-r.json"
+    listed = OutputList("t", 1, table.name.uuid, "w", int(days_ago * 1000), (output,))
+    output_lists.write(table.loaded.io, place, listed)
+    os.utime(place.removeprefix("file:"), (days_ago, days_ago))
+    failed = TaskFailed("t", table.name, "main", None, "rewrite", 1, "w", "oom", "", True, 1)
+    publisher = KafkaPublisher(kafka, 8, "test")
+    publisher.publish("task-results", table.name.uuid, failed)
+    publisher.flush()
+    start()
+    told, swept = events(table.name.uuid, 2)
+    assert told == failed
+    assert isinstance(swept, OutputsSwept)
+    assert (swept.files_removed, swept.lists_removed) == (1, 1)
+    assert not Path(output.removeprefix("file:")).exists()
+    assert table.rows() == [(1, 1), (2, 1)]

@@ -142,6 +142,23 @@ def test_a_repair_whose_committer_was_killed(
     assert not any(path.exists() for path in outputs(result))
 
 
+def test_the_delete_files_of_a_repair_that_has_landed_stay(
+    table: Table, committer: Committer, sweep: Any, monkeypatch: Any
+) -> None:
+    table.append((9, 1))
+    path = table.append((1, 1), (2, 1), (3, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 1)
+    monkeypatch.setattr(Repairs, "close", lambda *_: None)
+    before = table.rows()
+    (event,) = committer.handle([result])
+    assert event.rows_repaired == 1
+    assert len([name for name in ours(table) if name.endswith(".json")]) == 1
+    swept = sweep(table)
+    assert (swept.reachable, len(swept.lists)) == (1, 1)
+    assert table.rows() == before
+
+
 # ---- outcomes of every kind
 
 

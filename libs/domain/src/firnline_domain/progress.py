@@ -193,9 +193,10 @@ def ordered(work: PartitionWork) -> PartitionWork:
 
 
 def held(work: PartitionWork, until_ms: int) -> PartitionWork:
-    """A person took its rewrite back: the same is not ordered again at once."""
+    """A person took its rewrite back: the same is not ordered again at once. What that had left
+    as its floor is no measure any more."""
     spent = max(work.spent, work.last_attempt)
-    return replace(work, spent=spent).paused(UNDONE, until_ms)
+    return replace(work, floor=NO_DEBT, spent=spent).paused(UNDONE, until_ms)
 
 
 def succeeded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -110,6 +111,7 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
         table, undo.ref, undo.scopes, "undone", now_ms + HOLD_MS, operator(), now_ms
     )
     fleet.tell(TOPIC, hold)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its objects outlive the JVM, loudly
     try:
         with IcebergJvm(iceberg_jar()) as iceberg:
             commits = JavaCommits(iceberg, fleet.catalog_uri, fleet.catalog_name)
