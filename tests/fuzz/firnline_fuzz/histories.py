@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from firnline_domain.identity import MAIN, TableName
+from firnline_worker.writers_first import HOLD_OFF
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
@@ -92,6 +93,7 @@ def created(jvm: Any, catalog: Any, namespace: str, name: str, history: History)
     spec = iceberg.PartitionSpecParser.fromJson(schema, json.dumps(_spec(first, history, rng)))
     properties = {
         "format-version": str(history.version),
+        HOLD_OFF: "0",  # its branches are young
         "write.target-file-size-bytes": str(rng.choice([1 << 20, 1 << 20, 2000])),
     }
     text = json.dumps({"namespace": [namespace], "name": name})

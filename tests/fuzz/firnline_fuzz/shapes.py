@@ -59,7 +59,11 @@ class Maker:
             iceberg.catalog.TableIdentifierParser.fromJson(text),
             java,
             iceberg.PartitionSpecParser.fromJson(java, spec),
-            {"format-version": str(self.version), **properties},
+            {
+                "format-version": str(self.version),
+                "firnline.rewrite.hold-off-ms": "0",
+                **properties,
+            },
         )
         identity = TableName(made.uuid().toString(), (self.namespace,), name)
         return Table(self.jvm, self.catalog, identity)

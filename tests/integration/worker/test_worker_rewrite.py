@@ -234,6 +234,40 @@ def test_a_branch_has_its_own_head(lab, rewriter):
     assert result.groups == ()
 
 
+def refusal(rewriter, order):
+    with pytest.raises(TaskRefused) as refused:
+        rewriter.rewrite(order, lambda _: None)
+    assert refused.value.retryable
+    return refused.value.reason
+
+
+def test_main_waits_for_a_branch_that_is_ahead_of_it(lab, rewriter):
+    """H12: after a rewrite of main it could not be fast-forwarded any more."""
+    lab.create("id BIGINT")
+    lab.insert("(1)")
+    lab.equality_delete(["id"], "(1)", rows="(2)")
+    lab.sql("ALTER TABLE {t} CREATE BRANCH audit")
+    assert rewriter.rewrite(lab.order(), lambda _: None).groups  # level with main: nothing to lose
+    lab.sql("INSERT INTO {t}.branch_audit VALUES (3)")
+    assert refusal(rewriter, lab.order()) == "open_branch"
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.rewrite.hold-off-ms' = '0')")
+    assert rewriter.rewrite(lab.order(), lambda _: None).groups  # it is old by now
+
+
+def test_main_waits_for_a_staged_commit(lab, rewriter):
+    lab.create("id BIGINT", **{"write.wap.enabled": "true"})
+    lab.insert("(1)")
+    lab.equality_delete(["id"], "(1)", rows="(2)")
+    lab.spark.conf.set("spark.wap.id", "audit")
+    try:
+        lab.insert("(3)")
+    finally:
+        lab.spark.conf.unset("spark.wap.id")
+    assert refusal(rewriter, lab.order()) == "unpublished_wap"
+    lab.sql("CALL lake.system.publish_changes('{t}', 'audit')")
+    assert rewriter.rewrite(lab.order(), lambda _: None).groups
+
+
 def test_a_missing_ref_is_refused(lab, rewriter):
     lab.create("id BIGINT")
     lab.insert("(1)")

@@ -36,6 +36,7 @@ from firnline_worker.stage import (
     GroupResult,
     StageOrder,
 )
+from firnline_worker.writers_first import yield_to_writers
 
 Note = Callable[[int], None]
 """Told the start snapshot as soon as it is known, so that no expiry takes it."""
@@ -71,6 +72,7 @@ class Rewriter:
         table = self.tables.load(order.table)
         head = table.head(order.ref)
         note(head.snapshot_id)
+        yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
         chosen = plan(live, order.scope, target_bytes(table))
         clock.lap("plan")
