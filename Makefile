@@ -55,6 +55,14 @@ MINUTES ?= 1
 fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again
 	$(if $(SEED),FIRNLINE_FUZZ_SEED=$(SEED),FIRNLINE_FUZZ_MINUTES=$(MINUTES)) $(BIN)/pytest -x -s -k "seed or minutes" tests/fuzz
 
+DEPTH ?= 3
+THIN ?= 1
+TABLES ?= v2,v2p,v3,v3p
+.PHONY: schedules
+schedules: setup ## Orders of writers' steps and commits: DEPTH=n, THIN=n, TABLES=v2,v3p, or SCHEDULE="..."
+	PYTHONPATH=tests/schedules $(BIN)/python -m firnline_schedules \
+	  $(if $(SCHEDULE),--schedule "$(SCHEDULE)",--depth $(DEPTH) --thin $(THIN) --tables $(TABLES))
+
 .PHONY: readers
 readers: setup ## The rewrite's outputs as ClickHouse reads them too (chdb and pandas, 600 MB)
 	$(BIN)/python -m uv pip install --python $(BIN)/python --target $(VENV)/readers --require-hashes --no-deps -r requirements-readers.lock

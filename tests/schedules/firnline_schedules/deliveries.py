@@ -1,0 +1,102 @@
+"""What has to become of a delivered result, by the model of rows: which groups must be lost, which
+may be, and nothing else. No sequence number is looked at but for the one accepted hazard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from firnline_domain.events import ConflictReason
+from firnline_domain.live import outlives
+from firnline_domain.results import RewriteFinished, RewriteGroup
+from firnline_iceberg.commits import TASK_ID
+
+from firnline_schedules.rows import MAIN
+from firnline_schedules.table import Table
+
+Reasons = set[ConflictReason]
+BACK = {
+    ConflictReason.APPLIED_DELETE_GONE,
+    ConflictReason.APPLIED_POSITION_DELETE_GONE,
+    ConflictReason.OLD_EQUALITY_DELETE,
+}
+REWINDS = ("rollback", "adopt")
+
+
+@dataclass
+class Expected:
+    """Of one result. `must`: groups that may not be committed, with the reasons that are right;
+    `may`: those for which a refusal is accepted, and why."""
+
+    in_table: bool = False  # committed before, and the table shows it
+    must: dict[int, Reasons] = field(default_factory=dict)
+    may: dict[int, Reasons] = field(default_factory=dict)
+    hazard: bool = False  # the whole result may be refused for issue 10312
+
+
+def expected(
+    table: Table, result: RewriteFinished, committed: bool, since: Sequence[str]
+) -> Expected:
+    """On the table as it is now. `since`: steps since the start of the rewrite."""
+    if committed and in_table(table, result):
+        return Expected(in_table=True)
+    found = Expected()
+    for number, group in enumerate(result.groups):
+        if reasons := lost(table, result, group):
+            found.must[number] = reasons
+        elif any(step in REWINDS for step in since):
+            found.may[number] = set(BACK)
+    found.hazard = hazardous(table, result, found, since)
+    return found
+
+
+def in_table(table: Table, result: RewriteFinished) -> bool:
+    """By its id in the branch's history, or by an output in any retained snapshot."""
+    loaded = table.loaded
+    for one in loaded.ancestors(loaded.head_id(MAIN)):
+        text = one.summary.get(TASK_ID) if one.summary is not None else None
+        if result.task_id in (text or "").split(","):
+            return True
+    paths = {file.path for group in result.groups for file in group.outputs}
+    return any(
+        file.path in paths
+        for one in loaded.snapshots
+        for file in table.live_at(one.snapshot_id).data
+    )
+
+
+def lost(table: Table, result: RewriteFinished, group: RewriteGroup) -> Reasons:
+    """Why a group may not be committed; nothing = it has to be."""
+    reasons: Reasons = set()
+    live = {file.path for file in table.live().data}
+    if not {file.path for file in group.inputs} <= live:
+        reasons.add(ConflictReason.INPUTS_GONE)
+    if not all(table.ground.storage.exists(file.path) for file in group.outputs):
+        reasons.add(ConflictReason.OUTPUTS_GONE)
+    if off_branch(table, result):
+        reasons.add(ConflictReason.START_NOT_ANCESTOR)
+    data = table.memory.data
+    showing = {row for file in group.inputs for row in data[file.path]} & table.rows()
+    if showing - {row for file in group.outputs for row in data[file.path]}:
+        reasons |= BACK
+    return reasons
+
+
+def off_branch(table: Table, result: RewriteFinished) -> bool:
+    """History shows that the branch does not come from the rewrite's start."""
+    loaded = table.loaded
+    line = list(loaded.ancestors(loaded.head_id(MAIN)))
+    start = result.start_snapshot_id
+    known = loaded.retains(start) or line[-1].parent_snapshot_id is None
+    return known and start not in {one.snapshot_id for one in line}
+
+
+def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Sequence[str]) -> bool:
+    """A later equality delete is there, and the rewrite cannot be cut in two: it has a single
+    group, or none with outputs that position deletes left alone."""
+    stamp, scope = result.start_sequence_number, result.scope
+    needed = any(outlives(one, scope, stamp) for one in table.live().deletes)
+    left = [group for n, group in enumerate(result.groups) if n not in found.must]
+    marked = any(step.startswith(("pos", "dv")) for step in since)
+    whole = len(left) > 1 and not marked and not found.may and all(one.outputs for one in left)
+    return needed and not whole

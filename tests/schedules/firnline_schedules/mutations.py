@@ -1,0 +1,235 @@
+"""Each guard and each repair, taken out; and a schedule that fails without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from firnline_committer import aftermath, choosing, delete_files, repairs, settlement
+from firnline_committer.delete_files import DeleteFiles
+from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
+from firnline_committer.settlement import Settled
+from firnline_deletes.row_map import Moves
+from firnline_domain import conflicts, swaps
+from firnline_domain.swaps import AddedDelete
+from firnline_iceberg.commits import Pin
+from firnline_iceberg.heads import Pinned
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`changes`: (object, attribute, what it becomes). `schedule` holds with the guard alone."""
+
+    name: str
+    schedule: str
+    changes: tuple[tuple[Any, str, Any], ...]
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        before = [(owner, name, getattr(owner, name)) for owner, name, _ in self.changes]
+        for owner, name, value in self.changes:
+            setattr(owner, name, value)
+        try:
+            yield
+        finally:
+            for owner, name, value in before:
+                setattr(owner, name, value)
+
+
+def without(check: Any) -> tuple[Any, str, Any]:
+    left = tuple(one for one in conflicts.CHECKS if one is not check)
+    return conflicts, "CHECKS", left
+
+
+def all_or_nothing(result: Any, head: Any) -> Any:
+    verdict = _judge(result, head)
+    if verdict.lost:
+        first = next(iter(verdict.lost.values()))
+        verdict.lost.update(dict.fromkeys(range(len(result.groups)), first))
+    return verdict
+
+
+def one_stamp(results: Any, repair: Any) -> Any:
+    made = _by_stamp(results, repair)
+    return (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
+
+
+def everything(_: Any, head: Any) -> Any:
+    return tuple(one for one in head.deletes if one.kind is not _VECTOR)
+
+
+def off_by_one(self: Moves, path: str, positions: Any) -> Iterator[tuple[int, Any]]:
+    for owner, places in _moved(self, path, positions):
+        yield owner, places + 1
+
+
+def from_the_start(_: Pinned, __: Any, starts: dict[str, int]) -> int:
+    return next(iter(starts.values()))
+
+
+def newly_numbered(text: str, _: int | None = None) -> AddedDelete:
+    return AddedDelete(text, None)
+
+
+def nothing(*_: Any) -> None:
+    return None
+
+
+_judge, _by_stamp, _moved = conflicts.judge, swaps._by_stamp, Moves.moved
+_VECTOR = swaps.DeleteKind.DELETION_VECTOR
+NO_SECOND_LOOK = (aftermath, "needed_but_removed", nothing)
+
+CHECKS = [
+    Mutation("proof: rows", "v2: start!loses deliver.A", (without(conflicts.proof),)),
+    Mutation(
+        "proof: stamp",
+        "v2p: eq.global append.b start.b!low deliver.A",
+        (without(conflicts.proof),),
+    ),
+    Mutation(
+        "inputs_live",
+        "v2: append start.2 rollback expire deliver.A",
+        (without(conflicts.inputs_live),),
+    ),
+    Mutation(
+        "applied_live",
+        "v2: eq start rollback expire deliver.A",
+        (without(conflicts.applied_live),),
+    ),
+    Mutation(
+        "nothing_missed",
+        "v2: branch append start.2 adopt expire deliver.A",
+        (without(conflicts.nothing_missed),),
+    ),
+    Mutation(
+        "nothing_missed: a wrong worker",
+        "v2: start!skips deliver.A",
+        (without(conflicts.nothing_missed),),
+    ),
+    Mutation(
+        "partition_kept", "v2p: start!place eq deliver.A", (without(conflicts.partition_kept),)
+    ),
+    Mutation(
+        "started_before",
+        "v2: append start.2 rollback deliver.A",
+        (without(conflicts.started_before),),
+    ),
+    Mutation("marks_live", "v2: start rollback expire deliver.A", (without(conflicts.marks_live),)),
+    Mutation(
+        "no_mark_missed, v2",
+        "v2: start pos expire deliver.A",
+        (without(conflicts.no_mark_missed),),
+    ),
+    Mutation(
+        "no_mark_missed, v3",
+        "v3: start dv.young expire deliver.A",
+        (without(conflicts.no_mark_missed),),
+    ),
+    Mutation(
+        "group by group", "v2: start.2 remove deliver.A", ((choosing, "judge", all_or_nothing),)
+    ),
+]
+
+SWAPS = [
+    Mutation(
+        "hazard 10312, both guards",
+        "v2: start eq append deliver.A",
+        ((swaps, "lost_deletes", lambda *_: ()), NO_SECOND_LOOK),
+    ),
+    Mutation(
+        "lost_deletes: then nothing is cut in two",
+        "v2: start.2 eq append deliver.A",
+        ((swaps, "lost_deletes", lambda *_: ()),),
+    ),
+    Mutation(
+        "what Iceberg drops by itself",
+        "v2: start.2 eq append deliver.A",
+        ((swaps, "_without_dropped", lambda made, _: made),),
+    ),
+    Mutation("the pin", "v2: start eq deliver.A~append", ((Pin, "validate", lambda *_: True),)),
+    Mutation(
+        "one rewrite per stamp",
+        "v2p: start.b upsert start deliver.AB",
+        ((swaps, "_by_stamp", one_stamp),),
+    ),
+    Mutation(
+        "spent deletes: global ones look at all specs",
+        "v2p: start eq.global deliver.A",
+        ((swaps, "spent_deletes", everything),),
+    ),
+    Mutation(
+        "spent deletes: above the stamp",
+        "v2: start eq deliver.A",
+        ((swaps, "spent_deletes", everything),),
+    ),
+]
+
+REPAIRS = [
+    Mutation(
+        "any repair",
+        "v2: start pos deliver.A",
+        ((Repairs, "make", lambda self, at, result, touched: next(iter(touched.values()))),),
+    ),
+    Mutation(
+        "came_back, v2",
+        "v2: start rollback expire deliver.A",
+        ((repairs._Case, "came_back", nothing),),
+    ),
+    Mutation(
+        "came_back, v3",
+        "v3: start rollback expire deliver.A",
+        ((repairs._Case, "came_back", nothing),),
+    ),
+    Mutation("moved", "v2: start pos deliver.A", ((Moves, "moved", off_by_one),)),
+    Mutation("moved, v3", "v3: start dv deliver.A", ((Moves, "moved", off_by_one),)),
+    Mutation(
+        "delta less masked",
+        "v3: start dv deliver.A",
+        ((Moves, "living", lambda self, path, positions: positions),),
+    ),
+    Mutation(
+        "trimmed",
+        "v2: start append pos.pair deliver.A",
+        ((DeleteFiles, "take_out", lambda *_: True),),
+    ),
+    Mutation(
+        "trimmed under its own number",
+        "v2: start append pos.pair deliver.A",
+        ((delete_files, "AddedDelete", newly_numbered),),
+    ),
+    Mutation(
+        "the old file goes with it (H5)",
+        "v2: start deliver.A start append pos.pair deliver.B",
+        ((DeleteFiles, "take_out", lambda *_: False),),
+    ),
+    Mutation(
+        "validated from the head (H4)",
+        "v2: start pos deliver.A",
+        ((Pinned, "_validated_from", from_the_start),),
+    ),
+    Mutation("a repair's list goes", "v2: start pos deliver.A", ((Repairs, "close", nothing),)),
+]
+
+SETTLEMENT = [
+    Mutation(
+        "by task id",
+        "v2: eq.all start deliver.A deliver.A",
+        ((settlement, "_by_task_id", lambda *_: Settled(())),),
+    ),
+    Mutation(
+        "by outputs",
+        "v2: start deliver.A append expire deliver.A",
+        ((settlement, "_by_outputs", lambda *_: {}),),
+    ),
+    Mutation(
+        "outputs that are gone",
+        "v2: start remove deliver.A rollback deliver.A",
+        ((Outputs, "lost", nothing),),
+    ),
+    Mutation("row map and list go", "v2: start deliver.A", ((Outputs, "clear", nothing),)),
+]
+
+MUTATIONS = CHECKS + SWAPS + REPAIRS + SETTLEMENT

@@ -1,0 +1,159 @@
+"""A right worker, one row at a time: plans at the head, writes outputs and a row map.
+
+And wrong ones, for the guards that no right worker ever meets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from firnline_deletes import row_map
+from firnline_domain.identity import Scope
+from firnline_domain.results import (
+    AppliedDelete,
+    DeleteKind,
+    InputFile,
+    Mode,
+    OutputFile,
+    RewriteFinished,
+    RewriteGroup,
+)
+from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.planning import PlannedFile
+
+from firnline_schedules.rows import MAIN, Row
+from firnline_schedules.table import Mark, Table
+
+ROWS_PER_OUTPUT = 2  # so that most groups write several files
+MERGED = 2  # files of a merge
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What a wrong worker does otherwise."""
+
+    skips_deletes: bool = False  # applies no equality delete
+    loses_a_row: bool = False
+    foreign_place: tuple[int, str] | None = None  # of its outputs
+    stamp: int | None = None  # that it gives its outputs
+
+
+RIGHT = Wrong()
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to rewrite: a scope, whole or its oldest files alone (merge)."""
+
+    scope: Scope
+    groups: int = 1
+    merge: bool = False
+
+
+def rewrite(table: Table, task: str, order: Order, wrong: Wrong = RIGHT) -> RewriteFinished:
+    """Files named `firnline-`, as the product's are. Nothing is committed."""
+    start = table.loaded.head(MAIN)
+    live = table.live()
+    planned = sorted(live.files_of_scope(order.scope), key=lambda one: one.data.sequence_number)
+    chosen = planned[:MERGED] if order.merge else planned
+    newest = max(one.data.sequence_number for one in chosen)
+    number = newest if order.merge else start.sequence_number or 0
+    run = _Run(table, task, number if wrong.stamp is None else wrong.stamp, wrong)
+    files = [run.applied(one) for one in chosen]
+    return run.finished(files, order, start.snapshot_id)
+
+
+@dataclass
+class _Run:
+    table: Table
+    task: str
+    stamp: int
+    wrong: Wrong
+
+    def applied(self, planned: PlannedFile) -> PlannedFile:
+        """With the deletes up to the stamp alone, and all position deletes and vectors (H2)."""
+        kept = (
+            delete
+            for delete in planned.deletes
+            if delete.kind is not DeleteKind.EQUALITY
+            or (delete.sequence_number <= self.stamp and not self.wrong.skips_deletes)
+        )
+        return PlannedFile(planned.data, tuple(kept))
+
+    def marked(self, planned: PlannedFile) -> list[int]:
+        marks: list[Mark] = [
+            mark
+            for delete in planned.deletes
+            if delete.kind is not DeleteKind.EQUALITY
+            for mark in self.table.marks_of(delete)
+        ]
+        return sorted({position for path, position in marks if path == planned.data.path})
+
+    def keep(self, planned: PlannedFile) -> list[bool]:
+        marked = set(self.marked(planned))
+        keys = {key for one in planned.deletes for key in self.table.memory.keys.get(one.path, ())}
+        rows = self.table.memory.data[planned.data.path]
+        return [n not in marked and row.key not in keys for n, row in enumerate(rows)]
+
+    def survivors(self, planned: PlannedFile) -> list[Row]:
+        rows = self.table.memory.data[planned.data.path]
+        return [row for row, kept in zip(rows, self.keep(planned), strict=True) if kept]
+
+    def finished(self, files: Sequence[PlannedFile], order: Order, start: int) -> RewriteFinished:
+        deletes = {one.key: one for file in files for one in file.deletes}
+        parts = [files[n :: order.groups] for n in range(order.groups)]
+        groups = [self.group(part, n) for n, part in enumerate(parts) if part]
+        return RewriteFinished(
+            task_id=self.task, table=self.table.name, ref=MAIN, scope=order.scope,
+            attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start,
+            start_sequence_number=self.stamp, schema_id=0, groups=tuple(groups),
+            applied_deletes=tuple(
+                AppliedDelete(d.path, d.kind, d.sequence_number, d.scope, d.equality_ids)
+                for d in deletes.values()
+            ),
+            output_list=self.written("list.json", b"{}"), ordered_at_ms=1, started_at_ms=2,
+            first_byte_at_ms=3, finished_at_ms=4, row_map=self.row_map(files),
+        )  # fmt: skip
+
+    def written(self, name: str, data: bytes) -> str:
+        path = f"mem:/w/{self.table.kind.name}/metadata/firnline-{self.task}-1-{name}"
+        self.table.ground.storage.put(path, data)
+        return path
+
+    def row_map(self, files: Sequence[PlannedFile]) -> str:
+        masked, sink = row_map.Masked(), BytesIO()
+        for one in files:
+            masked.add(one.data.path, 0, np.array(self.keep(one), dtype=np.bool_))
+        marked = {one.data.path: np.array(self.marked(one), dtype=np.int64) for one in files}
+        row_map.write(sink, masked.blobs(), marked)
+        return self.written("rows.puffin", sink.getvalue())
+
+    def group(self, files: Sequence[PlannedFile], number: int) -> RewriteGroup:
+        rows = [row for one in files for row in self.survivors(one)]
+        rows = rows[:-1] if self.wrong.loses_a_row else rows
+        cuts = [rows[n : n + ROWS_PER_OUTPUT] for n in range(0, len(rows), ROWS_PER_OUTPUT)]
+        total = sum(one.data.records for one in files)
+        masked = sum(self.keep(one).count(False) for one in files)
+        return RewriteGroup(
+            tuple(_input(one.data) for one in files),
+            tuple(self.output(cut, f"{number}-{n}") for n, cut in enumerate(cuts)),
+            total,
+            masked,
+            len(rows),
+        )
+
+    def output(self, rows: Sequence[Row], name: str) -> OutputFile:
+        text = self.table.data_file(rows, f"firnline-{self.task}-1-{name}.parquet")
+        body: dict[str, Any] = json.loads(text)
+        if self.wrong.foreign_place is not None:
+            spec_id, partition = self.wrong.foreign_place
+            text = json.dumps({**body, "spec-id": spec_id, "partition": json.loads(partition)})
+        return OutputFile(body["file-path"], len(rows), body["file-size-in-bytes"], text)
+
+
+def _input(file: DataFileEntry) -> InputFile:
+    return InputFile(file.path, file.sequence_number, file.records, file.bytes)
