@@ -37,6 +37,18 @@ Make = Callable[..., Any]
         ),
         ("snapshots_expired/expired", "expired", "12 snapshots expired, 40 files deleted, 3 left"),
         (
+            "outputs_swept/killed_worker",
+            "swept",
+            "3 files removed that no commit has taken; 2 lists left alone",
+        ),
+        ("unpark_table/everything", "operator", "ops lets everything be tried again"),
+        (
+            "hold_partitions/undone",
+            "operator",
+            "ops holds 2026-01-01: its last rewrite was undone by a person; `firnline unpark` "
+            "lets it go on",
+        ),
+        (
             "dead_lettered/unknown_schema",
             "dead_letter",
             "enricher could not use table-commits/3/17: unknown_schema",

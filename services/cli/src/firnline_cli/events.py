@@ -26,6 +26,8 @@ COLOURS = {
     "own": "blue",
     "committed": "green",
     "expired": "green",
+    "swept": "green",
+    "operator": "magenta",
     "conflicted": "yellow",
     "skipped": "yellow",
     "failed": "red",

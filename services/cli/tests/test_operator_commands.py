@@ -1,0 +1,68 @@
+"""What the commands that change something say before they reach catalog or broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from firnline_cli.__main__ import main
+from firnline_cli.sweep_outputs import Duration
+from firnline_local.ports import free_port
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stack of the developer's is found."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("CATALOG_URI", "KAFKA", "CONSOLE_URI", "SWEEP_AGE_S"):
+        monkeypatch.delenv(f"FIRNLINE_{name}", raising=False)
+
+
+def firnline(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+@pytest.mark.parametrize("words", [("sweep-outputs",), ("unpark", "a.b"), ("undo", "abcdef")])
+def test_without_a_stack_they_say_how_to_start_one(words: tuple[str, ...]) -> None:
+    result = firnline(*words)
+    assert result.exit_code == 1
+    assert "firnline up" in result.output
+    assert "FIRNLINE_CATALOG_URI" in result.output
+
+
+@pytest.mark.parametrize("words", [(), ("a.b", "--all")])
+def test_unpark_wants_tables_or_all(words: tuple[str, ...]) -> None:
+    assert firnline("unpark", *words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1_800), ("1.5h", 5_400), ("7d", 604_800)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert Duration().convert(text, None, None) == seconds
+
+
+def test_a_duration_without_unit_is_refused() -> None:
+    result = firnline("sweep-outputs", "--older-than", "24")
+    assert result.exit_code == 2
+    assert "90s, 30m, 24h or 7d" in result.output
+
+
+def test_an_age_that_is_not_safe_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = ("sweep-outputs", "--older-than", "23h")
+    assert "--idle" in firnline(*short).output
+    monkeypatch.setenv("FIRNLINE_SWEEP_AGE_S", "3600")
+    assert "--idle" not in firnline(*short).output
+
+
+@pytest.mark.parametrize("words", [("sweep-outputs", "a.b"), ("unpark", "a.b")])
+def test_a_catalog_that_is_away_is_said(words: tuple[str, ...]) -> None:
+    result = firnline(*words, "--catalog", f"http://127.0.0.1:{free_port()}")
+    assert result.exit_code == 1
+    assert "catalog" in result.output
+
+
+def test_a_table_has_a_namespace() -> None:
+    result = firnline("unpark", "orders", "--catalog", "http://127.0.0.1:9")
+    assert "namespace.name" in result.output
