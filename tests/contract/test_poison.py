@@ -217,6 +217,14 @@ def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -
     assert not kinds & expected
 
 
+def test_the_console_shows_every_record_that_there_is() -> None:
+    model = MemoryReadModel()
+    model.begin(Built("g", 1), replace=False)
+    for record in RECORDS:
+        model.apply("g", [record])
+    assert {one.event.kind for one in model.events(None, 99)} >= {"swept", "operator", "order"}
+
+
 def test_no_service_with_an_inbox_is_left_out(service: Service) -> None:
     readers = {name for one in service.topics for name in topic(one).read_by}
     assert type(service).__name__.lower() in readers

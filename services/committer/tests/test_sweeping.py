@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 from firnline_adapters.logs import Log
+from firnline_committer import reports
 from firnline_committer.sweeping import AGAIN_MS, Sweeps
+from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import OutputsSwept
+from firnline_domain.events import ConflictReason, OutputsSwept
 from firnline_domain.identity import TableName
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_iceberg.sweeping import Left, Swept
@@ -61,6 +63,12 @@ def test_signs_of_trouble_have_a_table_swept_once(bench, result) -> None:
 
 def test_a_second_attempt_is_a_sign(bench, result) -> None:
     bench.sweeps.notice([replace(result(), attempt=2)])
+    assert len(bench.rounds()) == 1
+
+
+def test_a_refused_result_is_a_sign(bench, result) -> None:
+    refused = reports.conflicted(result(), Conflict(ConflictReason.PIN_LOST, ""), None, 1)
+    bench.sweeps.notice([refused])
     assert len(bench.rounds()) == 1
 
 

@@ -11,7 +11,12 @@ from typing import Any
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.events import (
+    OutputsSwept,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 
 TOPICS = ("rewrite-tasks", "expiry-tasks", "maintenance-events")
@@ -48,7 +53,7 @@ class Feed:
         self.outcomes[type(record).__name__] += 1
         if isinstance(record, RewriteFiles | ExpireSnapshots):
             self.open.add(record.task_id)
-        else:
+        elif not isinstance(record, OutputsSwept):
             self.open.discard(record.task_id)
         if line := told(record):
             self._show(line)

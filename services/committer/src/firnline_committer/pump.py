@@ -115,6 +115,8 @@ class Pump:
     def _publish(self, events: list[Any]) -> None:
         for event in events:
             self._publisher.publish(EVENTS, event.table.uuid, event)
+        if self._sweeps is not None:
+            self._sweeps.notice(events)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """Kept whole for a person; and the planner gets its partition back."""

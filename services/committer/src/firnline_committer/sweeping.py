@@ -1,7 +1,8 @@
 """When a table is swept: after a sign of trouble, and when what it left has come of age.
 
-A task that failed, or came a second time, may have left outputs; an expiry comes to every table
-now and then. The committer sweeps, for it also commits: in one process the two never overlap.
+A task that failed or came a second time, or whose result was refused, may have left outputs; an
+expiry comes to every table now and then. The committer sweeps, for it also commits: in one process
+the two never overlap.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.events import OutputsSwept
+from firnline_domain.events import OutputsSwept, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
 from firnline_iceberg.sweeping import GC_DISABLED, NOT_REMOVED, UNREADABLE, Swept
@@ -46,7 +47,7 @@ class Sweeps:
         self._watched: dict[str, _Watched] = {}
 
     def notice(self, records: Iterable[Any]) -> None:
-        """Results that were dealt with; some tell of trouble."""
+        """Results that were dealt with, and their events; some tell of trouble."""
         for record in records:
             if is_trouble(record):
                 self._plan(record.table, self._now_ms())
@@ -102,4 +103,4 @@ class Sweeps:
 def is_trouble(record: Any) -> bool:
     """Whether something of the table's may lie about."""
     again = isinstance(record, RewriteFinished) and record.attempt > 1
-    return again or isinstance(record, TaskFailed | SnapshotsExpired)
+    return again or isinstance(record, TaskFailed | SnapshotsExpired | RewriteConflicted)
