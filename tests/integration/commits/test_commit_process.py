@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.events import OutputsSwept, RewriteCommitted
-from firnline_domain.results import TaskFailed
+from firnline_domain.results import RewriteFinished, TaskFailed
 from firnline_iceberg import output_lists
 from firnline_iceberg.output_lists import OutputList
 
@@ -69,13 +70,18 @@ def events(kafka: str) -> Iterator[Events]:
     inbox.close()
 
 
+def fresh(table: Table) -> RewriteFinished:
+    """A rewrite that began now: the process has the real clock, and commits no old ones."""
+    return replace(table.rewrite(), started_at_ms=int(time.time() * 1000))
+
+
 def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
     table: Table, kafka: str, start: Start, events: Events, tmp_path: Path
 ) -> None:
     publisher = KafkaPublisher(kafka, 8, "test")
     table.append((1, 1), (2, 1))
     table.delete_ids(1)
-    first = table.rewrite()
+    first = fresh(table)
     process = start()
     publisher.publish("task-results", table.name.uuid, first)
     publisher.flush()
@@ -86,7 +92,7 @@ def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
     assert not psutil.wait_procs(children, timeout=20)[1]
 
     table.append((3, 1))
-    second = table.rewrite()
+    second = fresh(table)
     for result in (first, second):
         publisher.publish("task-results", table.name.uuid, result)
     publisher.flush()

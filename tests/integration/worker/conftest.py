@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from firnline_adapters.logs import Log
 from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_deletes.fields import field_id
 from firnline_deletes.projection import table_schema
@@ -362,7 +363,8 @@ def swapper(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Swa
     log = Log("test")
     with IcebergJvm(iceberg_jar) as running:
         commits = JavaCommits(running, catalog_uri)
-        yield Swapper(tables, commits, Outputs(tables, log), log, now_ms, time.sleep)
+        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
+        yield Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
 
 
 @pytest.fixture
