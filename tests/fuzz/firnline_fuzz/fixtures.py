@@ -12,6 +12,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
+from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.java import rest_catalog
@@ -59,9 +60,9 @@ def fuzz_bench(
     rewriter = Rewriter(
         tables, java, fuzz_shelf, SparkStage(spark), handover, "w1", 1 << 30, now_ms
     )
-    swapper = Swapper(
-        tables, JavaCommits(fuzz_jvm, catalog_uri), Outputs(tables, log), log, now_ms, time.sleep
-    )
+    commits = JavaCommits(fuzz_jvm, catalog_uri)
+    outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
+    swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
     catalog = rest_catalog(fuzz_jvm.jvm, catalog_uri)
     handlers = Handlers(swapper, tables, now_ms)
     reader = spark.newSession()
