@@ -81,6 +81,10 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
         "3 files of debt. The deepest, 2026-11-21: not enough yet (small files 1 of 8, "
         "equality deletes 1 of 4, position deletes 1 of 8)."
     )
+    parked = replace(state.partitions[0], status="parked", reason="out_of_memory", failures=3)
+    assert answer(replace(state, partitions=(parked, *state.partitions)))["verdict"] == (
+        "1 partition of 1 parked; `firnline unpark shop.orders` lets them be tried again."
+    )
     waiting = answer(replace(state, waiting_for_resync=True))
     assert waiting["verdict"].startswith("Commits are missing")
 

@@ -54,7 +54,11 @@ def verdict(view: TableView, state: TableState | None) -> str:
 
 def _leading(state: TableState) -> str:
     at_work = sum(part.status == "in_flight" for part in state.partitions)
+    parked = sum(part.status == "parked" for part in state.partitions)
     debt = debt_of(state.holds)
+    if parked:
+        free = f"`firnline unpark {state.table.dotted}` lets them be tried again"
+        return f"{_partitions(parked)} of {state.partition_count:,} parked; {free}."
     if at_work:
         return f"{_partitions(at_work)} of {state.partition_count:,} being rewritten now."
     if debt == 0:
