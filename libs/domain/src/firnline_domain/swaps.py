@@ -10,7 +10,7 @@ made.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firnline_domain.conflicts import Conflict, inputs
@@ -100,9 +100,14 @@ class Plan:
     refused: dict[str, Conflict]
 
 
-def plan(results: Sequence[RewriteFinished], head: Head, repair: Repair | None = None) -> Plan:
-    """Swaps of `results`, each of which `judge` has passed on `head`, no two sharing an input, and
-    at most one of them in need of a `repair`.
+NO_REPAIRS: Mapping[str, Repair] = {}
+
+
+def plan(
+    results: Sequence[RewriteFinished], head: Head, repairs: Mapping[str, Repair] = NO_REPAIRS
+) -> Plan:
+    """Swaps of `results`, each of which `judge` has passed on `head`, no two sharing an input.
+    `repairs`: by task id, no two of one scope.
 
     Only the rewrite that comes first, with the lowest stamp, is exposed: its outputs protect the
     later ones. So where no form is safe, its results are refused and the rest is tried again.
@@ -110,10 +115,10 @@ def plan(results: Sequence[RewriteFinished], head: Head, repair: Repair | None =
     refused: dict[str, Conflict] = {}
     left = list(results)
     while left:
-        swaps = _by_stamp(left, repair)
+        swaps = _by_stamp(left, repairs)
         last = (*swaps[:-1], replace(swaps[-1], removed_deletes=spent_deletes(left, head)))
         if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
-            return Plan(_without_dropped(_repaired(safe, repair), head), refused)
+            return Plan(_without_dropped(_repaired(safe, repairs), head), refused)
         lost = lost_deletes(last, head)
         text = f"drops {lost[0].path} ({lost[0].sequence_number}), stamp {swaps[0].stamp}"
         for task_id in swaps[0].task_ids:
@@ -122,11 +127,13 @@ def plan(results: Sequence[RewriteFinished], head: Head, repair: Repair | None =
     return Plan((), refused)
 
 
-def _by_stamp(results: Iterable[RewriteFinished], repair: Repair | None) -> tuple[Swap, ...]:
+def _by_stamp(
+    results: Iterable[RewriteFinished], repairs: Mapping[str, Repair]
+) -> tuple[Swap, ...]:
     parts: dict[int, list[Replacement]] = defaultdict(list)
     for result in results:
-        mine = repair is not None and repair.task_id == result.task_id
-        touched = repair.touched if repair is not None and mine else frozenset[int]()
+        repair = repairs.get(result.task_id)
+        touched = repair.touched if repair is not None else frozenset[int]()
         parts[result.start_sequence_number] += (
             Replacement(result.task_id, result.scope, group, number in touched)
             for number, group in enumerate(result.groups)
@@ -134,22 +141,21 @@ def _by_stamp(results: Iterable[RewriteFinished], repair: Repair | None) -> tupl
     return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in sorted(parts))
 
 
-def _repaired(swaps: tuple[Swap, ...], repair: Repair | None) -> tuple[Swap, ...]:
-    """The repair goes with the one rewrite that holds the touched groups; what it takes out itself
-    is not taken out a second time."""
-    if repair is None:
-        return swaps
-    own = {delete.normal for delete in repair.removed}
-    return tuple(
-        replace(
-            swap,
-            removed_deletes=(
-                *(delete for delete in swap.removed_deletes if delete.normal not in own),
-                *(repair.removed if swap.repaired else ()),
-            ),
-            added_deletes=repair.added if swap.repaired else (),
-        )
-        for swap in swaps
+def _repaired(swaps: tuple[Swap, ...], repairs: Mapping[str, Repair]) -> tuple[Swap, ...]:
+    """A repair goes with the one rewrite that holds its touched groups; what a repair takes out is
+    not taken out a second time."""
+    own = {delete.normal for repair in repairs.values() for delete in repair.removed}
+    return tuple(_with_repairs(swap, own, repairs) for swap in swaps)
+
+
+def _with_repairs(swap: Swap, own: set[str], repairs: Mapping[str, Repair]) -> Swap:
+    tasks = dict.fromkeys(part.task_id for part in swap.parts if part.touched)
+    mine = [repairs[task] for task in tasks]
+    spent = (delete for delete in swap.removed_deletes if delete.normal not in own)
+    return replace(
+        swap,
+        removed_deletes=(*spent, *(delete for repair in mine for delete in repair.removed)),
+        added_deletes=tuple(delete for repair in mine for delete in repair.added),
     )
 
 

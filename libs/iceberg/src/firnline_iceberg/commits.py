@@ -91,8 +91,11 @@ class JavaCommits:
         """`patience_s`: for one answer of the catalog."""
         self._iceberg = iceberg
         self._jvm = iceberg.jvm
-        waits = {"rest.client.socket-timeout-ms": str(patience_s * 1000)}
-        self._catalog = rest_catalog(self._jvm, uri, name, **waits)
+        settings = {
+            "rest.client.socket-timeout-ms": str(patience_s * 1000),
+            "io.manifest.cache-enabled": "true",  # a next try reads most of them again
+        }
+        self._catalog = rest_catalog(self._jvm, uri, name, **settings)
 
     def commit(
         self,

@@ -11,7 +11,6 @@ from firnline_domain.swaps import Swap
 from firnline_iceberg.commits import Rewrite
 from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
 from firnline_iceberg.java import removal_json
-from firnline_iceberg.manifests import read_manifest, read_manifest_list
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
 
@@ -81,10 +80,10 @@ def pinned(table: LoadedTable, ref: str) -> Pinned:
 
 def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteFileEntry]:
     """Delete files that a snapshot took out. Raises SnapshotGone, MetadataFileGone, RetryLater."""
-    for manifest in read_manifest_list(table.io, table.snapshot(snapshot_id).manifest_list):
+    for manifest in table.manifests(table.snapshot(snapshot_id)):
         if not manifest.holds_deletes or manifest.added_snapshot_id != snapshot_id:
             continue
-        for entry in read_manifest(table.io, manifest, table.partition_text(manifest.spec_id)):
+        for entry in table.entries(manifest):
             gone = entry.status is Status.DELETED and entry.snapshot_id == snapshot_id
             if gone and isinstance(entry, DeleteFileEntry):
                 yield entry
@@ -101,10 +100,9 @@ def paths_since(
     for snapshot in table.snapshots:
         if numbered and (snapshot.sequence_number or 0) <= sequence_number:
             continue
-        for manifest in read_manifest_list(table.io, snapshot.manifest_list):
+        for manifest in table.manifests(snapshot):
             old = numbered and manifest.sequence_number <= sequence_number
             if old or manifest.holds_deletes is not of_deletes or manifest.path in seen:
                 continue
             seen.add(manifest.path)
-            text = table.partition_text(manifest.spec_id)
-            yield from read_manifest(table.io, manifest, text)
+            yield from table.entries(manifest)

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyiceberg.io import FileIO
 
-from firnline_iceberg.manifests import read_manifest_list
 from firnline_iceberg.tables import LoadedTable
 
 MaySend = Callable[[], bool]
@@ -113,12 +111,12 @@ def unreachable(table: LoadedTable, attempt: Attempt) -> list[str]:
 
     Raises MetadataFileGone, RetryLater.
     """
-    reachable = set(_reachable(table.io, table, attempt.sequence_number))
+    reachable = set(_reachable(table, attempt.sequence_number))
     return [path for path in attempt.files if path not in reachable]
 
 
-def _reachable(io: FileIO, table: LoadedTable, after: int) -> Iterator[str]:
+def _reachable(table: LoadedTable, after: int) -> Iterator[str]:
     for snapshot in table.snapshots:
         if table.format_version == 1 or (snapshot.sequence_number or 0) > after:
             yield snapshot.manifest_list
-            yield from (one.path for one in read_manifest_list(io, snapshot.manifest_list))
+            yield from (one.path for one in table.manifests(snapshot))

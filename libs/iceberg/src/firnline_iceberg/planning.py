@@ -17,7 +17,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
 
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
-from firnline_iceberg.manifests import Detail, read_manifest, read_manifest_list
+from firnline_iceberg.manifests import Detail
 from firnline_iceberg.tables import LoadedTable
 
 _sequence_number = attrgetter("sequence_number")
@@ -143,10 +143,6 @@ def live_files(
 
 def live_entries(table: LoadedTable, snapshot_id: int, detail: Detail) -> Iterator[FileEntry]:
     """The same as a stream, for those who only count. Raises as `live_files`."""
-    for manifest in read_manifest_list(table.io, table.snapshot(snapshot_id).manifest_list):
-        if manifest.holds_no_live:
-            continue
-        partition = table.partition_text(manifest.spec_id)
-        for entry in read_manifest(table.io, manifest, partition, detail):
-            if entry.live:
-                yield entry
+    for manifest in table.manifests(table.snapshot(snapshot_id)):
+        if not manifest.holds_no_live:
+            yield from (entry for entry in table.entries(manifest, detail) if entry.live)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,9 @@ from pyiceberg.table.snapshots import Snapshot
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
+from firnline_iceberg.files import FileEntry
+from firnline_iceberg.manifest_cache import ManifestCache
+from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
 
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
@@ -60,6 +63,25 @@ class LoadedTable:
     metadata: TableMetadata
     io: FileIO
     metadata_location: str
+    cache: ManifestCache | None = None
+
+    def manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """Of a snapshot. Raises MetadataFileGone, RetryLater."""
+        if self.cache is None:
+            return read_manifest_list(self.io, snapshot.manifest_list)
+        return self.cache.get(
+            snapshot.manifest_list, lambda: read_manifest_list(self.io, snapshot.manifest_list)
+        )
+
+    def entries(
+        self, manifest: ManifestFile, detail: Detail = Detail.REFERENCES
+    ) -> Iterable[FileEntry]:
+        """Of a manifest, as `read_manifest` gives them: a stream, where nothing is kept."""
+        text = self.partition_text(manifest.spec_id)
+        if self.cache is None:
+            return read_manifest(self.io, manifest, text, detail)
+        key = (self.metadata.table_uuid, manifest, detail)
+        return self.cache.get(key, lambda: tuple(read_manifest(self.io, manifest, text, detail)))
 
     @property
     def format_version(self) -> int:
@@ -147,8 +169,11 @@ class LoadedTable:
 class Tables:
     """Loads tables through an Iceberg REST catalog; connects at the first `load`."""
 
-    def __init__(self, uri: str, name: str = "lake", **properties: str) -> None:
-        self._name = name
+    def __init__(
+        self, uri: str, name: str = "lake", cache: ManifestCache | None = None, **properties: str
+    ) -> None:
+        """`cache`: for who reads the same table again and again."""
+        self._name, self._cache = name, cache
         self._properties = {**properties, "uri": uri}
 
     @cached_property
@@ -164,12 +189,13 @@ class Tables:
         found = self._load(table)
         if str(found.metadata.table_uuid) != table.uuid:
             raise TableGone(table, f"is now {found.metadata.table_uuid}")
-        return loaded(table, found)
+        return loaded(table, found, self._cache)
 
     def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
         """The table that has this name now. Raises TableGone, RetryLater."""
         found = self._load(TableName("", namespace, name))
-        return loaded(TableName(str(found.metadata.table_uuid), namespace, name), found)
+        identity = TableName(str(found.metadata.table_uuid), namespace, name)
+        return loaded(identity, found, self._cache)
 
     def names(self) -> Iterator[tuple[str, ...]]:
         """Every table, as namespace levels and name. Raises RetryLater."""
@@ -201,9 +227,9 @@ class Tables:
         return found
 
 
-def loaded(table: TableName, found: Table) -> LoadedTable:
+def loaded(table: TableName, found: Table, cache: ManifestCache | None = None) -> LoadedTable:
     """What a PyIceberg table of any catalog knows."""
-    return LoadedTable(table, found.metadata, found.io, found.metadata_location)
+    return LoadedTable(table, found.metadata, found.io, found.metadata_location, cache)
 
 
 class _Catalog(RestCatalog):

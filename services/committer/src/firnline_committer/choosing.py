@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from firnline_domain.conflicts import Conflict, Verdict, judge
 from firnline_domain.events import ConflictReason
+from firnline_domain.identity import Scope
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Repair
 from firnline_iceberg.heads import Pinned
@@ -21,12 +22,12 @@ Lost = dict[int, Conflict]
 @dataclass
 class Chosen:
     """`fit`: results without their lost groups; of `refused` ones none is left. Neither: a second
-    result that needs a repair, whose turn comes with the next head."""
+    result of one scope that needs a repair, whose turn comes with the next head."""
 
     fit: list[RewriteFinished] = field(default_factory=list)
     lost: dict[str, Lost] = field(default_factory=dict)  # by task id, of those that fit
     refused: dict[str, Conflict] = field(default_factory=dict)
-    repair: Repair | None = None
+    repairs: dict[str, Repair] = field(default_factory=dict)  # by task id
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,16 @@ class Chooser:
     repairs: Repairs
 
     def choose(self, at: Pinned, results: Iterable[RewriteFinished]) -> Chosen:
-        """At most one result that has to be repaired: its repair goes with one rewrite.
-        Raises RetryLater, MetadataFileGone."""
-        chosen = Chosen()
+        """Of one scope at most one result that has to be repaired: two repairs could take out, and
+        write anew, one and the same delete file. Raises RetryLater, MetadataFileGone."""
+        chosen, repaired = Chosen(), set[Scope]()
         for result in results:
             verdict = self._judged(result, at)
-            if verdict.touched and chosen.repair is not None:
+            if verdict.touched and result.scope in repaired:
                 continue
             self._place(at, result, verdict, chosen)
+            if result.task_id in chosen.repairs:
+                repaired.add(result.scope)
         return chosen
 
     def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
@@ -61,7 +64,7 @@ class Chooser:
         if verdict.touched:
             repair = self.repairs.make(at, without(result, lost), _renumbered(result, verdict))
             if isinstance(repair, Repair):
-                chosen.repair = repair
+                chosen.repairs[result.task_id] = repair
             else:
                 lost |= dict.fromkeys(verdict.touched, repair)
         if len(lost) == len(result.groups):

@@ -19,7 +19,7 @@ from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
 
 LOST_GROUPS = "firnline.lost-groups"  # snapshot summary: task:number:reason[,...]
-REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows
+REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows[,...]
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,17 @@ class Settled:
     rows_repaired: int | None = None  # None: nothing had to be
 
 
-def notes(lost: Mapping[str, Mapping[int, Conflict]], repair: Repair | None) -> dict[str, str]:
+def notes(
+    lost: Mapping[str, Mapping[int, Conflict]], repairs: Mapping[str, Repair]
+) -> dict[str, str]:
     """What the summaries of a commit's snapshots tell a committer that finds them later. `lost`:
-    by task id and number of the group."""
+    by task id and number of the group; `repairs`: by task id."""
     groups = ((task, number, one.reason) for task in lost for number, one in lost[task].items())
     found = {}
     if text := ",".join(f"{task}:{number}:{reason}" for task, number, reason in groups):
         found[LOST_GROUPS] = text
-    if repair is not None:
-        found[REPAIRED] = f"{repair.task_id}:{repair.rows}"
+    if repairs:
+        found[REPAIRED] = ",".join(f"{task}:{one.rows}" for task, one in repairs.items())
     return found
 
 
@@ -75,9 +77,9 @@ def _lost(summary: Summary | None, task_id: str) -> dict[int, str]:
 
 
 def _repaired(summary: Summary | None, task_id: str) -> int | None:
-    text = (summary.get(REPAIRED) if summary is not None else None) or ":"
-    task, _, rows = text.rpartition(":")
-    return int(rows) if task == task_id else None
+    text = (summary.get(REPAIRED) if summary is not None else None) or ""
+    entries = (entry.split(":") for entry in text.split(",") if entry)
+    return next((int(rows) for task, rows in entries if task == task_id), None)
 
 
 def _by_outputs(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str, Settled]:

@@ -26,9 +26,9 @@ from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled, notes, settled
 
-TRIES = 8  # of one batch against a head that moves
-FIRST_PAUSE_S = 0.05  # doubled at each try, times 0.5 to 1.5
-LONGEST_PAUSE_S = 1.0
+TRIES = 24  # of one batch against a head that moves
+FIRST_PAUSE_S = 0.02  # doubled at each try, times 0.5 to 1.5
+LONGEST_PAUSE_S = 0.2  # a writer that commits every second leaves gaps to be hit, not waited for
 GONE = Settled(())
 Event = RewriteCommitted | RewriteConflicted
 Attempts = list[tuple[int, Attempt]]  # with the snapshot that each was pinned to
@@ -85,10 +85,13 @@ class Swapper:
         for number in range(TRIES):
             self._try(batch)
             if not batch.open:
-                return batch.events
+                break
             pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
             self._sleep(pause * random.uniform(0.5, 1.5))
-        return self._gave_up(batch)
+        else:
+            self._give_up(batch)
+        self._tidy(batch)
+        return batch.events
 
     def _try(self, batch: Batch) -> None:
         try:
@@ -96,7 +99,6 @@ class Swapper:
             self._settle(batch, table)
             if batch.open:
                 self._commit(batch, pinned(table, batch.ref))
-            self._tidy(batch)
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
         except RefGone as gone:
@@ -125,10 +127,9 @@ class Swapper:
         self._refuse_old(batch, at)
         seen_ms = self._now_ms()  # outputs are looked at from here on
         chosen = self._chooser.choose(at, batch.open.values())
-        made = plan(chosen.fit, at.head, chosen.repair)
+        made = plan(chosen.fit, at.head, chosen.repairs)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
-        if chosen.repair is not None:
-            batch.repairs.append(chosen.repair)
+        batch.repairs += chosen.repairs.values()
         if made.swaps and all(one.task_id in batch.open for one in chosen.fit):
             self._send(batch, at, chosen, made.swaps, seen_ms)
 
@@ -153,7 +154,7 @@ class Swapper:
         self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...], seen_ms: int
     ) -> None:
         starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
-        rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repair))
+        rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repairs))
         head = at.head.snapshot_id
         outcome = self._commits.commit(
             batch.table, batch.ref, head, rewrites, lambda: self._is_fresh(seen_ms)
@@ -243,7 +244,7 @@ class Swapper:
         for task_id in list(batch.open):
             self._refuse(batch, task_id, conflict, head)
 
-    def _gave_up(self, batch: Batch) -> list[Event]:
+    def _give_up(self, batch: Batch) -> None:
         """An unknown outcome of the last try is settled by one more look at the table."""
         text = f"{TRIES} tries came to nothing: {batch.why}"
         try:
@@ -251,4 +252,3 @@ class Swapper:
         except TableGone as gone:
             text = str(gone)
         self._refuse_all(batch, Conflict(ConflictReason.PIN_LOST, text), None)
-        return batch.events
