@@ -21,12 +21,15 @@ from firnline_committer.swapping import Swapper
 from firnline_domain.identity import TableName
 from firnline_iceberg.commits import JavaCommits, Outcome
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.tables import LoadedTable
 from py4j.java_gateway import JavaClass, JavaPackage
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 NAMESPACE = "lab"
+MANIFEST_ENTRIES = 20_000
+LATIN = "ISO-8859-1"  # a character for every byte
 NOW_MS = 5
 
 
@@ -47,9 +50,11 @@ class Storage(FileIO):
     """The JVM's in-memory files, less those that are gone in this state. `made`: by Python code,
     which is by Firnline, where the name says so."""
 
-    def __init__(self, java_files: Any) -> None:
+    def __init__(self, jvm: Any, java_files: Any) -> None:
         super().__init__()
         self._java = java_files
+        self._io = jvm.org.apache.iceberg.inmemory.InMemoryFileIO()
+        self._text = jvm.org.apache.commons.io.IOUtils.toString
         self._read: dict[str, bytes] = {}
         self.gone: set[str] = set()
         self.made: set[str] = set()
@@ -62,10 +67,11 @@ class Storage(FileIO):
         if path in self.gone:
             raise FileNotFoundError(path)
         if path not in self._read:
-            found = self._java.getOrDefault(path, None)
-            if found is None:
+            if not self._java.containsKey(path):
                 raise FileNotFoundError(path)
-            self._read[path] = bytes(found)
+            # as a string: py4j takes 9 ms for 7 kB of bytes
+            text = self._text(self._io.newInputFile(path).newStream(), LATIN)
+            self._read[path] = text.encode(LATIN)
         return self._read[path]
 
     def put(self, path: str, data: bytes) -> None:
@@ -174,8 +180,11 @@ class Ground:
         names = self.jvm.org.apache.iceberg.catalog
         self._namespace = names.Namespace.of(_strings(self.iceberg, NAMESPACE))
         self.catalog.createNamespace(self._namespace)
-        self.storage = Storage(self._private("inmemory.InMemoryFileIO", "IN_MEMORY_FILES", None))
+        self.storage = Storage(
+            self.jvm, self._private("inmemory.InMemoryFileIO", "IN_MEMORY_FILES", None)
+        )
         self._entries = self._private("inmemory.InMemoryCatalog", "tables", self.catalog)
+        self._cache = ManifestCache(MANIFEST_ENTRIES)
         self.racer: Callable[[], None] | None = None
         self.handlers = self._committer()
 
@@ -221,7 +230,8 @@ class Ground:
     def load(self, table: TableName) -> LoadedTable:
         """`firnline_iceberg.tables.Tables` for the committer."""
         location = self.location(table.name)
-        return LoadedTable(table, _metadata(self.storage, location), self.storage, location)
+        metadata = _metadata(self.storage, location)
+        return LoadedTable(table, metadata, self.storage, location, self._cache)
 
     def close(self) -> None:
         self.iceberg.close()

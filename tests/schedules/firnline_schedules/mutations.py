@@ -74,6 +74,12 @@ def newly_numbered(text: str, _: int | None = None) -> AddedDelete:
     return AddedDelete(text, None)
 
 
+def whatever_it_applied_to(result: Any, head: Any) -> Iterator[Any]:
+    for delete in result.applied_deletes:
+        if (delete.path, delete.sequence_number) not in head.live_deletes:
+            yield delete
+
+
 def nothing(*_: Any) -> None:
     return None
 
@@ -127,6 +133,11 @@ CHECKS = [
         "no_mark_missed, v3",
         "v3: start dv.young expire deliver.A",
         (without(conflicts.no_mark_missed),),
+    ),
+    Mutation(
+        "applied deletes: of this group's inputs",
+        "v2: start.2 remove deliver.A",
+        ((conflicts, "_applied_gone", whatever_it_applied_to),),
     ),
     Mutation(
         "group by group", "v2: start.2 remove deliver.A", ((choosing, "judge", all_or_nothing),)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from firnline_schedules.lab import Broken, Lab, State
 
 WRITERS_BEFORE_A_START = 1
-THINNED_FROM = 3  # steps; all shorter schedules run
+THINNED_AT = 2  # steps; all schedules of that length run
 
 
 @dataclass
 class Walk:
-    """Schedules of one table, `depth` steps at most. Of those longer than two steps only every
-    `thin`-th beginning of three steps is gone on with, always the same ones."""
+    """Schedules of one table, `depth` steps at most. Of the beginnings of two steps every `thin`-th
+    is gone on with, always the same ones."""
 
     lab: Lab
     depth: int
@@ -63,7 +63,7 @@ class Walk:
         self.lab.table.back_to(known)
 
     def _goes_on(self, words: Sequence[str]) -> bool:
-        at_the_cut = len(words) == THINNED_FROM
+        at_the_cut = len(words) == THINNED_AT
         return not at_the_cut or zlib.crc32(" ".join(words).encode()) % self.thin == 0
 
 
