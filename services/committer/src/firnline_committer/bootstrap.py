@@ -42,7 +42,8 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
         lives = Lifetimes(settings.sweep_age_s)
         swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep, lives)
-        sweeps = Sweeps(Sweeper(tables, now_ms, lives.sweep_ms), log, now_ms)
+        uncached = Tables(settings.catalog_uri, settings.catalog_name)  # a sweep reads all, once
+        sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)
         try:
             yield Pump(inbox, publisher, handlers, log, sweeps=sweeps)
