@@ -478,6 +478,17 @@ def test_a_parked_table_is_ordered_again_when_a_person_says_so(world: World) -> 
     assert [one for one in world.take(unpark()) if isinstance(one, RewriteFiles)] == []
 
 
+def test_parking_is_counted_once(world: World) -> None:
+    """`firnline_tasks_finished{outcome="parked"}`: what an alarm watches."""
+    order, outcomes = only(world.commit(part(A, 8))), []
+    for _ in range(3):
+        step = world.bucket.handle(failed(order, retryable=False), world.now_ms)
+        world.bucket.commit()
+        outcomes += step.outcomes
+        world.tick(60_000)
+    assert outcomes.count("parked") == 1
+
+
 def test_one_partition_is_unparked_alone(world: World) -> None:
     parked(world)
     assert only(world.take(unpark(A.partition))).scope == A

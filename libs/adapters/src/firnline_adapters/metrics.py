@@ -24,13 +24,13 @@ CounterName = Literal[
     "changes_held",  # FilesChanged held back because their parent is not the head
     "resyncs",  # ResyncTable requests sent
     "orders",  # orders sent, by reason
-    "tasks_finished",  # tasks that ended, by outcome
+    "tasks_finished",  # tasks that ended, by outcome; `parked` beside it: no try for a day
     "rows_in",  # rows read by rewrites
     "rows_masked",  # rows dropped by deletes
     "delete_sets",  # delete sets asked for, by how they were had: built, shared, rebuilt
     "rewrites_committed",  # results that reached the table
     "rewrites_conflicted",  # results refused, by reason
-    "outputs_deleted",  # output files of refused results removed
+    "outputs_deleted",  # output files removed that no commit took
 ]
 GaugeName = Literal[
     "gateway_outbox_depth",  # events not yet on the broker

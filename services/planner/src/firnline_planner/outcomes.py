@@ -11,7 +11,7 @@ from firnline_domain.events import (
     RewriteSkipped,
 )
 from firnline_domain.identity import MAIN
-from firnline_domain.progress import RunningTask, Table, failed
+from firnline_domain.progress import RunningTask, Table
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.retention import expiry_ended
 from firnline_domain.thresholds import Thresholds
@@ -19,7 +19,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.changes import finish, is_in_counters
 from firnline_planner.state import State
 from firnline_planner.step import Step
-from firnline_planner.visits import Visit, end_task, look_at, visit_of
+from firnline_planner.visits import Visit, end_failed, look_at, visit_of
 
 Outcome = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired
 HOPELESS = (ConflictReason.PROOF_FAILED, ConflictReason.REJECTED)  # planning again changes nothing
@@ -77,8 +77,7 @@ def _committed(visit: Visit, table: Table, task: RunningTask, event: RewriteComm
 
 def _failed(visit: Visit, table: Table, task: RunningTask, reason: str, retryable: bool) -> Table:
     visit.step.outcomes.append("failed" if retryable else "failed_for_good")
-    work = visit.partition(table, task.scope).work
-    return end_task(visit, table, task, failed(work, reason, retryable, visit.now_ms))
+    return end_failed(visit, table, task, reason, retryable)
 
 
 def _expired(visit: Visit, table: Table, event: SnapshotsExpired) -> Table:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.gaps import ask, ask_ms
 from firnline_domain.identity import Scope
-from firnline_domain.policy import debts, decide, order_for
+from firnline_domain.policy import Reason, debts, decide, order_for
 from firnline_domain.progress import (
     Partition,
     PartitionWork,
@@ -92,12 +92,21 @@ def end_task(visit: Visit, table: Table, task: RunningTask, work: PartitionWork)
     return replace(table, work=ended.looking(visit.now_ms) if was_full else ended)
 
 
+def end_failed(
+    visit: Visit, table: Table, task: RunningTask, reason: str, retryable: bool
+) -> Table:
+    """An order came to nothing; its partition backs off, or is parked."""
+    work = failed(visit.partition(table, task.scope).work, reason, retryable, visit.now_ms)
+    if work.pause == Reason.PARKED:
+        visit.step.outcomes.append("parked")
+    return end_task(visit, table, task, work)
+
+
 def _without_lost(visit: Visit, table: Table) -> tuple[Table, list[Scope]]:
     lost = [task for task in table.work.running if task.deadline_ms <= visit.now_ms]
     for task in lost:
-        work = visit.partition(table, task.scope).work
         visit.step.outcomes.append("lost")
-        table = end_task(visit, table, task, failed(work, "deadline", True, visit.now_ms))
+        table = end_failed(visit, table, task, "deadline", True)
     return table, [task.scope for task in lost]
 
 
