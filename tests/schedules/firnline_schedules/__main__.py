@@ -12,7 +12,8 @@ from pathlib import Path
 from firnline_local import artifacts
 
 from firnline_schedules.ground import Ground
-from firnline_schedules.lab import Broken, Lab, replayed
+from firnline_schedules.lab import Lab, replayed
+from firnline_schedules.oracle import Broken
 from firnline_schedules.table import KINDS
 from firnline_schedules.walk import Walk
 

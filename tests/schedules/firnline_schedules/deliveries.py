@@ -100,3 +100,9 @@ def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Seq
     marked = any(step.startswith(("pos", "dv")) for step in since)
     whole = len(left) > 1 and not marked and not found.may and all(one.outputs for one in left)
     return needed and not whole
+
+
+def inputs_taken(result: RewriteFinished, taken: set[str]) -> list[int]:
+    """Groups with an input that another result of the same delivery replaces."""
+    groups = enumerate(result.groups)
+    return [n for n, group in groups if {file.path for file in group.inputs} & taken]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
@@ -22,7 +22,7 @@ from firnline_domain.identity import TableName
 from firnline_iceberg.commits import JavaCommits, Outcome
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.manifest_cache import ManifestCache
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.java_gateway import JavaClass, JavaPackage
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
@@ -194,20 +194,10 @@ class Ground:
         return of.get(owner)
 
     def _committer(self) -> Handlers:
-        log, tables = Log("schedules"), self
-        outputs = Outputs(tables, log)  # type: ignore[arg-type]
-        repairs = Repairs(tables, log, lambda: NOW_MS)  # type: ignore[arg-type]
-        commits = Commits(self)
-        swapper = Swapper(
-            tables,
-            commits,
-            outputs,
-            repairs,
-            log,
-            lambda: NOW_MS,
-            lambda _: None,  # type: ignore[arg-type]
-        )
-        return Handlers(swapper, tables, lambda: NOW_MS)
+        log, tables = Log("schedules"), cast(Tables, self)
+        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
+        swapper = Swapper(tables, Commits(self), outputs, repairs, log, now_ms, lambda _: None)
+        return Handlers(swapper, tables, now_ms)
 
     # ---- tables
 
@@ -240,6 +230,11 @@ class Ground:
 @lru_cache(maxsize=512)
 def _metadata(storage: Storage, location: str) -> TableMetadata:
     return TableMetadataUtil.parse_raw(storage.get(location).decode())
+
+
+def now_ms() -> int:
+    """No life time passes."""
+    return NOW_MS
 
 
 def _strings(iceberg: IcebergJvm, *values: str) -> Any:

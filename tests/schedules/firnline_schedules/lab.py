@@ -7,37 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from firnline_domain.conflicts import LASTING, inputs, outputs
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import Scope
-from firnline_domain.results import DeleteKind, RewriteFinished
 
 from firnline_schedules import writers
-from firnline_schedules.deliveries import Expected, expected
 from firnline_schedules.ground import Ground
+from firnline_schedules.oracle import Broken, look_around, nothing_left, says_the_same, shows
 from firnline_schedules.rows import MAIN
 from firnline_schedules.table import Kind, Memory, Table
+from firnline_schedules.verdicts import Look, Task, judged, look
 from firnline_schedules.worker import RIGHT, Order, Wrong, rewrite
 from firnline_schedules.writers import WRITERS
 
 MOST_TASKS = 2
 MOST_DELIVERIES = 2  # of one task
-
-
-class Broken(AssertionError):
-    """A schedule after which the table is not what it has to be."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A rewrite that was started. `since`: the steps after that."""
-
-    result: RewriteFinished
-    right: bool = True  # the worker was: else its result has to be refused
-    deliveries: int = 0
-    committed: bool = False
-    waits: bool = True  # its files may still be needed
-    since: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,16 +32,6 @@ class State:
     memory: Memory
     tasks: Mapping[str, Task]
     words: tuple[str, ...]
-
-
-@dataclass
-class Look:
-    """The table just before a delivery is committed."""
-
-    expected: dict[str, Expected]
-    head: int
-    snapshots: set[int]
-    said: dict[tuple[str, int], int]
 
 
 @dataclass
@@ -77,7 +49,7 @@ class Lab:
         self.tasks: dict[str, Task] = {}
         self.words: tuple[str, ...] = ()
         writers.base(self.table)
-        self.look_around()
+        look_around(self.table)
         self.start = self.state
 
     # ---- states
@@ -147,15 +119,15 @@ class Lab:
                 self._start(word)
             else:
                 self._write(word)
-        except Broken:
-            raise
         except Exception as error:
-            raise self._broken(f"{type(error).__name__}: {str(error)[:300]}") from error
+            kind = "" if isinstance(error, Broken) else f"{type(error).__name__}: "
+            said = f"{kind}{str(error)[:500]}"
+            raise Broken(f"{self.kind.name}: {' '.join(self.words)}\n    {said}") from error
 
     def _write(self, word: str) -> None:
         WRITERS[word].do(self.table)
         self._since(word)
-        self.look_around()
+        look_around(self.table)
 
     def _since(self, word: str) -> None:
         self.tasks = {
@@ -175,160 +147,45 @@ class Lab:
 
     def _deliver(self, text: str) -> None:
         names, _, racer = text.partition("~")
-        looks = [self._look(names)]
+        looks = [look(self.table, self.tasks, names)]
         if racer:
             self.ground.racer = lambda: looks.append(self._raced(racer, names))
-        events = self.ground.handlers.handle([self.tasks[name].result for name in names])
-        self.ground.racer = None
+        try:
+            events = self.ground.handlers.handle([self.tasks[name].result for name in names])
+        finally:
+            self.ground.racer = None
         self._check(names, looks[-1], {event.task_id: event for event in events})
         self._since("deliver")
 
     def _raced(self, racer: str, names: str) -> Look:
         WRITERS[racer].do(self.table)
         self._since(racer)
-        return self._look(names)
+        return look(self.table, self.tasks, names)
 
-    def _look(self, names: str) -> Look:
-        with self.table.still():
-            return self._looked(names)
-
-    def _looked(self, names: str) -> Look:
-        loaded, found = self.table.loaded, dict[str, Expected]()
-        taken = set[str]()
-        for name in names:
-            task = self.tasks[name]
-            found[name] = expected(self.table, task.result, task.committed, task.since)
-            taken_here = inputs_taken(task.result, taken)
-            found[name].must |= {n: {ConflictReason.INPUTS_GONE} for n in taken_here}
-            taken |= {file.path for file in inputs(task.result)}
-        return Look(
-            found,
-            loaded.head(MAIN).snapshot_id,
-            {one.snapshot_id for one in loaded.snapshots},
-            self._said(),
-        )
-
-    def _said(self) -> dict[tuple[str, int], int]:
-        """What position-delete files say of live files, and under which number."""
-        live = self.table.live()
-        paths = {file.path for file in live.data}
-        return {
-            mark: delete.sequence_number
-            for delete in sorted(live.deletes, key=lambda one: one.sequence_number)
-            if delete.kind is DeleteKind.POSITION
-            for mark in self.table.marks_of(delete)
-            if mark[0] in paths
-        }
-
-    def _check(self, names: str, look: Look, events: Mapping[str, Any]) -> None:
-        loaded = self.table.loaded
-        new = {one.snapshot_id for one in loaded.snapshots} - look.snapshots
+    def _check(self, names: str, before: Look, events: Mapping[str, Any]) -> None:
         fresh = False
         for name in names:
-            event = events[self.tasks[name].result.task_id]
-            fresh |= self._judge(name, look.expected[name], event)
-        if bool(new) is not fresh or (not fresh and loaded.head(MAIN).snapshot_id != look.head):
-            raise self._broken(f"{len(new)} new snapshots, events {list(events.values())}")
+            task, ought = self.tasks[name], before.expected[name]
+            event = events[task.result.task_id]
+            self.tasks[name], new = judged(task, ought, event, self.counts)
+            fresh |= new
+        self._commits(before, fresh)
+        look_around(self.table)
+        with self.table.still():
+            says_the_same(self.table, before.said)
+            nothing_left(self.table, (p for task in self.tasks.values() for p in task.waiting))
+
+    def _commits(self, before: Look, fresh: bool) -> None:
+        """New snapshots only where an event tells of a commit; each shows the same rows."""
+        loaded, rows = self.table.loaded, self.table.rows()
+        new = {one.snapshot_id for one in loaded.snapshots} - before.snapshots
+        stays = loaded.head(MAIN).snapshot_id == before.head
+        if bool(new) is not fresh or stays is fresh:
+            raise Broken(f"{len(new)} new snapshots, commits told of: {fresh}")
         for snapshot_id in new:
-            self.table.memory = replace(
-                self.table.memory,
-                model=self.table.memory.model.moved(MAIN, snapshot_id, self.table.rows()),
-            )
-            self._rows_of(snapshot_id, self.table.rows())
-        with self.table.still():
-            self._look_around()
-            self._same_said(look)
-            self._nothing_left()
-
-    def _judge(self, name: str, look: Expected, event: Any) -> bool:
-        """Whether the event is right; True: it tells of a new commit."""
-        task = self.tasks[name]
-        number = len(task.result.groups)
-        if isinstance(event, RewriteConflicted):
-            self.counts[f"refused: {event.reason.value}"] += 1
-            waits = event.reason not in LASTING or any(
-                not reasons & LASTING for reasons in look.must.values()
-            )  # one group that may be fit again is enough
-            self.tasks[name] = replace(task, deliveries=task.deliveries + 1, waits=waits)
-            accepted = {one for ones in (*look.must.values(), *look.may.values()) for one in ones}
-            accepted |= {ConflictReason.HAZARD_10312} if look.hazard else set()
-            lost = look.must | look.may
-            right = event.reason in accepted and (len(lost) == number or look.hazard)
-            if task.right and (look.in_table or not right):
-                raise self._broken(f"refused without need: {event.reason.value} {event.detail}")
-            return False
-        assert isinstance(event, RewriteCommitted), event
-        if not task.right:
-            raise self._broken("a wrong result was committed")
-        self.tasks[name] = replace(
-            task, deliveries=task.deliveries + 1, committed=True, waits=False
-        )
-        if event.redelivered is not look.in_table:
-            raise self._broken(f"redelivered={event.redelivered}, was in: {look.in_table}")
-        if event.redelivered:
-            self.counts["committed before"] += 1
-            return False
-        if not len(look.must) <= event.groups_lost <= len(look.must | look.may):
-            raise self._broken(f"{event.groups_lost} groups lost: {event.lost_reason}, not {look}")
-        self.counts[f"committed: {event.classification}"] += 1
-        self.counts["of these without a lost group"] += not event.groups_lost
-        return True
-
-    def _same_said(self, look: Look) -> None:
-        """What is said of files that stay is said as before, and under the same number (H5)."""
-        now, live = self._said(), {file.path for file in self.table.live().data}
-        for mark, number in look.said.items():
-            if mark[0] in live and now.get(mark) != number:
-                raise self._broken(f"{mark} was deleted at {number}, and now at {now.get(mark)}")
-
-    # ---- looking
-
-    def look_around(self) -> None:
-        """Rows of every branch by Iceberg's reader; every live file is there, and once."""
-        with self.table.still():
-            self._look_around()
-
-    def _look_around(self) -> None:
-        loaded = self.table.loaded
-        for ref, rows in self.table.memory.model.refs.items():
-            head = loaded.head(ref).snapshot_id
-            self._rows_of(head, rows)
-            live = self.table.live_at(head)
-            paths = [file.path for file in live.data]
-            if len(paths) != len(set(paths)):
-                raise self._broken(f"a data file is live twice: {sorted(paths)}")
-            for file in (*live.data, *live.deletes):
-                if not self.ground.storage.exists(file.path):
-                    raise self._broken(f"{file.path} is live on {ref} and does not exist")
-
-    def _rows_of(self, snapshot_id: int, rows: Any) -> None:
-        seen, ought = self.table.seen(snapshot_id), sorted(row.shown for row in rows)
-        if seen != ought:
-            more = [row for row in seen if row not in ought]
-            less = [row for row in ought if row not in seen]
-            raise self._broken(f"{snapshot_id}: came back {more}, lost {less} (key, version, p)")
-
-    def _nothing_left(self) -> None:
-        """No file of ours lies about that no retained snapshot has and no task waits for."""
-        storage = self.ground.storage
-        left = {path for path in storage.made - storage.gone if "/firnline-" in path}
-        left |= {path for path in storage.made - storage.gone if "-firnline-" in path}
-        for task in self.tasks.values():
-            if task.waits:
-                left -= {file.path for file in outputs(task.result)}
-                left -= {task.result.row_map or "", task.result.output_list or ""}
-        if left:
-            left -= self._retained()
-        if left:
-            raise self._broken(f"left behind: {sorted(left)}")
-
-    def _retained(self) -> set[str]:
-        loaded = self.table.loaded
-        found = (self.table.live_at(one.snapshot_id) for one in loaded.snapshots)
-        return {file.path for live in found for file in (*live.data, *live.deletes)}
-
-    def _broken(self, what: str) -> Broken:
-        return Broken(f"{self.kind.name}: {' '.join(self.words)}\n    {what}")
+            shows(self.table, snapshot_id, rows)
+            model = self.table.memory.model.moved(MAIN, snapshot_id, rows)
+            self.table.memory = replace(self.table.memory, model=model)
 
 
 FAULTS: dict[str, Wrong] = {
@@ -338,12 +195,6 @@ FAULTS: dict[str, Wrong] = {
     "place": Wrong(foreign_place=(0, "[]")),
     "low": Wrong(stamp=1),
 }
-
-
-def inputs_taken(result: RewriteFinished, taken: set[str]) -> list[int]:
-    """Groups with an input that another result of the same delivery replaces."""
-    groups = enumerate(result.groups)
-    return [n for n, group in groups if {file.path for file in group.inputs} & taken]
 
 
 def replayed(lab: Lab, words: Sequence[str]) -> None:

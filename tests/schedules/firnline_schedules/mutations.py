@@ -14,6 +14,7 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled
 from firnline_deletes.row_map import Moves
 from firnline_domain import conflicts, swaps
+from firnline_domain.results import DeleteKind
 from firnline_domain.swaps import AddedDelete
 from firnline_iceberg.commits import Pin
 from firnline_iceberg.heads import Pinned
@@ -85,7 +86,7 @@ def nothing(*_: Any) -> None:
 
 
 _judge, _by_stamp, _moved = conflicts.judge, swaps._by_stamp, Moves.moved
-_VECTOR = swaps.DeleteKind.DELETION_VECTOR
+_VECTOR = DeleteKind.DELETION_VECTOR
 NO_SECOND_LOOK = (aftermath, "needed_but_removed", nothing)
 
 CHECKS = [

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from firnline_schedules.lab import Broken, Lab, State
+from firnline_schedules.lab import Lab, State
+from firnline_schedules.oracle import Broken
 
 WRITERS_BEFORE_A_START = 1
 THINNED_AT = 2  # steps; all schedules of that length run

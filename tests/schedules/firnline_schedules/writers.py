@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firnline_domain.results import DeleteKind
-from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 
 from firnline_schedules.rows import MAIN, Place, Row, without_keys
 from firnline_schedules.table import AUDIT, Mark, Table
@@ -130,7 +130,7 @@ def merge_marks(table: Table) -> None:
     table.landed(table.rows() - {row})
 
 
-def file_scoped(table: Table) -> list[object]:
+def file_scoped(table: Table) -> list[DeleteFileEntry]:
     """Position-delete files of the oldest file alone."""
     file = table.files()[0]
     return [
