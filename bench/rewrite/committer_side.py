@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
@@ -35,10 +37,19 @@ def start(given: Question) -> Act:
 
     def act(question: Question) -> dict[str, Any]:
         results = pickle.loads(Path(question["results"]).read_bytes())
-        events = handlers.handle(results)
+        events = _handled(handlers, results)
         return {"events": dict(Counter(type(event).__name__ for event in events)), **_sums(events)}
 
     return act
+
+
+def _handled(handlers: Handlers, results: Sequence[Any]) -> Sequence[Any]:
+    """As the pump does, without its pauses."""
+    while True:
+        try:
+            return handlers.handle(results)
+        except RetryLater as later:
+            print(later, file=sys.stderr, flush=True)
 
 
 def _sums(events: Sequence[Any]) -> dict[str, Any]:

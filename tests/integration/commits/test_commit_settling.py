@@ -195,14 +195,27 @@ def test_java_loads_a_head_that_nobody_examined(
         assert table.rows() == [(1, 1), (2, 1), (4, 1)]
 
 
-def test_a_head_that_always_moves_is_given_up(
-    table: Table, meddled: Committer, meddler: Meddler
+def test_a_head_that_always_moves_is_tried_again_later(
+    table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The work is done, and must not be thrown away for a busy minute."""
+    monkeypatch.setattr(swapping, "TRIES", 3)
     result = rewritten(table)
-    meddler.before = [lambda: table.append((3, 1))] * swapping.TRIES
+    meddler.before = [lambda: table.append((3, 1))] * 3
+    with pytest.raises(RetryLater):
+        meddled.handle([result])
+    assert isinstance(handled(meddled, result), RewriteCommitted)
+
+
+def test_a_head_that_always_moves_is_given_up(
+    table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swapping, "TRIES", 3)
+    result = replace(rewritten(table), finished_at_ms=-swapping.PATIENCE_MS)
+    meddler.before = [lambda: table.append((3, 1))] * 3
     event = handled(meddled, result)
     assert event.reason is ConflictReason.PIN_LOST
-    assert meddler.commits == swapping.TRIES
+    assert meddler.commits == 3
     assert all(path.exists() for path in files(result))  # another committer may still land it
 
 

@@ -49,7 +49,9 @@ def sweep(catalog_uri: str) -> Callable[..., Swept]:
 
     def run(table: Table, after_ms: int = LIVES.sweep_ms + 1_000, **more: Any) -> Swept:
         later = now_ms() + after_ms
-        return Sweeper(Tables(catalog_uri), lambda: later, LIVES.sweep_ms).sweep(table.name, **more)
+        tables, age_ms = Tables(catalog_uri), LIVES.sweep_ms
+        sweeper = Sweeper(tables, lambda: later, age_ms, lambda *_: later)
+        return sweeper.sweep(table.name, **more)
 
     return run
 
@@ -273,6 +275,16 @@ def test_what_is_young_or_in_flight_is_left_alone(table: Table, sweep: Any) -> N
     local(result.output_list or "").unlink()
     result = listed(table, result, deadline_ms=now_ms() + 10 * LIVES.sweep_ms)
     assert sweep(table).reasons == {"in_flight": 1}
+    assert all(path.exists() for path in outputs(result))
+
+
+def test_a_clock_of_ours_that_is_ahead_sweeps_nothing(table: Table, catalog_uri: str) -> None:
+    """The storage's own clock says how old a list is."""
+    result = listed(table, started(table))
+    ahead = Sweeper(Tables(catalog_uri), lambda: now_ms() + 10 * LIVES.sweep_ms, LIVES.sweep_ms)
+    before = ours(table)
+    assert ahead.sweep(table.name).reasons == {"young": 1}
+    assert ours(table) == before
     assert all(path.exists() for path in outputs(result))
 
 

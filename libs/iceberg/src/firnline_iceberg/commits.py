@@ -15,7 +15,7 @@ from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
 from py4j.protocol import Py4JJavaError
 
-from firnline_iceberg.java import content_file, load_table, rest_catalog
+from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.one_try import Attempt, MaySend, OneTry, always
 
@@ -46,6 +46,15 @@ class Rewrite:
     added: tuple[str, ...]
     added_deletes: tuple[tuple[str, int | None], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """A rewrite's files as Java objects."""
+
+    removed: list[Any]
+    added: list[Any]
+    added_deletes: list[tuple[Any, int | None]]
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,8 @@ class JavaCommits:
             "io.manifest.cache-enabled": "true",  # a next try reads most of them again
         }
         self._catalog = rest_catalog(self._jvm, uri, name, **settings)
+        self._transactions = self._jvm.org.apache.iceberg.Transactions
+        self._content = ContentFiles(self._jvm)
 
     def commit(
         self,
@@ -124,15 +135,16 @@ class JavaCommits:
     ) -> Outcome:
         pin = Pin(pinned)
         try:
-            once = OneTry(self._load(table).operations(), may_send)
-            transaction = self._jvm.org.apache.iceberg.Transactions.newTransaction(
-                table.dotted, once
-            )
+            java = self._load(table)
+            once = OneTry(java.operations(), may_send)
+            changes = [self._files(java.specs(), rewrite) for rewrite in rewrites]
+            # from here on, which is from the table's last refresh, every millisecond counts
+            transaction = self._transactions.newTransaction(table.dotted, once)
         except Py4JJavaError as error:
             raise RetryLater(f"catalog: {_text(error)}") from error
         try:
-            for number, rewrite in enumerate(rewrites):
-                self._add(transaction, rewrite, ref, pin if number == 0 else None)
+            for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
+                self._add(transaction, rewrite, files, ref, pin if number == 0 else None)
             transaction.commitTransaction()
         except Py4JJavaError as error:
             if once.too_late:
@@ -145,17 +157,24 @@ class JavaCommits:
     def _load(self, table: TableName) -> Any:
         return load_table(self._jvm, self._catalog, table)
 
-    def _add(self, transaction: Any, rewrite: Rewrite, ref: str, pin: Pin | None) -> None:
-        table = transaction.table()
+    def _files(self, specs: Any, rewrite: Rewrite) -> _Files:
+        return _Files(
+            [self._content.of(specs, text) for text in rewrite.removed],
+            [self._content.of(specs, text) for text in rewrite.added],
+            [(self._content.of(specs, text), number) for text, number in rewrite.added_deletes],
+        )
+
+    def _add(
+        self, transaction: Any, rewrite: Rewrite, files: _Files, ref: str, pin: Pin | None
+    ) -> None:
         change = transaction.newRewrite()
         if ref != MAIN:
             change.toBranch(ref)
-        for text in rewrite.removed:
-            change.deleteFile(content_file(self._jvm, table, text))
-        for text in rewrite.added:
-            change.addFile(content_file(self._jvm, table, text))
-        for text, number in rewrite.added_deletes:
-            file = content_file(self._jvm, table, text)
+        for file in files.removed:
+            change.deleteFile(file)
+        for file in files.added:
+            change.addFile(file)
+        for file, number in files.added_deletes:
             change.addFile(file) if number is None else change.addFile(file, number)
         change.validateFromSnapshot(rewrite.start_snapshot_id)
         change.dataSequenceNumber(rewrite.stamp)

@@ -4,6 +4,7 @@ is removed without listing a bucket. A list lies beside the table's metadata fil
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -72,6 +73,21 @@ def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
             if info.is_file and name.startswith(PREFIX) and name.endswith(SUFFIX):
                 stored_ms = (info.mtime_ns or 0) // 1_000_000
                 yield Place(f"{folder.rstrip('/')}/{name}", stored_ms)
+
+
+def storage_now_ms(io: FileIO, folder: str) -> int | None:
+    """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
+    empty file, looks at its time, and removes it. Raises OSError."""
+    path = f"{folder}/{PREFIX}clock-{uuid.uuid4().hex}"
+    with io.new_output(path).create(overwrite=True):
+        pass
+    try:
+        arrow = PyArrowFileIO(io.properties)
+        scheme, netloc, place = arrow.parse_location(path, io.properties)
+        stored_ns = arrow.fs_by_scheme(scheme, netloc).get_file_info(place).mtime_ns
+    finally:
+        io.delete(path)
+    return None if stored_ns is None else int(stored_ns) // 1_000_000
 
 
 def remove(io: FileIO, paths: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ list that was seen. What a commit may yet name is too young to be swept (`Lifeti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,8 +49,12 @@ class Left:
 class Found:
     """A list that may be swept."""
 
-    path: str
+    place: Place
     listed: OutputList
+
+    @property
+    def path(self) -> str:
+        return self.place.path
 
 
 @dataclass
@@ -89,11 +93,13 @@ class Swept:
 
 @dataclass(frozen=True)
 class Sweeper:
-    """Sweeps tables, one at a time."""
+    """Sweeps tables, one at a time. `storage_now_ms`: of a directory's storage, None = unknown;
+    the earlier of the two clocks counts, for a clock of ours that is ahead makes all lists old."""
 
     tables: Loads
     now_ms: Callable[[], int]
     age_ms: int
+    storage_now_ms: Callable[[FileIO, str], int | None] = output_lists.storage_now_ms
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
         """Raises TableGone, TaskRefused, RetryLater; what was removed until then is gone."""
@@ -111,28 +117,44 @@ class Sweeper:
                 for place in output_lists.places(table.io, folders(table))
             ]
             return swept
-        due = list(self._due(table, swept))
+        due = self._due(table, swept, self.now_ms())
+        if due and not dry_run:
+            due = self._due_by_storage(table, due, swept)
         if due:
             self._clear(name, due, swept, dry_run)
         return swept
 
-    def _due(self, table: LoadedTable, swept: Swept) -> Iterator[Found]:
+    def _due(self, table: LoadedTable, swept: Swept, now_ms: int) -> list[Found]:
+        due = []
         for place in output_lists.places(table.io, folders(table)):
-            found = self._read(table, place)
+            found = self._read(table, place, now_ms)
             if isinstance(found, Left):
                 swept.left.append(found)
             elif found is not None:
-                yield found
+                due.append(found)
+        return due
 
-    def _read(self, table: LoadedTable, place: Place) -> Found | Left | None:
+    def _due_by_storage(self, table: LoadedTable, due: list[Found], swept: Swept) -> list[Found]:
+        now_ms = self.storage_now_ms(table.io, folders(table)[0])
+        if now_ms is None:
+            return due
+        judged = [(one, self._left(table, one.listed, one.place, now_ms)) for one in due]
+        swept.left += [left for _, left in judged if left is not None]
+        return [one for one, left in judged if left is None]
+
+    def _read(self, table: LoadedTable, place: Place, now_ms: int) -> Found | Left | None:
         try:
             listed = output_lists.read(table.io, place.path)
         except FileNotFoundError:
             return None  # its task came to its end just now
         except ValueError as error:
             return Left(place.path, UNREADABLE, str(error))
-        left = why_left(listed, place, table.identity.uuid, self.age_ms, self.now_ms())
-        return left or Found(place.path, listed)
+        return self._left(table, listed, place, now_ms) or Found(place, listed)
+
+    def _left(
+        self, table: LoadedTable, listed: OutputList, place: Place, now_ms: int
+    ) -> Left | None:
+        return why_left(listed, place, table.identity.uuid, self.age_ms, now_ms)
 
     def _clear(self, name: TableName, due: list[Found], swept: Swept, dry_run: bool) -> None:
         io, reachable = self._reachable(name, min(one.listed.start_sequence_number for one in due))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.lifetimes import Lifetimes
@@ -27,6 +28,7 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled, notes, settled
 
 TRIES = 24  # of one batch against a head that moves
+PATIENCE_MS = 8 * 60_000  # with a head that moves at every try; the lane's own is longer
 FIRST_PAUSE_S = 0.02  # doubled at each try, times 0.5 to 1.5
 LONGEST_PAUSE_S = 0.2  # a writer that commits every second leaves gaps to be hit, not waited for
 GONE = Settled(())
@@ -245,10 +247,18 @@ class Swapper:
             self._refuse(batch, task_id, conflict, head)
 
     def _give_up(self, batch: Batch) -> None:
-        """An unknown outcome of the last try is settled by one more look at the table."""
+        """An unknown outcome of the last try is settled by one more look at the table. What is
+        young enough is tried again: its work is done, and a busy hour passes.
+
+        Raises RetryLater.
+        """
         text = f"{TRIES} tries came to nothing: {batch.why}"
         try:
             self._settle(batch, self._tables.load(batch.table))
         except TableGone as gone:
-            text = str(gone)
+            self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
+        since_ms = self._now_ms() - PATIENCE_MS
+        if any(result.finished_at_ms > since_ms for result in batch.open.values()):
+            self._tidy(batch)
+            raise RetryLater(text)
         self._refuse_all(batch, Conflict(ConflictReason.PIN_LOST, text), None)
