@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,14 @@ def test_only_lists_of_the_directory_itself_are_found(tmp_path: Path) -> None:
     assert found == [Place(f"file://{tmp_path}/firnline-a-1-r.json", 7_000)]
 
 
+def test_the_storage_tells_the_time_and_nothing_is_left(tmp_path: Path) -> None:
+    io = load_file_io({}, str(tmp_path))
+    found = output_lists.storage_now_ms(io, f"file://{tmp_path}")
+    assert found is not None
+    assert abs(found - time.time() * 1000) < 60_000
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture
 def made(catalog: MemoryCatalog) -> tuple[TableName, Path, FileIO]:
     """An empty table, with its metadata directory."""
@@ -75,7 +84,7 @@ def test_a_file_that_is_no_list_is_told_of_and_stays(catalog: MemoryCatalog, mad
     output_lists.write(io, f"file://{folder}/firnline-good.json", listed)
     (folder / "firnline-torn.json").write_text('{"task_id": "t", "outpu')
     later = int(folder.stat().st_mtime * 1000) + 60_000
-    swept = Sweeper(MemoryTables(catalog), lambda: later, 1_000).sweep(name)
+    swept = Sweeper(MemoryTables(catalog), lambda: later, 1_000, lambda *_: later).sweep(name)
     assert swept.reasons == {"unreadable": 1}
     assert (swept.removed, len(swept.lists)) == ([f"file://{output}"], 1)
     assert [path.name for path in folder.iterdir()] == ["firnline-torn.json"]

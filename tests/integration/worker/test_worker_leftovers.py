@@ -14,7 +14,7 @@ AGE_MS = 60_000
 
 def sweeper(tables, after_ms):
     later = int(time.time() * 1000) + after_ms
-    return Sweeper(tables, lambda: later, AGE_MS)
+    return Sweeper(tables, lambda: later, AGE_MS, lambda *_: later)
 
 
 def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):

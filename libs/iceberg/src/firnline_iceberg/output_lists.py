@@ -4,11 +4,10 @@ is removed without listing a bucket. A list lies beside the table's metadata fil
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from pyarrow.fs import FileSelector
+from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -77,17 +76,20 @@ def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
 
 def storage_now_ms(io: FileIO, folder: str) -> int | None:
     """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
-    empty file, looks at its time, and removes it. Raises OSError."""
-    path = f"{folder}/{PREFIX}clock-{uuid.uuid4().hex}"
+    empty file, looks at its time, and removes it; always the same file, so that killed sweeps
+    leave no more than that. Raises OSError, also where another sweep was faster."""
+    path = f"{folder}/{PREFIX}clock"
     with io.new_output(path).create(overwrite=True):
         pass
     try:
         arrow = PyArrowFileIO(io.properties)
         scheme, netloc, place = arrow.parse_location(path, io.properties)
-        stored_ns = arrow.fs_by_scheme(scheme, netloc).get_file_info(place).mtime_ns
+        info = arrow.fs_by_scheme(scheme, netloc).get_file_info(place)
     finally:
-        io.delete(path)
-    return None if stored_ns is None else int(stored_ns) // 1_000_000
+        remove(io, [path])
+    if info.type is FileType.NotFound:
+        raise FileNotFoundError(path)
+    return None if info.mtime_ns is None else int(info.mtime_ns) // 1_000_000
 
 
 def remove(io: FileIO, paths: Sequence[str]) -> int:
