@@ -251,6 +251,25 @@ def _reads(name: str, result: Any) -> str:
     return "\n\n".join([_head(name, result), text])
 
 
+def _streams(name: str, result: Any) -> str:
+    rows = [
+        (
+            who,
+            str(one["turns"]),
+            _mb(one["bytes_committed"]),
+            _mb(one["bytes_lost"]),
+            "-" if one["share"] is None else f"{100 * one['share']:.0f} %",
+            str(one["rows_repaired"]),
+            f"{one['failed']} of {one['commits']}",
+            {True: "yes", False: "**no**", None: "-"}[one.get("rows_right")],
+        )
+        for who, one in result["sides"].items()
+    ]
+    heads = ("", "rewrites", "MB committed", "MB lost", "share", "rows repaired")
+    more = ("writers' commits that failed", "rows right")
+    return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
+
+
 def _requests(name: str, result: Any) -> str:
     heads = ("", "of", "files", "calls per file", "MB read", "MB written", "footers read, most")
     rows = [
@@ -280,6 +299,7 @@ TITLES = {
     "shapes": "Production shapes and one large file",
     "reads": "Reading the result",
     "requests": "Requests to an object store",
+    "streams": "Beside two commits a second",
 }
 RENDERERS = {
     "main": _compared,
@@ -291,6 +311,7 @@ RENDERERS = {
     "shapes": _shapes,
     "reads": _reads,
     "requests": _requests,
+    "streams": _streams,
 }
 
 
