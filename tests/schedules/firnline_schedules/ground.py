@@ -8,10 +8,12 @@ Nothing is deleted while a later schedule may need it: deletions are remembered 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
@@ -19,6 +21,7 @@ from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_domain.identity import TableName
+from firnline_iceberg import commits
 from firnline_iceberg.commits import JavaCommits, Outcome
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.manifest_cache import ManifestCache
@@ -158,15 +161,15 @@ class Commits(JavaCommits):
     """The committer's own, on our catalog; a writer may come just before its request."""
 
     def __init__(self, ground: Ground) -> None:
-        self._iceberg, self._jvm = ground.iceberg, ground.jvm
-        self._catalog = ground.catalog
+        with patch.object(commits, "rest_catalog", return_value=ground.catalog):
+            super().__init__(cast(IcebergJvm, ground), "in memory")
         self._ground = ground
 
-    def commit(self, *args: Any) -> Outcome:
+    def commit(self, *args: Any, **more: Any) -> Outcome:
         racer, self._ground.racer = self._ground.racer, None
         if racer is not None:
             racer()
-        return super().commit(*args)
+        return super().commit(*args, **more)
 
 
 class Ground:
@@ -222,6 +225,11 @@ class Ground:
         location = self.location(table.name)
         metadata = _metadata(self.storage, location)
         return LoadedTable(table, metadata, self.storage, location, self._cache)
+
+    # ---- the JVM, as the committer's `IcebergJvm`
+
+    def watched(self) -> AbstractContextManager[None]:
+        return self.iceberg.watched()
 
     def close(self) -> None:
         self.iceberg.close()

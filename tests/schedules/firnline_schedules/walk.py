@@ -45,7 +45,9 @@ class Walk:
             return False
         if words and is_start(words[-1]) and is_start(word) and word < words[-1]:
             return False
-        return not (words and words[-1] == word == "expire")
+        if words and words[-1] == word == "expire":
+            return False
+        return is_delivery(word) or self._goes_on((*words, word))
 
     def _step(self, state: State, word: str) -> None:
         storage, words = self.lab.ground.storage, (*state.words, word)
