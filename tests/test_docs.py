@@ -57,5 +57,7 @@ def test_links_in_the_documentation_lead_somewhere() -> None:
 def test_commands_named_in_the_readme_exist() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z-]+)", README)) <= targets
-    commands = {path.stem for path in (ROOT / "services/cli/src/firnline_cli").glob("[a-z]*.py")}
-    assert set(re.findall(r"`firnline ([a-z]+)", README)) <= commands
+    modules = (ROOT / "services/cli/src/firnline_cli").glob("[a-z]*.py")
+    commands = {path.stem.replace("_", "-") for path in modules}
+    named = set(re.findall(r"`firnline ([a-z-]+)", README + OPERATING))
+    assert named <= commands
