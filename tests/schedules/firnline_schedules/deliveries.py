@@ -102,7 +102,17 @@ def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Seq
     return needed and not whole
 
 
-def inputs_taken(result: RewriteFinished, taken: set[str]) -> list[int]:
-    """Groups with an input that another result of the same delivery replaces."""
-    groups = enumerate(result.groups)
-    return [n for n, group in groups if {file.path for file in group.inputs} & taken]
+def yields_to(
+    ought: Expected, result: RewriteFinished, first: Expected, before: RewriteFinished
+) -> None:
+    """Of two results in one delivery that replace the same file, the second loses its group; if it
+    is not sure that the first is committed, then perhaps."""
+    if first.in_table:
+        return
+    sure = not first.hazard and not first.may
+    groups = (group for n, group in enumerate(before.groups) if n not in first.must)
+    taken = {file.path for group in groups for file in group.inputs}
+    for number, group in enumerate(result.groups):
+        if {file.path for file in group.inputs} & taken:
+            known = ought.must if sure or number in ought.must else ought.may
+            known.setdefault(number, set()).add(ConflictReason.INPUTS_GONE)

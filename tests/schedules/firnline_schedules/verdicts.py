@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline_domain.conflicts import LASTING, inputs, outputs
+from firnline_domain.conflicts import LASTING, outputs
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
 
-from firnline_schedules.deliveries import Expected, expected, inputs_taken
+from firnline_schedules.deliveries import Expected, expected, yields_to
 from firnline_schedules.oracle import Broken, Said, said
 from firnline_schedules.rows import MAIN
 from firnline_schedules.table import Table
@@ -51,14 +51,13 @@ class Look:
 
 def look(table: Table, tasks: Tasks, names: str) -> Look:
     """`names`: of the tasks that are delivered together."""
-    found, taken = dict[str, Expected](), set[str]()
+    found = dict[str, Expected]()
     with table.still():
         for name in names:
             task = tasks[name]
             found[name] = expected(table, task.result, task.committed, task.since)
-            gone = inputs_taken(task.result, taken)
-            found[name].must |= {number: {ConflictReason.INPUTS_GONE} for number in gone}
-            taken |= {file.path for file in inputs(task.result)}
+            for earlier, ought in list(found.items())[:-1]:
+                yields_to(found[name], task.result, ought, tasks[earlier].result)
         snapshots = frozenset(one.snapshot_id for one in table.loaded.snapshots)
         return Look(found, table.loaded.head(MAIN).snapshot_id, snapshots, said(table))
 
