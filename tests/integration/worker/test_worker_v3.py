@@ -88,13 +88,19 @@ def test_outputs_have_metrics_where_those_of_iceberg_have_them(lab, rewriter, re
     assert ours == ids() == {(1, 2, 2147483539, 2147483540)}
 
 
-def test_a_vector_that_comes_during_the_rewrite_is_a_conflict(lab, rewriter, swapper):
+def test_a_vector_that_comes_during_the_rewrite_moves_to_the_output(lab, rewriter, swapper):
+    """The head's vector less what was applied, and each row keeps its id."""
     lab.create("id BIGINT", **V3)
     lab.sql("INSERT INTO {t} SELECT id FROM range(0, 20, 1, 1)")
     lab.sql("INSERT INTO {t} SELECT id FROM range(20, 40, 1, 1)")
     lab.sql("DELETE FROM {t} WHERE id IN (5, 25)")  # both vectors in one Puffin file
     result = rewriter.rewrite(lab.order(), lambda _: None)
     lab.sql("DELETE FROM {t} WHERE id = 6")  # the first file's vector is replaced
+    before = lab.seen()
     (event,) = swapper.swap([result])
-    assert event.reason == "new_deletion_vectors"
-    assert len(lab.rows()) == 37
+    assert (event.classification, event.rows_repaired) == ("repaired", 1)
+    lab.spark.catalog.clearCache()
+    assert lab.seen() == before
+    assert len(before) == 37
+    lab.sql("DELETE FROM {t} WHERE id = 7")  # Spark's next vector takes ours in
+    assert {row[0] for row in lab.rows()} == set(range(40)) - {5, 6, 7, 25}
