@@ -36,7 +36,7 @@ demo: setup ## The main job on the embedded stack: three writers, before and aft
 .PHONY: test
 test: setup ## Lint, types and every test: unit, contract, integration, e2e
 	$(MAKE) lint types
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 25
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 25
 
 .PHONY: unit
 unit: setup ## Unit tests only: no server, no Spark
