@@ -26,9 +26,17 @@ Committer = Any  # firnline_committer.handlers.Handlers
 def committed(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
     """Commit; the visible rows stay as they are, and nothing of ours is left lying about."""
     before = table.rows()
+    event = committed_meanwhile(table, committer, result)
+    assert table.rows() == before
+    return event
+
+
+def committed_meanwhile(
+    table: Table, committer: Committer, result: RewriteFinished
+) -> RewriteCommitted:
+    """The same, while writers go on."""
     (event,) = committer.handle([result])
     assert isinstance(event, RewriteCommitted), event
-    assert table.rows() == before
     assert leftovers(table) == []
     return event
 
@@ -322,11 +330,8 @@ def test_a_head_that_moves_under_a_repair_is_repaired_anew(
     result = table.rewrite()
     table.delete_rows(path, 0)
     meddler.before = [lambda: table.delete_rows(path, 1)]
-    (event,) = meddled.handle([result])
-    assert isinstance(event, RewriteCommitted), event
-    assert event.rows_repaired == 2
+    assert committed_meanwhile(table, meddled, result).rows_repaired == 2
     assert table.rows() == [(3, 1)]
-    assert leftovers(table) == []
 
 
 def test_the_summary_tells_of_the_repair(table: Table, committer: Committer) -> None:
@@ -355,12 +360,5 @@ def test_a_delete_file_that_expired_under_our_eyes_is_no_refusal(
         return make(*args)
 
     monkeypatch.setattr(Repairs, "make", meanwhile)
-    assert committed_now(table, committer, result).rows_repaired == 2
+    assert committed_meanwhile(table, committer, result).rows_repaired == 2
     assert table.rows() == [(3, 1)]
-
-
-def committed_now(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
-    (event,) = committer.handle([result])
-    assert isinstance(event, RewriteCommitted), event
-    assert leftovers(table) == []
-    return event

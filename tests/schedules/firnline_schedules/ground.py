@@ -94,10 +94,10 @@ class Storage(FileIO):
             self._read.popitem()
 
     def new_input(self, location: str) -> InputFile:
-        return _Input(location, self)
+        return _File(location, self)
 
     def new_output(self, location: str) -> OutputFile:
-        return _Output(location, self)
+        return _File(location, self)
 
     def delete(self, location: Any) -> None:
         if not self.exists(location):
@@ -105,7 +105,9 @@ class Storage(FileIO):
         self.gone.add(location)
 
 
-class _Input(InputFile):
+class _File(InputFile, OutputFile):
+    """Read and written."""
+
     def __init__(self, location: str, storage: Storage) -> None:
         super().__init__(location)
         self._storage = storage
@@ -119,20 +121,8 @@ class _Input(InputFile):
     def open(self, seekable: bool = True) -> Any:
         return BytesIO(self._storage.get(self.location))
 
-
-class _Output(OutputFile):
-    def __init__(self, location: str, storage: Storage) -> None:
-        super().__init__(location)
-        self._storage = storage
-
-    def __len__(self) -> int:
-        return len(self._storage.get(self.location))
-
-    def exists(self) -> bool:
-        return self._storage.exists(self.location)
-
     def to_input_file(self) -> InputFile:
-        return _Input(self.location, self._storage)
+        return self
 
     def create(self, overwrite: bool = False) -> Any:
         if not overwrite and self.exists():

@@ -11,6 +11,7 @@ import struct
 import zlib
 from array import array
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,32 @@ class Vector:
     data_file: str
     sequence_number: int
     records: int
+
+
+class Marked(Protocol):
+    """A manifest's entry of a deletion vector."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def sequence_number(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def content_offset(self) -> int | None: ...
+    @property
+    def content_size(self) -> int | None: ...
+    @property
+    def referenced_data_file(self) -> str | None: ...
+
+
+def located(mark: Marked) -> Vector:
+    """The vector of an entry. Refused unreadable_vector where it does not say where it lies."""
+    where = (mark.content_offset, mark.content_size, mark.referenced_data_file)
+    offset, size, data_file = where
+    if offset is None or size is None or data_file is None:
+        raise Refused("unreadable_vector", f"{mark.path}: {where}")
+    return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
 
 
 def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:

@@ -14,6 +14,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
 from py4j.protocol import Py4JJavaError
+from pyiceberg.table.snapshots import Summary
 
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
@@ -30,6 +31,12 @@ _REASONS = {
     "found new delete": ConflictReason.NEW_POSITION_DELETES,
     "Cannot determine history": ConflictReason.START_NOT_ANCESTOR,
 }
+
+
+def task_ids(summary: Summary | None) -> tuple[str, ...]:
+    """Firnline's tasks that a snapshot serves."""
+    text = summary.get(TASK_ID) if summary is not None else None
+    return tuple(text.split(",")) if text else ()
 
 
 @dataclass(frozen=True)

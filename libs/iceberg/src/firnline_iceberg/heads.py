@@ -78,15 +78,23 @@ def pinned(table: LoadedTable, ref: str) -> Pinned:
     return Pinned(head, table, live)
 
 
-def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteFileEntry]:
-    """Delete files that a snapshot took out. Raises SnapshotGone, MetadataFileGone, RetryLater."""
+def changed_by(
+    table: LoadedTable, snapshot_id: int, deletes_alone: bool = False
+) -> Iterator[FileEntry]:
+    """Entries of the files that a snapshot added and took out; or of its delete files alone.
+    Raises SnapshotGone, MetadataFileGone, RetryLater."""
     for manifest in table.manifests(table.snapshot(snapshot_id)):
-        if not manifest.holds_deletes or manifest.added_snapshot_id != snapshot_id:
-            continue
-        for entry in table.entries(manifest):
-            gone = entry.status is Status.DELETED and entry.snapshot_id == snapshot_id
-            if gone and isinstance(entry, DeleteFileEntry):
-                yield entry
+        wanted = manifest.holds_deletes or not deletes_alone
+        if wanted and manifest.added_snapshot_id == snapshot_id:
+            entries = table.entries(manifest)
+            yield from (entry for entry in entries if entry.snapshot_id == snapshot_id)
+
+
+def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteFileEntry]:
+    """Delete files that a snapshot took out. Raises as above."""
+    for entry in changed_by(table, snapshot_id, deletes_alone=True):
+        if entry.status is Status.DELETED and isinstance(entry, DeleteFileEntry):
+            yield entry
 
 
 def paths_since(

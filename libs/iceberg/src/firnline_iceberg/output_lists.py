@@ -41,6 +41,17 @@ class Place:
     stored_at_ms: int
 
 
+def stem(metadata_location: str, task_id: str, attempt: int, run: str) -> str:
+    """Of what a run keeps beside the table's metadata files; with SUFFIX it is the list."""
+    folder = metadata_location.rsplit("/", 1)[0]
+    return f"{folder}/{PREFIX}{task_id}-{attempt}-{run}"
+
+
+def output_stem(task_id: str, attempt: int, run: str) -> str:
+    """Of the names of a run's outputs."""
+    return f"{PREFIX}{task_id[:16]}-{attempt}-{run}"
+
+
 def write(io: FileIO, path: str, listed: OutputList) -> None:
     """Durable before the first output; raises what the FileIO raises."""
     with io.new_output(path).create(overwrite=False) as sink:

@@ -7,7 +7,7 @@ expires. Nothing is written anew and no row changes, since a rewrite changes non
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -15,9 +15,9 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_iceberg.commits import TASK_ID
+from firnline_iceberg.commits import task_ids
 from firnline_iceberg.files import FileEntry, Status
-from firnline_iceberg.manifests import read_manifest, read_manifest_list
+from firnline_iceberg.heads import changed_by
 from firnline_iceberg.tables import LoadedTable
 
 NAMED = 10  # later commits, at the most
@@ -52,7 +52,7 @@ class CannotUndo:
 
 def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
-    made = [one.snapshot_id for one in table.snapshots if task_id in tasks_of(one)]
+    made = [one.snapshot_id for one in table.snapshots if task_id in task_ids(one.summary)]
     if not made:
         return CannotUndo(
             "snapshot_gone",
@@ -68,10 +68,10 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
             "the branch was rolled back past it",
             "there is nothing left to undo",
         )
-    later = list(takewhile(lambda one: task_id not in tasks_of(one), history))
+    later = list(takewhile(lambda one: task_id not in task_ids(one.summary), history))
     if later:
         return _buried(later)
-    ours = list(takewhile(lambda one: task_id in tasks_of(one), history))
+    ours = list(takewhile(lambda one: task_id in task_ids(one.summary), history))
     return _taken_back(table, ref, ours)
 
 
@@ -88,7 +88,7 @@ def _buried(later: Sequence[Snapshot]) -> CannotUndo:
 
 def _described(snapshot: Snapshot) -> str:
     operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
-    tasks = ",".join(tasks_of(snapshot))
+    tasks = ",".join(task_ids(snapshot.summary))
     return f"{snapshot.snapshot_id} ({operation}{f', task {tasks}' if tasks else ''})"
 
 
@@ -100,7 +100,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
             f"snapshot {parent}, the state before it, is expired, and its files with it",
             "no state of before it is left in the table; only a backup has one",
         )
-    entries = [entry for one in ours for entry in _changed(table, one)]
+    entries = [entry for one in ours for entry in changed_by(table, one.snapshot_id)]
     # Of several snapshots, one may have removed what another had added.
     added = {entry.normal for entry in entries if entry.status is Status.ADDED}
     back = {one.normal: one for one in entries if not one.live and one.normal not in added}
@@ -110,7 +110,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
             f"{missing}, which it replaced, does not exist any more",
             "somebody removed files that a retained snapshot has; the table as it is now is whole",
         )
-    tasks = (task for one in ours for task in tasks_of(one))
+    tasks = (task for one in ours for task in task_ids(one.summary))
     scopes = sorted({entry.scope for entry in entries})
     return Undo(
         ref,
@@ -123,15 +123,6 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
     )
 
 
-def _changed(table: LoadedTable, snapshot: Snapshot) -> Iterator[FileEntry]:
-    for manifest in read_manifest_list(table.io, snapshot.manifest_list):
-        if manifest.added_snapshot_id == snapshot.snapshot_id:
-            text = table.partition_text(manifest.spec_id)
-            for entry in read_manifest(table.io, manifest, text):
-                if entry.snapshot_id == snapshot.snapshot_id:
-                    yield entry
-
-
 def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | None:
     try:
         return next((one.path for one in entries if not _exists(table, one)), None)
@@ -141,9 +132,3 @@ def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | No
 
 def _exists(table: LoadedTable, entry: FileEntry) -> bool:
     return bool(table.io.new_input(entry.path).exists())
-
-
-def tasks_of(snapshot: Snapshot) -> tuple[str, ...]:
-    """Firnline's tasks that a snapshot serves."""
-    text = snapshot.summary.get(TASK_ID) if snapshot.summary is not None else None
-    return tuple(text.split(",")) if text else ()

@@ -14,6 +14,7 @@ from firnline_domain.identity import normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import OutputFile, RewriteFinished
 from firnline_domain.swaps import AddedDelete
+from firnline_iceberg import output_lists
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 
@@ -32,8 +33,9 @@ class DeleteFiles:
     @property
     def list_path(self) -> str:
         """The write-ahead list, beside the task's own."""
-        folder = self.at.table.metadata_location.rsplit("/", 1)[0]
-        return f"{folder}/firnline-{self.result.task_id}-{self.result.attempt}-{self.run}.json"
+        location, result = self.at.table.metadata_location, self.result
+        stem = output_lists.stem(location, result.task_id, result.attempt, self.run)
+        return f"{stem}{output_lists.SUFFIX}"
 
     def names(self, most: int) -> Iterator[str]:
         """Every path that may be written, for `most` files."""
@@ -43,8 +45,8 @@ class DeleteFiles:
         """Beside the result's first output or, where it has none, its first input."""
         group = self.result.groups[0]
         folder = (group.outputs or group.inputs)[0].path.rsplit("/", 1)[0]
-        stem = f"{folder}/firnline-{self.result.task_id[:16]}-{self.result.attempt}-{self.run}"
-        return f"{stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
+        stem = output_lists.output_stem(self.result.task_id, self.result.attempt, self.run)
+        return f"{folder}/{stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
 
     def mark(self, output: OutputFile, where: Positions) -> None:
         """Say that these rows of an output are dead."""

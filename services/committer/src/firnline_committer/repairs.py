@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from firnline_adapters.logs import Log
@@ -20,7 +21,7 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions, PositionSet
 from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Moves, RowMap
-from firnline_deletes.vectors import Vector
+from firnline_deletes.vectors import Vector, located
 from firnline_domain.conflicts import Conflict, inputs, marks_live, named_by, unapplied_marks
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.events import ConflictReason
@@ -123,28 +124,34 @@ class _Case:
     result: RewriteFinished
     touched: frozenset[int]
     rows: RowMap
-    replaced: frozenset[str] = field(init=False)  # normal paths of all inputs of the result
 
-    def __post_init__(self) -> None:
-        paths = frozenset(normal_path(file.path) for file in inputs(self.result))
-        object.__setattr__(self, "replaced", paths)
+    @cached_property
+    def replaced(self) -> frozenset[str]:
+        """Normal paths of all inputs of the result."""
+        return frozenset(normal_path(file.path) for file in inputs(self.result))
 
-    @property
+    @cached_property
     def part(self) -> RewriteFinished:
         """The result with its touched groups alone."""
         groups = tuple(self.result.groups[number] for number in sorted(self.touched))
         return replace(self.result, groups=groups)
 
-    @property
-    def marks(self) -> list[LiveDelete]:
+    @cached_property
+    def marks(self) -> tuple[LiveDelete, ...]:
         """Position deletes and vectors of the head that may be about an input, not applied."""
-        return list(unapplied_marks(self.part, self.at.head))
+        return tuple(unapplied_marks(self.part, self.at.head))
+
+    @cached_property
+    def applied_gone(self) -> bool:
+        """Whether a position delete or vector that was applied is not at the head any more: only
+        then can rows have come back."""
+        return marks_live(self.part, self.at.head) is not None
 
     def dead(self) -> PositionSet:
         """What the head says of the touched inputs. Applied deletes are read as well where one of
-        them is gone: only then can rows have come back."""
-        marks = self._all_marks() if marks_live(self.part, self.at.head) else self.marks
-        vectors = [_vector(mark) for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR]
+        them is gone."""
+        marks = self._all_marks() if self.applied_gone else self.marks
+        vectors = _vectors(marks)
         # an applied vector hides position-delete files, read or not
         hidden = self.at.head.vectored - {normal_path(one.data_file) for one in vectors}
         return positions.build(
@@ -163,14 +170,14 @@ class _Case:
             vectors,
         )
 
-    def _all_marks(self) -> list[LiveDelete]:
+    def _all_marks(self) -> tuple[LiveDelete, ...]:
         numbers = {normal_path(f.path): f.sequence_number for f in inputs(self.part)}
         marks = (one for one in self.at.head.deletes if one.kind is not DeleteKind.EQUALITY)
-        return [one for one in marks if named_by(one, self.result.scope, numbers)]
+        return tuple(one for one in marks if named_by(one, self.result.scope, numbers))
 
     def came_back(self, dead: PositionSet) -> str | None:
         """An input of which a row that was masked as deleted is not deleted at the head."""
-        if not marks_live(self.part, self.at.head):
+        if not self.applied_gone:
             return None
         for file in inputs(self.part):
             marked = self.rows.get(file.path, row_map.NOTHING).marked
@@ -191,12 +198,10 @@ class _Case:
             yield group.outputs[owner], np.concatenate(places_of)
 
 
-def _vector(mark: LiveDelete) -> Vector:
-    assert isinstance(mark, DeleteFileEntry)
-    offset, size, data_file = mark.content_offset, mark.content_size, mark.referenced_data_file
-    if offset is None or size is None or data_file is None:
-        raise ValueError(f"{mark.path}: a vector without place or data file")
-    return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
+def _vectors(marks: Iterable[LiveDelete]) -> list[Vector]:
+    """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
+    entries = (mark for mark in marks if isinstance(mark, DeleteFileEntry))
+    return [located(one) for one in entries if one.kind is DeleteKind.DELETION_VECTOR]
 
 
 class _RowMapGone(Exception):

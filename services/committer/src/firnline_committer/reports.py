@@ -12,11 +12,12 @@ from firnline_domain.events import (
     RewriteSkipped,
 )
 from firnline_domain.results import RewriteFinished
+from firnline_iceberg.commits import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
 
 from firnline_committer.choosing import without
-from firnline_committer.settlement import Settled, task_ids
+from firnline_committer.settlement import Settled
 
 
 def committed(

@@ -13,7 +13,7 @@ from firnline_domain.conflicts import Conflict, outputs
 from firnline_domain.identity import normal_path
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Repair
-from firnline_iceberg.commits import TASK_ID
+from firnline_iceberg.commits import task_ids
 from firnline_iceberg.heads import paths_since
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
@@ -95,9 +95,3 @@ def _by_outputs(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[
             if entry.snapshot_id is not None and entry.live and table.retains(entry.snapshot_id):
                 makers.add(entry.snapshot_id)
     return {task_id: Settled(tuple(sorted(ids))) for task_id, ids in found.items()}
-
-
-def task_ids(summary: Summary | None) -> tuple[str, ...]:
-    """Firnline's tasks that a snapshot serves."""
-    text = summary.get(TASK_ID) if summary is not None else None
-    return tuple(text.split(",")) if text else ()

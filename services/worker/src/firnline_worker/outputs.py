@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_domain.commands import RewriteFiles
+from firnline_iceberg import output_lists
 
 from firnline_worker.planning import Group
 
@@ -27,14 +28,13 @@ class Naming:
 
     def names(self, group: int, count: int) -> list[str]:
         """Names without directory, in order."""
-        stem = f"firnline-{self.task_id[:16]}-{self.attempt}-{self.run}-{group:05d}"
-        return [f"{stem}-{number:05d}.parquet" for number in range(count)]
+        stem = output_lists.output_stem(self.task_id, self.attempt, self.run)
+        return [f"{stem}-{group:05d}-{number:05d}.parquet" for number in range(count)]
 
     def files(self, metadata_location: str) -> TaskFiles:
         """Beside the table's metadata files, wherever these are."""
-        folder = metadata_location.rsplit("/", 1)[0]
-        stem = f"{folder}/firnline-{self.task_id}-{self.attempt}-{self.run}"
-        return TaskFiles(f"{stem}.json", f"{stem}.rows.puffin")
+        stem = output_lists.stem(metadata_location, self.task_id, self.attempt, self.run)
+        return TaskFiles(f"{stem}{output_lists.SUFFIX}", f"{stem}.rows.puffin")
 
 
 @dataclass(frozen=True)

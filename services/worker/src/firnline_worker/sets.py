@@ -10,9 +10,8 @@ from pathlib import Path
 
 from firnline_deletes import delete_set, positions
 from firnline_deletes.files import SequencedFile
-from firnline_deletes.refusals import Refused
 from firnline_deletes.spilling import build_parts
-from firnline_deletes.vectors import Vector
+from firnline_deletes.vectors import Vector, located
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
@@ -123,15 +122,7 @@ def _positions(
 
 def _vectors(marks: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
     """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
-    return tuple(_vector(mark) for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR)
-
-
-def _vector(mark: DeleteFileEntry) -> Vector:
-    where = (mark.content_offset, mark.content_size, mark.referenced_data_file)
-    offset, size, data_file = where
-    if offset is None or size is None or data_file is None:
-        raise Refused("unreadable_vector", f"{mark.path}: {where}")
-    return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
+    return tuple(located(mark) for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR)
 
 
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
