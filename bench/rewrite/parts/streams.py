@@ -1,10 +1,11 @@
 """What of a rewrite's work reaches a commit while writers commit every second, and what that costs
-the writers: Firnline, and Iceberg's own action with partial progress, each as fast as it can."""
+the writers: Firnline, and Iceberg's own action with partial progress, ordered at the same times."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +27,8 @@ SHAPE = Shape(
     commits=4,
     growing=False,
 )
-SECONDS = 60.0  # under the writers
+SECONDS = 90.0  # under the writers
+EVERY_S = 15.0  # from one order to the next, or as soon as the last one has ended
 NOBODY = Contestant("nobody", "", {})
 PARTIAL = STOCK.having(
     options={
@@ -72,13 +74,21 @@ def _side(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
         name = place.copied(origin)
         turns: list[dict[str, Any]] = []
         with writing(place, origin.shape, name) as book:
-            end = time.monotonic() + SECONDS
-            while time.monotonic() < end:
-                turns.append(_turn(visitor, origin, name))
+            turns += [_turn(visitor, origin, name) for _ in _orders()]
         _turn(visitor, origin, name)  # alone: after it no delete is left to apply
         with suppress(Failed):
             _turn(visitor, origin, name)
         return {**_told(turns, book), "rows_right": _right(place, name, book)}
+
+
+def _orders() -> Iterator[None]:
+    """Now is the time for an order."""
+    due = time.monotonic()
+    end = due + SECONDS
+    while due < end:
+        time.sleep(max(0.0, due - time.monotonic()))
+        yield
+        due = max(due + EVERY_S, time.monotonic())
 
 
 def _alone(place: Arena, origin: Source) -> dict[str, Any]:
