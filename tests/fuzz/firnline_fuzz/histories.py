@@ -21,7 +21,7 @@ from firnline_fuzz.values import value
 SIDE = "side"
 _STEPS = {
     "append": 3, "upsert": 6, "equality": 4, "positions": 4, "evolve": 4, "respec": 2,
-    "bare": 1, "compact": 2, "slow_compact": 2, "branch": 1, "upgrade": 1,
+    "bare": 1, "compact": 2, "slow_compact": 2, "stock": 1, "branch": 1, "upgrade": 1,
 }  # fmt: skip
 _PARTITIONED_BY = {
     "timestamp": ["day", "hour", "month", "year"], "date": ["day", "month", "year"],
@@ -141,11 +141,13 @@ def transform(
 @dataclass
 class Life:
     """A table that lives through a history. `rewrite(ref, rng)` runs the product on a scope of it;
-    what it gives back is called later to commit the result."""
+    what it gives back is called later to commit the result. `stock()`: Iceberg's own compaction of
+    the main branch, by anybody; what became of it."""
 
     history: History
     table: Table
     rewrite: Callable[[str, Random], Callable[[], None] | None]
+    stock: Callable[[], str]
     waiting: list[Callable[[], None]] = field(default_factory=list)
     branched: bool = False
     told: list[str] = field(default_factory=list)
@@ -334,6 +336,9 @@ class Life:
     def _compact(self, rng: Random, ref: str) -> None:
         if (commit := self.rewrite(ref, rng)) is not None:
             self.waiting.append(commit)
+
+    def _stock(self, rng: Random, ref: str) -> None:
+        self.told.append(self.stock())
 
     def _branch(self, rng: Random, ref: str) -> None:
         java = self.table.java
