@@ -1,4 +1,4 @@
-"""The main job as a user runs it: `firnline demo`, twice, the second time under fire."""
+"""The main job as a user runs it, under fire: `firnline demo --kill ...`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 SERVICES = "gateway,enricher,planner,committer,worker,console"
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One state directory for both runs: the second finds what the first left."""
-    return tmp_path_factory.mktemp("demo")
 
 
 def demo(state: Path, *options: str) -> dict[str, Any]:
@@ -45,20 +39,12 @@ def leftovers(state: Path) -> list[str]:
     ]
 
 
-def check(figures: dict[str, Any]) -> None:
+def test_every_row_is_right_with_every_service_killed_once(tmp_path: Path) -> None:
+    figures = demo(tmp_path, "--seconds", "90", "--kill", SERVICES)
     assert figures["verdict"]["text"].startswith("rows verified")
     tables = {table["name"]: table for table in figures["tables"]}
     accounts = tables["demo.accounts"]
     assert accounts["upkeep"]["rewrites"] >= 1
     assert accounts["after"]["delete_files"] < accounts["commits"]
     assert sum(table["upkeep"]["deletes_removed"] for table in tables.values()) >= 1
-
-
-def test_three_writers_end_with_every_row_verified(state: Path) -> None:
-    check(demo(state, "--seconds", "50"))
-    assert not leftovers(state)
-
-
-def test_again_with_every_service_killed_once(state: Path) -> None:
-    check(demo(state, "--seconds", "100", "--seed", "2", "--kill", SERVICES))
-    assert not leftovers(state)
+    assert not leftovers(tmp_path)
