@@ -1,0 +1,193 @@
+"""When maintenance may run: windows that recur, and blackouts, as people write them.
+
+    Mon-Fri 22:00-06:00 Europe/Berlin; Sat,Sun 00:00-24:00 Europe/Berlin
+    2026-12-24T00:00Z/2026-12-27T00:00Z; Mon-Fri 08:00-18:00 Europe/Berlin
+
+Several are separated by `;`. Without days every day is meant, without a zone UTC. A window that
+ends before it begins ends on the next day. Times are those of the zone's clocks: a window from
+22:00 to 06:00 is an hour shorter or longer in the nights when they are moved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+AHEAD_DAYS = 8  # a week and a day: the next beginning of anything that recurs is within it
+_ZONE = r"(?: +(?P<zone>\S+))?"
+_WEEKLY = re.compile(
+    r"(?:(?P<days>[A-Za-z,-]+) +)?(?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)" + _ZONE, re.ASCII
+)
+_ONCE = re.compile(r"(?P<start>\d{4}-\d\d-\d\d\S*)/(?P<end>\d{4}-\d\d-\d\d\S*)" + _ZONE, re.ASCII)
+FORM = (
+    "write '[DAYS] HH:MM-HH:MM [ZONE]', as in 'Mon-Fri 22:00-06:00 Europe/Berlin', or "
+    "'START/END [ZONE]', as in '2026-12-24T00:00Z/2026-12-27T00:00Z'; several with ';' between"
+)
+
+
+class UnreadablePeriod(ValueError):
+    """A window or a blackout is not written as it has to be; the message says how."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """From a moment to another, that one left out; milliseconds since 1970."""
+
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True)
+class Weekly:
+    """The same hours on some days of the week, by the clocks of a zone."""
+
+    days: frozenset[int]  # 0 = Monday; of the beginning
+    start_minute: int
+    end_minute: int
+    zone: str
+
+    def around(self, now_ms: int) -> Iterator[Span]:
+        """Those that are not over for longer than a day, and those of the next week."""
+        zone = ZoneInfo(self.zone)
+        today = datetime.fromtimestamp(now_ms / 1000, zone).date()
+        over_night = self.end_minute <= self.start_minute
+        for number in range(-2, AHEAD_DAYS + 1):
+            day = today + timedelta(days=number)
+            if day.weekday() in self.days:
+                end_day = day + timedelta(days=1) if over_night else day
+                start_ms = _moment_ms(day, self.start_minute, zone)
+                end_ms = _moment_ms(end_day, self.end_minute, zone)
+                if start_ms < end_ms:  # else the clocks were moved past all of it
+                    yield Span(start_ms, end_ms)
+
+
+@dataclass(frozen=True)
+class Once:
+    """A period that comes once."""
+
+    span: Span
+
+    def around(self, now_ms: int) -> Iterator[Span]:
+        """It, until it is over."""
+        if now_ms < self.span.end_ms:
+            yield self.span
+
+
+Period = Weekly | Once
+
+
+@lru_cache(maxsize=512)
+def periods(text: str) -> tuple[Period, ...]:
+    """What a setting says; nothing where it is empty. Raises UnreadablePeriod."""
+    return tuple(_period(part.strip()) for part in text.split(";") if part.strip())
+
+
+def problem(text: str) -> str | None:
+    """What is wrong with a setting, and how to write it."""
+    try:
+        periods(text)
+    except UnreadablePeriod as error:
+        return str(error)
+    return None
+
+
+@lru_cache(maxsize=64)  # every partition of a table asks at the same moment
+def inside_until(text: str, now_ms: int) -> int | None:
+    """When the period that is on now, with those that follow without a pause, ends; None where
+    none is on. Raises UnreadablePeriod."""
+    return _inside_until(periods(text), now_ms)
+
+
+@lru_cache(maxsize=64)
+def opens_ms(text: str, now_ms: int) -> int | None:
+    """When the next period begins; None = never again. Raises UnreadablePeriod."""
+    starts = (span.start_ms for one in periods(text) for span in one.around(now_ms))
+    return min((start for start in starts if start > now_ms), default=None)
+
+
+def _inside_until(every: Iterable[Period], now_ms: int) -> int | None:
+    spans = sorted(
+        (span for one in every for span in one.around(now_ms)), key=lambda one: one.start_ms
+    )
+    until_ms = None
+    for span in spans:
+        reached = now_ms if until_ms is None else until_ms
+        if span.start_ms <= reached < span.end_ms:
+            until_ms = span.end_ms
+    return until_ms
+
+
+def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
+    """A time that the clocks skip is taken as if they had not been moved yet."""
+    day, minute = (day + timedelta(days=1), 0) if minute == 24 * 60 else (day, minute)
+    local = datetime.combine(day, time(minute // 60, minute % 60), zone)
+    return int(local.timestamp() * 1000)
+
+
+def _period(text: str) -> Period:
+    if found := _ONCE.fullmatch(text):
+        return _once(text, found["start"], found["end"], _zone(text, found["zone"]))
+    if found := _WEEKLY.fullmatch(text):
+        days = _days(text, found["days"])
+        start, end = _minute(text, found["start"]), _minute(text, found["end"])
+        if start == end or start == 24 * 60:
+            raise UnreadablePeriod(f"'{text}' is empty; the whole day is 00:00-24:00")
+        return Weekly(days, start, end, _zone(text, found["zone"]) or "UTC")
+    raise UnreadablePeriod(f"'{text}' cannot be read: {FORM}")
+
+
+def _zone(text: str, name: str | None) -> str:
+    try:
+        return ZoneInfo(name).key if name else ""
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        known = "write one as Europe/Berlin or UTC"
+        raise UnreadablePeriod(f"'{name}' in '{text}' is no time zone; {known}") from None
+
+
+def _days(text: str, names: str | None) -> frozenset[int]:
+    if names is None:
+        return frozenset(range(7))
+    found: set[int] = set()
+    for part in names.lower().split(","):
+        first, _, last = part.partition("-")
+        if first not in DAYS or (last or first) not in DAYS:
+            known = ", ".join(day.capitalize() for day in DAYS)
+            raise UnreadablePeriod(f"'{part}' in '{text}' is no day; the days are {known}")
+        start = DAYS.index(first)
+        length = (DAYS.index(last or first) - start) % 7
+        found |= {(start + number) % 7 for number in range(length + 1)}
+    return frozenset(found)
+
+
+def _minute(text: str, clock: str) -> int:
+    hour, minute = int(clock[:2]), int(clock[3:])
+    if minute > 59 or hour * 60 + minute > 24 * 60:
+        raise UnreadablePeriod(f"'{clock}' in '{text}' is no time of day (00:00 to 24:00)")
+    return hour * 60 + minute
+
+
+def _once(text: str, start: str, end: str, zone: str) -> Once:
+    span = Span(_instant_ms(text, start, zone), _instant_ms(text, end, zone))
+    if span.end_ms <= span.start_ms:
+        raise UnreadablePeriod(f"'{text}' ends before it begins")
+    return Once(span)
+
+
+def _instant_ms(text: str, moment: str, zone: str) -> int:
+    try:
+        found = datetime.fromisoformat(moment)
+    except ValueError:
+        raise UnreadablePeriod(f"'{moment}' in '{text}' is no date and time: {FORM}") from None
+    if found.tzinfo is None:
+        if not zone:
+            raise UnreadablePeriod(
+                f"'{moment}' in '{text}' has no zone: end it with Z or an offset, or name a zone "
+                "behind the period"
+            )
+        found = found.replace(tzinfo=ZoneInfo(zone))
+    return int(found.astimezone(UTC).timestamp() * 1000)
