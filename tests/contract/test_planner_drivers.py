@@ -15,7 +15,14 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.commands import HoldPartitions, ResyncTable, RewriteFiles, UnparkTable
+from firnline_domain.commands import (
+    HoldPartitions,
+    PauseMaintenance,
+    ResumeMaintenance,
+    ResyncTable,
+    RewriteFiles,
+    UnparkTable,
+)
 from firnline_domain.events import (
     ChangeKind,
     DeadLettered,
@@ -50,6 +57,8 @@ class Drive(Protocol):
 
     def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None: ...
 
+    def tell_all(self, topic: str, record: Any) -> None: ...
+
     def look(self) -> list[tuple[int, Any]]:
         """(partition, record) of everything that it has sent so far."""
 
@@ -69,6 +78,9 @@ class InMemory:
 
     def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None:
         self.broker.logs[topic, bucket_of(table_uuid, BUCKETS)].append((table_uuid, value))
+
+    def tell_all(self, topic: str, record: Any) -> None:
+        self.publisher.broadcast(topic, "fleet", record)
 
     def look(self) -> list[tuple[int, Any]]:
         self.driver.run()
@@ -103,6 +115,10 @@ class OverKafka:
         place = bucket_of(table_uuid, BUCKETS)
         self.raw.produce(topic, value, table_uuid.encode(), partition=place)
         self.raw.flush(10)
+
+    def tell_all(self, topic: str, record: Any) -> None:
+        self.publisher.broadcast(topic, "fleet", record)
+        self.publisher.flush()
 
     def look(self) -> list[tuple[int, Any]]:
         self.seen.extend((one.partition, one.record) for one in self.inbox.poll(1.0))
@@ -298,3 +314,30 @@ def test_what_people_order_ends_a_pause_or_makes_one(drive: Drive, table: TableN
     drive.put("file-changes", change(table, 2))
     found = until(drive, table, lambda records: shown(records, 2))
     assert len(of(RewriteFiles, found)) == 2
+
+
+def test_the_fleets_switch_holds_for_all_tables_until_it_is_let_go(
+    drive: Drive, table: TableName
+) -> None:
+    """Also for tables that come later, in whatever bucket."""
+    later = [TableName(str(uuid.uuid4()), ("db",), "t") for _ in range(BUCKETS)]
+    drive.tell_all("operator-orders", PauseMaintenance(None, "why", "me", 1))
+    try:
+        for _ in range(5):
+            drive.look()  # records of two topics come in any order
+        for one in (table, *later):
+            drive.put("file-changes", change(one, 1, added=8))
+            found = until(drive, one, lambda records: shown(records, 1))
+            state = of(TableState, found)[-1]
+            assert (state.hold and state.hold.reason, status(found)) == (
+                "paused",
+                ("idle", "paused"),
+            )
+            assert not of(RewriteFiles, found)
+    finally:
+        drive.tell_all("operator-orders", ResumeMaintenance(None, "me", 2))
+    for one in (table, *later):
+        until(drive, one, lambda records: len(of(RewriteFiles, records)) == 1)
+    new = TableName(str(uuid.uuid4()), ("db",), "t")
+    drive.put("file-changes", change(new, 1, added=8))
+    until(drive, new, lambda records: len(of(RewriteFiles, records)) == 1)

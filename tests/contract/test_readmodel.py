@@ -291,3 +291,17 @@ def test_an_old_generation_writes_no_more(bench: Bench) -> None:
     with pytest.raises(ViewLost):
         bench.tell(order(1))
     assert bench.model.tasks(10) == []
+
+
+def test_switches_are_shown_while_they_are_pulled(bench: Bench) -> None:
+    """The fleet's order is in every partition, and partitions are read in any order."""
+    fleet, one = make("pause_maintenance/fleet"), make("pause_maintenance/table")
+    resumed = make("resume_maintenance/fleet")
+    bench.tell(one, fleet, fleet)
+    assert [(view.table, view.by, view.reason) for view in bench.model.pauses()] == [
+        ("", "ops", "storage migration"),
+        ("shop.orders", "ops", ""),
+    ]
+    bench.tell(resumed, fleet)
+    assert [view.table for view in bench.model.pauses()] == ["shop.orders"]
+    assert len([one for one in bench.model.events(None, 5) if one.event.kind == "operator"]) == 3

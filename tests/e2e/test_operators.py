@@ -167,6 +167,34 @@ def test_a_table_that_fails_is_parked_until_a_person_frees_it(stack: Stack, work
     assert len(worker.orders) == 4
 
 
+def test_the_switch_stops_orders_and_commits_at_once(
+    stack: Stack, table: Table, worker: Worker
+) -> None:
+    """A result that is ready when the switch is pulled waits, and is committed after it."""
+    order = worker.order(1)
+    tables = Tables(stack.gateway_uri)
+    before = tables.load(order.table).head_id("main")
+    try:
+        assert "whole fleet" in firnline(stack, "pause", "--reason", "migration")
+        fleet = eventually(
+            lambda: json.loads(firnline(stack, "status", "--json"))["pauses"], lambda found: found
+        )
+        assert (fleet[0]["table"], fleet[0]["reason"]) == ("", "migration")
+        assert "PAUSED: MAINTENANCE OF THE WHOLE FLEET" in firnline(stack, "status")
+        worker.answer(rewritten(order, tables.load(order.table)))
+        worker.look(5.0)
+        assert tables.load(order.table).head_id("main") == before
+        text = firnline(stack, "explain", worker.dotted)
+        assert "Held back: maintenance is paused" in text
+    finally:
+        firnline(stack, "resume")
+    eventually(lambda: tables.load(order.table).head_id("main"), lambda head: head != before)
+    eventually(
+        lambda: json.loads(firnline(stack, "status", "--json"))["pauses"], lambda one: not one
+    )
+    assert len(worker.orders) == 1
+
+
 def test_a_commit_is_taken_back_and_not_made_again(
     stack: Stack, table: Table, worker: Worker
 ) -> None:

@@ -23,7 +23,10 @@ def firnline(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
-@pytest.mark.parametrize("words", [("sweep-outputs",), ("unpark", "a.b"), ("undo", "abcdef")])
+@pytest.mark.parametrize(
+    "words",
+    [("sweep-outputs",), ("unpark", "a.b"), ("undo", "abcdef"), ("pause",), ("resume", "a.b")],
+)
 def test_without_a_stack_they_say_how_to_start_one(words: tuple[str, ...]) -> None:
     result = firnline(*words)
     assert result.exit_code == 1
@@ -56,7 +59,7 @@ def test_an_age_that_is_not_safe_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "--idle" not in firnline(*short).output
 
 
-@pytest.mark.parametrize("words", [("sweep-outputs", "a.b"), ("unpark", "a.b")])
+@pytest.mark.parametrize("words", [("sweep-outputs", "a.b"), ("unpark", "a.b"), ("pause", "a.b")])
 def test_a_catalog_that_is_away_is_said(words: tuple[str, ...]) -> None:
     result = firnline(*words, "--catalog", f"http://127.0.0.1:{free_port()}")
     assert result.exit_code == 1

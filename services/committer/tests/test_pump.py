@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from firnline_adapters.lanes import FIRST_PAUSE_S, PATIENCE_S
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher, MemorySwitches
 from firnline_committer import pump as pumps
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.sweeping import Sweeps
+from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import (
     ConflictReason,
@@ -180,3 +181,41 @@ def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, res
     assert sweeper.offsets == [2]
     *_, event = bench.broker.records("maintenance-events")
     assert event == OutputsSwept(one.table, 1, 0, 0, {}, "committer", 7)
+
+
+def test_a_paused_tables_result_waits_and_is_committed_after_it(bench, result) -> None:
+    switches = MemorySwitches(bench.broker)
+    bench.pump = Pump(
+        bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, switches=switches
+    )
+    first = result(task="1")
+    bench.publisher.publish("operator-orders", A, PauseMaintenance(first.table, "", "me", 1))
+    bench.send(first, result(task="2", table=B))
+    for bench.now in (0.0, PATIENCE_S, 100 * PATIENCE_S):
+        bench.pump.step(0)
+    assert (bench.events(), bench.offset(A)) == (["2"], 0)
+    bench.publisher.publish("operator-orders", A, ResumeMaintenance(first.table, "me", 2))
+    bench.pump.step(0)
+    assert (sorted(bench.events()), bench.offset(A)) == (["1", "2"], 1)
+
+
+def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, result) -> None:
+    sweeper = Sweeping(bench)
+    bench.pump = Pump(
+        bench.inbox,
+        bench.publisher,
+        bench.handlers,
+        Log("t"),
+        lambda: bench.now,
+        sweeps=Sweeps(sweeper, Log("t"), lambda: 7),
+        switches=MemorySwitches(bench.broker),
+    )
+    table = result(task="1").table
+    bench.handlers.handle = lambda records: list(records)  # type: ignore[method-assign]
+    bench.publisher.broadcast("operator-orders", "fleet", PauseMaintenance(None, "", "me", 1))
+    bench.send(TaskFailed("2", table, "main", None, "rewrite", 1, "w", "x", "", True, 1))
+    bench.pump.step(0)
+    assert (bench.events(), sweeper.offsets) == (["2"], [])
+    bench.publisher.broadcast("operator-orders", "fleet", ResumeMaintenance(None, "me", 2))
+    bench.pump.step(0)
+    assert sweeper.offsets == [1]

@@ -106,7 +106,24 @@ def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
         for kind in ("fragments", "equality_deletes", "position_deletes")
         for prefix in ("", "min_", "new_")
     }
-    sent |= {"global_deletes": 1.0, "failures": 2.0, "in_flight": 3.0}
+    sent |= {"global_deletes": 1.0, "failures": 2.0, "in_flight": 3.0, "max_commits": 120.0}
     for code, phrase in (DECISIONS | EXPIRIES).items():
         assert "{" not in in_words(code, sent)
         assert in_words(code, sent) != code.replace("_", " ") or "{" not in phrase
+
+
+def test_a_table_that_is_held_back_says_so_first(make: Make) -> None:
+    state = make("table_state/paused")
+    assert answer(state)["verdict"] == (
+        "Held back: maintenance is paused by a person; `firnline resume` lets it go on, "
+        "since 2026-09-21 14:13Z, by ops: storage migration."
+    )
+    assert answer(state)["hold"]["reason"] == "paused"
+    assert answer(state)["table"]["hold"]["detail"] == "by ops: storage migration"
+
+
+def test_a_window_that_cannot_be_read_says_how_to_write_it() -> None:
+    value, source = sources({"firnline.window": "at night"})["firnline.window"]
+    assert value == "at night"
+    assert "nothing is ordered: 'at night' cannot be read: write '[DAYS] HH:MM-HH:MM" in source
+    assert sources({})["firnline.window"] == ("not set", "default")

@@ -48,6 +48,13 @@ Make = Callable[..., Any]
             "ops holds 2026-01-01: its last rewrite was undone by a person; `firnline unpark` "
             "lets it go on",
         ),
+        ("pause_maintenance/table", "operator", "ops pauses maintenance"),
+        (
+            "pause_maintenance/fleet",
+            "operator",
+            "ops pauses maintenance: storage migration (the whole fleet)",
+        ),
+        ("resume_maintenance/fleet", "operator", "ops resumes maintenance (the whole fleet)"),
         (
             "dead_lettered/unknown_schema",
             "dead_letter",

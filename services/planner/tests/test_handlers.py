@@ -9,6 +9,8 @@ import pytest
 from firnline_domain.commands import (
     ExpireSnapshots,
     HoldPartitions,
+    PauseMaintenance,
+    ResumeMaintenance,
     ResyncTable,
     RewriteFiles,
     UnparkTable,
@@ -520,3 +522,185 @@ def test_a_hold_ends_by_itself(world: World) -> None:
 def test_swept_outputs_are_in_no_counter(world: World) -> None:
     world.commit(part(A, 3))
     assert world.take(OutputsSwept(TABLE, 1, 2, 0, {}, "committer", 1)) == []
+
+
+def pause(table: TableName | None = None) -> PauseMaintenance:
+    return PauseMaintenance(table, "migration", "ops", 900_000)
+
+
+def resume(table: TableName | None = None) -> ResumeMaintenance:
+    return ResumeMaintenance(table, "ops", 950_000)
+
+
+def orders(records: list[Any]) -> list[Any]:
+    return [one for one in records if isinstance(one, RewriteFiles | ExpireSnapshots)]
+
+
+@pytest.mark.parametrize("table", [None, TABLE])
+def test_a_paused_table_gets_no_orders_until_it_goes_on(table: TableName | None) -> None:
+    world = World()
+    world.commit(part(A, 1))
+    world.take(pause(table))
+    assert not orders(world.commit(part(A, 8)))
+    state = world.state()
+    assert state.hold is not None
+    assert (state.hold.reason, state.hold.since_ms, state.hold.until_ms, state.hold.detail) == (
+        "paused",
+        900_000,
+        None,
+        "by ops: migration",
+    )
+    assert (of(state, A).reason, of(state, A).status) == ("paused", "idle")
+    assert only(world.take(resume(table))).scope == A
+    assert world.state().hold is None
+
+
+def test_a_pause_survives_a_restart_and_holds_for_tables_that_come_later() -> None:
+    world = World()
+    world.take(pause())
+    world.restart()
+    assert not orders(world.commit(part(A, 8)))
+    world.restart()
+    assert not orders(world.tick(LIMITS.max_age_ms))
+    assert only(world.take(resume())).scope == A
+
+
+def test_a_table_paused_by_name_stays_paused_when_the_fleet_goes_on() -> None:
+    world = World()
+    world.take(pause(TABLE))
+    world.take(pause())
+    world.take(resume())
+    assert not orders(world.commit(part(A, 8)))
+    world.take(resume(TableName("other", ("db",), "t")))
+    assert not orders(world.tick())
+    assert only(world.take(resume(TABLE))).scope == A
+
+
+def test_a_task_that_is_out_when_the_switch_is_pulled_ends_as_ever() -> None:
+    world = World()
+    order = only(world.commit(part(A, 8)))
+    world.take(pause())
+    assert of(world.state(), A).status == "in_flight"
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    world.take(committed(order, world.head))
+    assert of(world.state(), A).status == "cooling"
+
+
+def test_nothing_expires_while_paused() -> None:
+    world = World(more={"snapshot_count": 9, "oldest_snapshot_ms": 1})
+    world.now_ms = 10 * DAY_MS
+    world.take(pause())
+    assert not orders(world.commit(part(A, 1), kind=ChangeKind.ABSOLUTE))
+    assert world.state().expiry_reason == "paused"
+    assert any(isinstance(one, ExpireSnapshots) for one in world.take(resume()))
+
+
+PACED = {"settings": {"firnline.commit.max-per-hour": "4", "firnline.rewrite.cool-down-ms": "0"}}
+
+
+def test_more_commits_than_the_ceiling_wait_their_turn() -> None:
+    """4 an hour: 2 at once, then one every 20 minutes; a restart forgets none of them."""
+    world = World(more=PACED)
+    for _ in range(2):
+        order = only(world.commit(part(A, 8)))
+        world.commit(part(A, 0, 8), task_id=order.task_id)
+        world.take(committed(order, world.head, at_ms=world.now_ms))
+    world.restart()
+    assert not orders(world.commit(part(A, 8)))
+    state = world.state()
+    assert state.hold is not None
+    assert (state.hold.reason, of(state, A).reason) == ("commit_ceiling", "commit_ceiling")
+    assert of(state, A).numbers["max_commits"] == 4
+    wait_ms = (of(state, A).until_ms or 0) - world.now_ms
+    assert 19 * 60_000 < wait_ms <= 20 * 60_000
+    assert not orders(world.tick(wait_ms - 1_000))
+    assert only(world.tick(1_100)).scope == A
+    assert world.state().hold is not None  # the next one
+
+
+def test_orders_that_are_out_take_room_until_they_end() -> None:
+    world = World(more=PACED)
+    sent = orders(world.commit(part(A, 8), part(B, 9), part(C, 10)))
+    assert [order.scope for order in sent] == [C, B]
+    assert of(world.state(), A).reason == "commit_ceiling"
+    skipped = RewriteSkipped(sent[0].task_id, TABLE, "main", C, "nothing_to_do", 0)
+    assert only(world.take(skipped)).scope == A
+
+
+def test_results_that_shared_a_commit_count_once() -> None:
+    world = World(more=PACED)
+    first, second = orders(world.commit(part(A, 8), part(B, 8)))
+    both = f"{first.task_id},{second.task_id}"
+    world.commit(part(A, 0, 8), part(B, 0, 8), task_id=both)
+    for order in (first, second):
+        world.take(committed(order, world.head, at_ms=world.now_ms))
+    assert only(world.commit(part(A, 8))).scope == A
+
+
+def test_a_commit_of_an_order_given_up_for_lost_counts() -> None:
+    world = World(more=PACED)
+    order = only(world.commit(part(A, 8)))
+    world.tick(LIMITS.deadline_ms + 20_000)
+    for snapshot in (901, 902, 903):
+        world.take(committed(replace(order, task_id=f"x{snapshot}"), snapshot, at_ms=world.now_ms))
+    assert not orders(world.commit(part(B, 8)))
+
+
+NOON = 1_768_219_200_000  # 2026-01-12T12:00Z, a Monday
+HOUR_MS = 3_600_000
+
+
+def set_to(**properties: str) -> dict[str, Any]:
+    return {f"firnline.{name}": value for name, value in properties.items()}
+
+
+def test_outside_its_window_a_table_waits_until_it_opens() -> None:
+    world = World(now_ms=NOON, more={"settings": set_to(window="Mon 22:00-23:00 Europe/Berlin")})
+    assert not orders(world.commit(part(A, 8)))
+    state = world.state()
+    assert (of(state, A).reason, of(state, A).until_ms) == ("outside_window", NOON + 9 * HOUR_MS)
+    assert state.hold is not None
+    assert (state.hold.reason, state.hold.detail) == (
+        "outside_window",
+        "Mon 22:00-23:00 Europe/Berlin",
+    )
+    world.now_ms = NOON + 9 * HOUR_MS - 1_000
+    assert not orders(world.tick(0))
+    order = only(world.tick(1_000))
+    world.now_ms += HOUR_MS // 10  # what is out ends normally, whatever the window says
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    assert of(world.state(), A).status != "in_flight"
+
+
+def test_a_blackout_goes_before_a_window_and_the_table_goes_on_after_it() -> None:
+    both = set_to(window="00:00-24:00", blackout="2026-01-12T12:00Z/2026-01-12T13:00Z")
+    world = World(now_ms=NOON, more={"settings": both})
+    assert not orders(world.commit(part(A, 8)))
+    assert of(world.state(), A).reason == "blackout"
+    world.now_ms = NOON + HOUR_MS
+    assert only(world.tick(0)).scope == A
+
+
+def test_the_fleets_window_holds_where_the_table_has_none_of_its_own() -> None:
+    world = World(now_ms=NOON, limits=replace(LIMITS, window="Sun 01:00-02:00"))
+    assert not orders(world.commit(part(A, 8)))
+    assert only(world.commit(part(A, 1), settings=set_to(window="12:00-13:00"))).scope == A
+
+
+def test_a_window_that_cannot_be_read_stops_the_table_and_not_the_planner() -> None:
+    world = World(now_ms=NOON, more={"settings": set_to(window="at night")})
+    assert not orders(world.commit(part(A, 8)))
+    state = world.state()
+    assert of(state, A).reason == "unreadable_window"
+    assert state.hold is not None
+    assert "Mon-Fri 22:00-06:00 Europe/Berlin" in state.hold.detail
+    assert only(world.commit(part(A, 1), settings={})).scope == A
+
+
+def test_nothing_expires_outside_the_window() -> None:
+    old = {"snapshot_count": 9, "oldest_snapshot_ms": NOON - 10 * DAY_MS}
+    world = World(now_ms=NOON, more=old | {"settings": set_to(window="13:00-14:00")})
+    assert not orders(world.commit(part(A, 1), kind=ChangeKind.ABSOLUTE))
+    assert world.state().expiry_reason == "outside_window"
+    world.now_ms = NOON + HOUR_MS
+    assert any(isinstance(one, ExpireSnapshots) for one in world.tick(0))

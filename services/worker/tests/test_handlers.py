@@ -9,6 +9,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryLeases, MemoryPublisher
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.results import Mode, RewriteFinished, SnapshotsExpired, TaskFailed
 from firnline_worker.handlers import RESULTS, Handlers
@@ -105,6 +106,19 @@ def test_an_order_whose_deadline_has_passed_is_not_begun(bench):
     assert bench.calls == 0
     assert bench.results[0].reason == "deadline_passed"
     assert bench.results[0].retryable
+
+
+def test_an_order_that_waited_while_the_switch_was_pulled_is_not_begun(bench):
+    paused = {"u-1": Pause(1, "ops", "migration")}
+    worker = dataclasses.replace(bench.worker(), pause=paused.get)
+    worker.handle(ORDER)
+    worker.handle(EXPIRE)
+    assert bench.calls == 0
+    assert {(one.reason, one.retryable) for one in bench.results} == {("paused", True)}
+    assert "by ops: migration" in bench.results[0].message
+    paused.clear()
+    worker.handle(dataclasses.replace(ORDER, attempt=2))
+    assert bench.calls == 1
 
 
 def test_a_redelivered_attempt_is_not_done_again_but_the_next_attempt_is(bench):

@@ -56,6 +56,11 @@ class KafkaPublisher:
         """See `Publisher.publish`."""
         self._send(topic, key, encode(record), bucket_of(key, self._buckets))
 
+    def broadcast(self, topic: str, key: str, record: Any) -> None:
+        """See `Publisher.broadcast`."""
+        for partition in range(self._buckets):
+            self._send(topic, key, encode(record), partition)
+
     def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
         while True:
             try:

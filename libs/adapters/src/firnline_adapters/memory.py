@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from firnline_domain.errors import PoisonousRecord
+from firnline_domain.holds import Pause
 from firnline_domain.identity import bucket_of
 from firnline_domain.ports import Delivery
+from firnline_domain.switches import TOPIC, Switchboard
 
 from firnline_adapters.records import RecordCodec, encode
 from firnline_adapters.watermark import Watermark
@@ -44,6 +46,11 @@ class MemoryPublisher:
         """See `Publisher.publish`."""
         partition = bucket_of(key, self._broker.buckets)
         self._broker.logs[topic, partition].append((key, encode(record)))
+
+    def broadcast(self, topic: str, key: str, record: Any) -> None:
+        """See `Publisher.broadcast`."""
+        for partition in range(self._broker.buckets):
+            self._broker.logs[topic, partition].append((key, encode(record)))
 
     def flush(self, timeout_s: float = 30.0) -> None:
         """Everything is there already."""
@@ -96,6 +103,30 @@ class MemoryInbox:
         """See `Inbox.close`."""
         self.commit()
         self._marks.clear()
+
+
+class MemorySwitches:
+    """Twin of KafkaSwitches."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+        self._codec = RecordCodec()
+        self._board = Switchboard()
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """See `Switches.catch_up`."""
+        self._board = Switchboard()
+        for partition in range(self._broker.buckets):
+            for _, value in self._broker.logs[TOPIC, partition]:
+                self._board.fold(self._codec.decode(value), partition)
+
+    def pause(self, table_uuid: str | None) -> Pause | None:
+        """See `Switches.pause`."""
+        return self._board.pause(table_uuid)
+
+    def close(self) -> None:
+        """See `Switches.close`."""
 
 
 class MemoryLeases:

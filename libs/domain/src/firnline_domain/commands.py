@@ -79,3 +79,26 @@ class HoldPartitions:
     until_ms: int
     requested_by: str
     requested_at_ms: int
+
+
+@dataclass(frozen=True)
+class PauseMaintenance:
+    """Order nothing more, and commit nothing of what is out, until ResumeMaintenance.
+
+    `table` None = of the whole fleet, tables that come later included; such an order is in every
+    partition of its topic. Told twice, the later one's words hold.
+    """
+
+    table: TableName | None
+    reason: str  # in a person's words; may be empty
+    requested_by: str
+    requested_at_ms: int
+
+
+@dataclass(frozen=True)
+class ResumeMaintenance:
+    """Take back the PauseMaintenance of the same table, or of the fleet; others stay."""
+
+    table: TableName | None
+    requested_by: str
+    requested_at_ms: int

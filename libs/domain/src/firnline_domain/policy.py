@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.commands import RewriteFiles
+from firnline_domain.holds import HoldReason, rewrite_hold_of
 from firnline_domain.identity import task_id
 from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_of
 from firnline_domain.thresholds import Thresholds
@@ -33,6 +34,11 @@ class Reason(StrEnum):
     BACKING_OFF = "backing_off"
     PARKED = "parked"
     UNDONE = "undone"  # a person took its last rewrite back
+    PAUSED = HoldReason.PAUSED.value
+    BLACKOUT = HoldReason.BLACKOUT.value
+    OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.value
+    UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
+    COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
     TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false
@@ -83,6 +89,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     reason, until_ms = _wanted(table, partition, limits, now_ms)
     if reason not in ORDERS:
         return Decision(reason, until_ms=until_ms, numbers=numbers)
+    if hold := rewrite_hold_of(table, limits, now_ms):
+        return Decision(Reason(hold.reason), until_ms=hold.until_ms, numbers=numbers)
     if len(table.work.running) >= limits.max_in_flight:
         return Decision(Reason.TABLE_BUSY, numbers=numbers)
     return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, numbers=numbers)
@@ -185,6 +193,7 @@ def _numbers(table: Table, partition: Partition, limits: Thresholds) -> dict[str
         "new_global_deletes": grown.global_deletes,
         "failures": partition.work.failures,
         "in_flight": len(table.work.running),
+        "max_commits": limits.max_commits,
     }
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from firnline_domain.holds import Pause
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -20,10 +22,13 @@ class Delivery:
 
 
 class Publisher(Protocol):
-    """Writes records to topics; the partition is always `bucket_of(key)`."""
+    """Writes records to topics; the partition is always `bucket_of(key)`, or every one."""
 
     def publish(self, topic: str, key: str, record: Any) -> None:
         """Hand a record over; returns at once. `key` is the table's uuid."""
+
+    def broadcast(self, topic: str, key: str, record: Any) -> None:
+        """The same into every partition: what is for all tables, known or not."""
 
     def flush(self, timeout_s: float = 30.0) -> None:
         """Block until everything handed over is on the broker. Raises RetryLater if not."""
@@ -59,3 +64,16 @@ class Leases(Protocol):
 
     def notes(self, prefix: str) -> dict[str, str]:
         """Notes of all live leases whose name starts with `prefix`."""
+
+
+class Switches(Protocol):
+    """The switches that people pull (`firnline pause`); asked from many threads at once."""
+
+    def catch_up(self) -> None:
+        """Take in what was said since; does not wait for more."""
+
+    def pause(self, table_uuid: str | None) -> Pause | None:
+        """What holds for a table as of the last `catch_up`; None asks for the whole fleet's."""
+
+    def close(self) -> None:
+        """Stop reading."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
+from firnline_domain.pace import Pace
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 
@@ -14,7 +16,7 @@ BACK_OFF_MAX_MS = 30 * 60_000
 PARK_AFTER = 3  # failures in a row that no retry can help
 PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
 # reasons that say nothing of the partition
-SURROUNDINGS = frozenset({"unreachable", "pin_lost", "open_branch", "unpublished_wap"})
+SURROUNDINGS = frozenset({"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused"})
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
 
@@ -141,6 +143,7 @@ class TableWork:
     look_ms: int | None = None  # when some partition may deserve another decision
     show_ms: int | None = None  # when to publish the table's state; None = nothing new
     shown_ms: int = 0  # when it was published last
+    pace: Pace = field(default_factory=Pace)  # of our own commits
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """The partition's order, if one is out."""
@@ -149,6 +152,11 @@ class TableWork:
     def task(self, task_id: str) -> RunningTask | None:
         """The order of that id, if it is out."""
         return next((task for task in self.running if task.task_id == task_id), None)
+
+    @property
+    def uncommitted(self) -> int:
+        """Orders out of which no commit was told yet."""
+        return sum(task.committed_at_ms is None for task in self.running)
 
     def started(self, task: RunningTask) -> TableWork:
         """With one more order out; a partition has at most one."""
@@ -168,10 +176,14 @@ class TableWork:
 
 @dataclass(frozen=True)
 class Table:
-    """One ref of a table: the value of its key in the planner's state."""
+    """One ref of a table: the value of its key in the planner's state.
+
+    `pause` is kept by itself: it holds for tables that are not known yet, too.
+    """
 
     counters: TableCounters
     work: TableWork = field(default_factory=TableWork)
+    pause: Pause | None = None
 
 
 def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> PartitionWork:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from firnline_domain.commands import ExpireSnapshots
+from firnline_domain.holds import HoldReason, hold_of
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.progress import ExpiryWork, Table
 from firnline_domain.thresholds import DAY_MS, Thresholds
@@ -25,6 +26,10 @@ class ExpiryReason(StrEnum):
     TOO_FEW = "too_few_snapshots"  # no more than min-snapshots-to-keep
     TOO_SOON = "too_soon"  # the last one was less than the interval ago
     HELD_BY_TASK = "held_by_task"  # a task in flight may read everything that is old enough
+    PAUSED = HoldReason.PAUSED.value
+    BLACKOUT = HoldReason.BLACKOUT.value
+    OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.value
+    UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
     UNKNOWN = "snapshots_unknown"
     REMOVED = "removed"
 
@@ -53,6 +58,8 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
     older_than = min(now_ms - limits.retention_ms, *ordered, now_ms)
     if oldest >= older_than:
         return ExpiryDecision(ExpiryReason.HELD_BY_TASK)
+    if hold := hold_of(table, limits, now_ms):
+        return ExpiryDecision(ExpiryReason(hold.reason), hold.until_ms)
     return ExpiryDecision(ExpiryReason.OLD_SNAPSHOTS, now_ms + DEADLINE_MS, older_than)
 
 

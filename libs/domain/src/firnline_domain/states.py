@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from firnline_domain.holds import Hold
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.tallies import FileTally
 
@@ -43,3 +44,4 @@ class TableState:
     expiry_reason: str
     removed: bool
     updated_at_ms: int
+    hold: Hold | None = None  # what keeps all its orders back

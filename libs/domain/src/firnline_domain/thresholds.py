@@ -11,7 +11,9 @@ DAY_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Each field's property stands beside it. A value that cannot be read counts as unset."""
+    """Each field's property stands beside it. A value that cannot be read counts as unset, but for
+    a window or a blackout: whoever set one does not want orders at any time.
+    """
 
     enabled: bool = True  # firnline.enabled
     min_fragments: int = 8  # firnline.rewrite.min-fragments: data files < target / 8
@@ -22,11 +24,14 @@ class Thresholds:
     cool_down_ms: int = 10_000  # firnline.rewrite.cool-down-ms: after a success
     deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
     max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
+    max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
+    window: str = ""  # firnline.window: orders only within; see `windows`
+    blackout: str = ""  # firnline.blackout: no orders within
 
     @property
     def retention_ms(self) -> int:
@@ -46,11 +51,14 @@ PROPERTIES = {
     "firnline.rewrite.cool-down-ms": "cool_down_ms",
     "firnline.rewrite.deadline-ms": "deadline_ms",
     "firnline.rewrite.max-in-flight": "max_in_flight",
+    "firnline.commit.max-per-hour": "max_commits",
     "gc.enabled": "gc_enabled",
     "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
     "history.expire.min-snapshots-to-keep": "min_snapshots",
     "firnline.retain.hours": "retain_hours",
     "firnline.expire.min-interval-ms": "expire_interval_ms",
+    "firnline.window": "window",
+    "firnline.blackout": "blackout",
 }
 _KINDS = {each.name: str(each.type) for each in fields(Thresholds)}
 _FLAGS = {"true": True, "false": False}
@@ -67,10 +75,12 @@ def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) 
     return replace(defaults or Thresholds(), **usable)  # type: ignore[arg-type]
 
 
-def _read(text: str, kind: str) -> bool | int | float | None:
+def _read(text: str, kind: str) -> bool | int | float | str | None:
     """The value, or None where the text is not one; below zero nothing makes sense."""
     if kind == "bool":
         return _FLAGS.get(text.strip().lower())
+    if kind == "str":
+        return text.strip()
     try:
         value = int(text) if kind == "int" else float(text)
     except ValueError:

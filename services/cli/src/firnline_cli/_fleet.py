@@ -17,6 +17,7 @@ from firnline_cli._console import STATES
 
 F = TypeVar("F", bound=Callable[..., Any])
 SEND_S = 30.0
+FLEET = "fleet"  # the key of what is for all tables
 HOW_TO = (
     "Start a stack with `firnline up`, name its directory with --state, or say where the fleet is "
     "with --catalog (FIRNLINE_CATALOG_URI) and --kafka (FIRNLINE_KAFKA)."
@@ -33,6 +34,14 @@ class Fleet:
 
     def tell(self, topic: str, record: Any) -> None:
         """Return when a record is on the broker. Raises ClickException."""
+        self._send(topic, lambda publisher: publisher.publish(topic, record.table.uuid, record))
+
+    def tell_all(self, topic: str, record: Any) -> None:
+        """Return when a record is in every partition of its topic. Raises ClickException; some may
+        have it then, and the same order again does no harm."""
+        self._send(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
+
+    def _send(self, topic: str, send: Callable[[Any], None]) -> None:
         from confluent_kafka import KafkaException
         from firnline_adapters.kafka import KafkaPublisher
         from firnline_domain.errors import RetryLater
@@ -41,7 +50,7 @@ class Fleet:
             raise click.ClickException(f"No broker is known. {HOW_TO}")
         try:
             publisher = KafkaPublisher(self.kafka, partitions_of(self.kafka, topic), "cli")
-            publisher.publish(topic, record.table.uuid, record)
+            send(publisher)
             publisher.flush(SEND_S)
         except (KafkaException, RetryLater) as error:
             text = f"The broker at {self.kafka} does not take it: {error}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.lifetimes import Lifetimes
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
@@ -45,9 +46,11 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         uncached = Tables(settings.catalog_uri, settings.catalog_name)  # a sweep reads all, once
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)
+        switches = KafkaSwitches(settings.kafka)
         try:
-            yield Pump(inbox, publisher, handlers, log, sweeps=sweeps)
+            yield Pump(inbox, publisher, handlers, log, sweeps=sweeps, switches=switches)
         finally:
+            switches.close()
             inbox.close()
 
 

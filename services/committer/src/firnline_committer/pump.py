@@ -14,7 +14,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import ConflictReason
-from firnline_domain.ports import Delivery, Inbox, Publisher
+from firnline_domain.ports import Delivery, Inbox, Publisher, Switches
 from firnline_domain.results import RewriteFinished
 from firnline_iceberg.jvm import JvmEnded
 
@@ -40,14 +40,16 @@ class Pump:
         log: Log,
         now: Callable[[], float] = time.time,
         sweeps: Sweeps | None = None,
+        switches: Switches | None = None,
     ) -> None:
-        """`sweeps`: None = nothing is swept here."""
+        """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
         self._log = log
         self._now = now
         self._sweeps = sweeps
+        self._switches = switches
         self._lanes: dict[Place, Lane] = {}
 
     def step(self, timeout_s: float) -> None:
@@ -56,6 +58,8 @@ class Pump:
         Raises RetryLater where the broker does not take records or too many wait, and
         JvmEnded: start anew, the tables know what was done.
         """
+        if self._switches is not None:
+            self._switches.catch_up()
         for delivery in self._inbox.poll(timeout_s):
             self._lanes.setdefault(_place(delivery.record), Lane()).waiting.append(delivery)
         handled = [delivery for lane in self._lanes.values() for delivery in self._run(lane)]
@@ -73,18 +77,30 @@ class Pump:
     def _sweep(self, sweeps: Sweeps, records: list[Any]) -> None:
         """At most one table: commits come first."""
         sweeps.notice(records)
+        if self._paused(None):
+            return
         if event := sweeps.next():
             self._publish([event])
             self._publisher.flush()
 
     def _run(self, lane: Lane) -> list[Delivery]:
         batch = list(islice(lane.waiting, MOST_AT_ONCE))
-        if not batch or lane.not_before > self._now() or not self._dealt_with(batch, lane):
+        if not batch or lane.not_before > self._now() or self._held(batch):
+            return []
+        if not self._dealt_with(batch, lane):
             return []
         for _ in batch:
             lane.waiting.popleft()
         lane.moving()
         return batch
+
+    def _held(self, batch: list[Delivery]) -> bool:
+        """A paused table's results wait where they are; what only tells of an end does not."""
+        results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
+        return bool(results) and self._paused(results[0].table.uuid)
+
+    def _paused(self, table_uuid: str | None) -> bool:
+        return self._switches is not None and self._switches.pause(table_uuid) is not None
 
     def _dealt_with(self, batch: list[Delivery], lane: Lane) -> bool:
         """False: not now, the lane pauses."""

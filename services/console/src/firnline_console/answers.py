@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from firnline_domain.holds import Hold
 from firnline_domain.tallies import FileTally
 
 from firnline_console.amounts import scope_label
 from firnline_console.letters import LetterView
+from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Numbered
 from firnline_console.tables import TableView, debt_of
 from firnline_console.tasks import Order, Outcome, Status, TaskView
@@ -77,8 +79,14 @@ def _summary_json(view: TableView) -> dict[str, Any]:
         "oldest_snapshot_ms": summary.oldest_snapshot_ms,
         "waiting_for_resync": summary.waiting_for_resync,
         "updated_at_ms": summary.updated_at_ms,
+        "hold": hold_json(summary.hold),
         **holds_json(summary.holds),
     }
+
+
+def hold_json(hold: Hold | None) -> dict[str, Any] | None:
+    """What keeps all orders of a table back."""
+    return None if hold is None else {**asdict(hold), "words": in_words(hold.reason)}
 
 
 def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
@@ -122,6 +130,11 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 def event_json(one: Numbered) -> dict[str, Any]:
     """An event with its number, the cursor for `after`."""
     return {"number": one.number, **asdict(one.event)}
+
+
+def pause_json(view: PauseView) -> dict[str, Any]:
+    """A switch that is pulled; `table` is empty for the fleet's."""
+    return {"table": view.table, "since_ms": view.at_ms, "by": view.by, "reason": view.reason}
 
 
 def letter_json(view: LetterView) -> dict[str, Any]:

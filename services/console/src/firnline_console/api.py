@@ -9,7 +9,7 @@ from importlib.resources import files
 from aiohttp import web
 from firnline_domain.errors import RetryLater
 
-from firnline_console.answers import event_json, letter_json, table_json, task_json
+from firnline_console.answers import event_json, letter_json, pause_json, table_json, task_json
 from firnline_console.explain import explained, partition_json
 from firnline_console.readmodel import ReadModel
 from firnline_console.stream import stream
@@ -69,13 +69,16 @@ class Api:
         return web.json_response(body, status=200 if healthy else 503)
 
     async def fleet(self, request: web.Request) -> web.Response:
-        """Sums over all tables and tasks, and the view's own age."""
+        """Sums over all tables and tasks, what people have paused, and the view's own age."""
         now_ms = self._now_ms()
-        totals, built = await asyncio.gather(
-            asyncio.to_thread(self._model.totals, now_ms), asyncio.to_thread(self._model.built)
+        totals, built, pauses = await asyncio.gather(
+            asyncio.to_thread(self._model.totals, now_ms),
+            asyncio.to_thread(self._model.built),
+            asyncio.to_thread(self._model.pauses),
         )
         age = {"built_at_ms": built.at_ms if built else None, "now_ms": now_ms}
-        return web.json_response({"totals": totals, **age})
+        shown = [pause_json(one) for one in pauses]
+        return web.json_response({"totals": totals, "pauses": shown, **age})
 
     async def tables(self, request: web.Request) -> web.Response:
         """`?limit=`: tables that exist, the deepest in debt first."""

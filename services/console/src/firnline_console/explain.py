@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from typing import Any
 
+from firnline_domain.holds import Hold
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.thresholds import PROPERTIES, Thresholds, thresholds
+from firnline_domain.windows import problem
 
 from firnline_console.amounts import scope_label
-from firnline_console.answers import holds_json, table_json, task_json
+from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.tables import TableStates, TableView, debt_of
 from firnline_console.tasks import Status, TaskView
 from firnline_console.words import in_words
@@ -28,6 +31,7 @@ def explained(
     return {
         "table": table_json(view),
         "verdict": verdict(view, state),
+        "hold": hold_json(state.hold if state else None),
         "settings": settings_json(state.settings if state else {}),
         "expiry": expiry_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
@@ -47,9 +51,26 @@ def verdict(view: TableView, state: TableState | None) -> str:
         return "The planner has not counted this table yet."
     if state.waiting_for_resync:
         return "Commits are missing from the counters; nothing is ordered until they are read."
+    if state.hold is not None:
+        return f"Held back: {_held(state.hold)}."
     if not state.partitions:
         return "The table holds no files."
     return _leading(state)
+
+
+def _held(hold: Hold) -> str:
+    since, until = _moment(hold.since_ms), _moment(hold.until_ms)
+    parts = (
+        in_words(hold.reason),
+        f"since {since}" if since else "",
+        f"until {until}" if until else "",
+        hold.detail,
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _moment(at_ms: int | None) -> str:
+    return "" if at_ms is None else f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%MZ}"
 
 
 def _leading(state: TableState) -> str:
@@ -90,6 +111,8 @@ def settings_json(properties: Mapping[str, str]) -> list[dict[str, str]]:
 def _source(name: str, field: str, properties: Mapping[str, str]) -> str:
     if name not in properties:
         return DEFAULT
+    if field in ("window", "blackout") and (wrong := problem(properties[name])):
+        return f"{TABLE_PROPERTY}; nothing is ordered: {wrong}"
     # A text that cannot be read counts as unset: two different defaults show through then.
     first, second = Thresholds(), Thresholds(**{field: object()})  # type: ignore[arg-type]
     alone = {name: properties[name]}
@@ -98,7 +121,7 @@ def _source(name: str, field: str, properties: Mapping[str, str]) -> str:
 
 
 def _text(value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "not set"
     if isinstance(value, bool):
         return str(value).lower()

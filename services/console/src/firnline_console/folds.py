@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.commands import (
+    ExpireSnapshots,
+    PauseMaintenance,
+    ResumeMaintenance,
+    RewriteFiles,
+)
 from firnline_domain.events import (
     DeadLettered,
     FilesChanged,
@@ -22,6 +27,7 @@ from firnline_domain.states import TableState
 from firnline_console import tables, tasks
 from firnline_console.letters import LetterView, fold_letter, place_of
 from firnline_console.lines import EventView, line_of
+from firnline_console.pauses import PauseView, fold_pause, place_of_switch
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
 
@@ -34,11 +40,11 @@ TASK_FACTS = (
     TaskFailed,
     SnapshotsExpired,
 )
-Doc = TableView | TableStates | TaskView | LetterView
+Doc = TableView | TableStates | TaskView | LetterView | PauseView
 
 
 class Key(NamedTuple):
-    """Names a document: kind is table, state, task or letter."""
+    """Names a document: kind is table, state, task, letter or pause."""
 
     kind: str
     id: str
@@ -65,6 +71,8 @@ def touched(fact: Any) -> tuple[Key, ...]:
         return (Key("task", fact.task_id),)
     if isinstance(fact, DeadLettered):
         return (Key("letter", place_of(fact)),)
+    if isinstance(fact, PauseMaintenance | ResumeMaintenance):
+        return (Key("pause", place_of_switch(fact)),)
     return ()
 
 
@@ -95,6 +103,8 @@ def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
         return tables.fold_states(old, fact)
     if isinstance(fact, DeadLettered):
         return fold_letter(old, fact)
+    if isinstance(fact, PauseMaintenance | ResumeMaintenance):
+        return fold_pause(old, fact)
     return tasks.fold_task(old, fact)
 
 

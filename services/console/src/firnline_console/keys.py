@@ -39,6 +39,7 @@ NAMES = {
     "table-tasks": "sorted set, all scores 0: uuid, NUL, time in hexadecimal, NUL, task id",
     "letters": "sorted set: place of a dead letter by its time; bounded",
     "letter-docs": "hash: place -> LetterView",
+    "pause-docs": "hash: uuid or fleet -> PauseView",
     "events": "sorted set: event id by its time; bounded",
     "event-order": "sorted set: event id by its number of arrival",
     "event-docs": "hash: event id -> EventView",

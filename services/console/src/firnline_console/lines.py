@@ -9,6 +9,8 @@ from typing import Any
 from firnline_domain.commands import (
     ExpireSnapshots,
     HoldPartitions,
+    PauseMaintenance,
+    ResumeMaintenance,
     RewriteFiles,
     UnparkTable,
 )
@@ -200,6 +202,23 @@ def _held(fact: HoldPartitions) -> EventView:
     return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
+def _paused(fact: PauseMaintenance) -> EventView:
+    why = f": {fact.reason}" if fact.reason else ""
+    return _switched(fact, f"{fact.requested_by} pauses maintenance{why}")
+
+
+def _resumed(fact: ResumeMaintenance) -> EventView:
+    return _switched(fact, f"{fact.requested_by} resumes maintenance")
+
+
+def _switched(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventView:
+    """The fleet's is told in every partition, and is one event."""
+    uuid, table = (fact.table.uuid, fact.table.dotted) if fact.table else ("", "")
+    whole = text if fact.table else f"{text} (the whole fleet)"
+    fact_id = f"switch:{uuid}:{type(fact).__name__}:{fact.requested_at_ms}"
+    return EventView(fact_id, fact.requested_at_ms, "operator", uuid, table, whole)
+
+
 def _dead(fact: DeadLettered) -> EventView:
     text = f"{service_of(fact)} could not use {fact.topic}/{fact.partition}/{fact.offset}"
     text = f"{text}: {in_words(fact.reason)}"
@@ -219,5 +238,7 @@ MAKERS: Mapping[type, Any] = {
     OutputsSwept: _swept,
     UnparkTable: _unparked,
     HoldPartitions: _held,
+    PauseMaintenance: _paused,
+    ResumeMaintenance: _resumed,
     DeadLettered: _dead,
 }

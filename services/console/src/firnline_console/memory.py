@@ -10,6 +10,7 @@ from typing import Any
 from firnline_console.folds import Doc, Folded, Key, fold, totals_moved, touched
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
+from firnline_console.pauses import PauseView, pulled
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
@@ -154,6 +155,10 @@ class MemoryReadModel:
     def letters(self, limit: int) -> list[LetterView]:
         """See `ReadModel.letters`."""
         return self._letters()[:limit]
+
+    def pauses(self) -> list[PauseView]:
+        """See `ReadModel.pauses`."""
+        return pulled([doc for doc in self._docs.values() if isinstance(doc, PauseView)])
 
 
 def _deadline(task: TaskView) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
+from firnline_console.pauses import PauseView
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
 
@@ -96,6 +97,9 @@ class ReadModel(Protocol):
 
     def letters(self, limit: int) -> list[LetterView]:
         """The newest dead letters."""
+
+    def pauses(self) -> list[PauseView]:
+        """Switches that are pulled now, the fleet's first."""
 
 
 def chosen(found: Sequence[TableView]) -> TableView | None:

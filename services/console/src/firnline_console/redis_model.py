@@ -17,6 +17,7 @@ from redis.client import Pipeline
 from firnline_console.folds import Doc, Key, fold, touched
 from firnline_console.keys import Keys
 from firnline_console.letters import LetterView
+from firnline_console.pauses import PauseView, pulled
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
 from firnline_console.redis_writes import DOCS, EVENTS, NUL, Writer
 from firnline_console.tables import TableStates, TableView
@@ -196,6 +197,12 @@ class RedisReadModel:
         with _reachable():
             places = self._client.zrange(self._keys["letters"], 0, limit - 1, desc=True)
             return self._docs("letter", cast("list[str]", places))
+
+    def pauses(self) -> list[PauseView]:
+        """See `ReadModel.pauses`."""
+        with _reachable():
+            texts = cast("list[str]", self._client.hvals(self._keys["pause-docs"]))
+            return pulled([DOCS["pause"].validate_json(text) for text in texts])
 
     def _docs(self, kind: str, ids: list[str]) -> list[Any]:
         if not ids:

@@ -11,6 +11,7 @@ from firnline_console.folds import Doc, Docs, Folded, totals_moved
 from firnline_console.keys import Keys
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
+from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Limits
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
@@ -21,6 +22,7 @@ DOCS: dict[str, TypeAdapter[Any]] = {  # JSON of each kind of document and back
     "state": TypeAdapter(TableStates),
     "task": TypeAdapter(TaskView),
     "letter": TypeAdapter(LetterView),
+    "pause": TypeAdapter(PauseView),
 }
 NUL = "\0"
 # Numbers the events that are not there yet, in one step with keeping them: a cursor never passes

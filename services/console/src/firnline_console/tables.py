@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from firnline_domain.events import FilesChanged, TableChange, TableCommitted
+from firnline_domain.holds import Hold
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally
@@ -64,6 +65,7 @@ class Summary:
     oldest_snapshot_ms: int | None
     waiting_for_resync: bool
     removed: bool
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ def _summary(state: TableState) -> Summary:
         oldest_snapshot_ms=state.oldest_snapshot_ms,
         waiting_for_resync=state.waiting_for_resync,
         removed=state.removed,
+        hold=state.hold,
     )
 
 

@@ -27,6 +27,13 @@ DECISIONS = {
     "backing_off": "waits after a failure, {failures} in a row",
     "parked": "parked: no retry helped, {failures} failures in a row",
     "undone": "its last rewrite was undone by a person; `firnline unpark` lets it go on",
+    "paused": "maintenance is paused by a person; `firnline resume` lets it go on",
+    "blackout": "nothing is ordered during a blackout (firnline.blackout)",
+    "outside_window": "nothing is ordered outside the maintenance window (firnline.window)",
+    "unreadable_window": "nothing is ordered while firnline.window or firnline.blackout cannot be "
+    "read",
+    "commit_ceiling": "Firnline has committed as often as firnline.commit.max-per-hour "
+    "lets it; the next commit waits its turn",
     "table_busy": "{in_flight} tasks of this table are out already, its limit",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off by firnline.enabled=false",

@@ -18,10 +18,10 @@ def main() -> None:
     log = start_logging("planner")
     try:
         settings = from_environment(Settings, os.environ)
+        log.info("starting", **shown(settings))
+        run(settings, log)
     except Misconfigured as wrong:
         sys.exit(str(wrong))
-    log.info("starting", **shown(settings))
-    run(settings, log)
 
 
 if __name__ == "__main__":

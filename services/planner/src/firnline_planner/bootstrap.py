@@ -11,7 +11,9 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_domain.errors import Misconfigured
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.windows import problem
 
 from firnline_planner import watchdog
 from firnline_planner.faust_app import faust_app
@@ -22,8 +24,16 @@ from firnline_planner.settings import Settings
 
 
 def thresholds_of(settings: Settings) -> Thresholds:
-    """Defaults for tables that say nothing."""
+    """Defaults for tables that say nothing. Raises Misconfigured."""
+    for variable, text in (
+        ("FIRNLINE_WINDOW", settings.window),
+        ("FIRNLINE_BLACKOUT", settings.blackout),
+    ):
+        if wrong := problem(text):
+            raise Misconfigured(f"{variable}: {wrong}")
     return Thresholds(
+        window=settings.window,
+        blackout=settings.blackout,
         min_fragments=settings.min_fragments,
         min_equality_deletes=settings.min_equality_deletes,
         min_position_deletes=settings.min_position_deletes,
@@ -31,7 +41,8 @@ def thresholds_of(settings: Settings) -> Thresholds:
 
 
 def run(settings: Settings, log: Log) -> None:
-    """Serve until a signal; leaves the process through SystemExit."""
+    """Serve until a signal; leaves the process through SystemExit. Raises Misconfigured."""
+    defaults = thresholds_of(settings)
     metrics.serve(settings.metrics_port)
     local = LocalState(settings.state_dir)
     if not local.open():
@@ -39,7 +50,7 @@ def run(settings: Settings, log: Log) -> None:
     made = faust_app(settings, local.directory)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)
     stop = partial(watchdog.stop, log)
-    driver = FaustDriver(made, settings, reader, thresholds_of(settings), log, stop)
+    driver = FaustDriver(made, settings, reader, defaults, log, stop)
     driver.install()
     signs = {
         "events or recovery": partial(_progress, made.app, driver),

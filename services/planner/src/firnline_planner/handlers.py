@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from firnline_domain.commands import HoldPartitions, UnparkTable
+from firnline_domain.commands import (
+    HoldPartitions,
+    PauseMaintenance,
+    ResumeMaintenance,
+    UnparkTable,
+)
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import (
     FilesChanged,
@@ -20,6 +25,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.changes import on_files_changed
 from firnline_planner.operator_orders import on_operator_order
 from firnline_planner.outcomes import on_outcome
+from firnline_planner.pausing import on_switch
 from firnline_planner.state import State
 from firnline_planner.step import Step
 from firnline_planner.visits import look_at, show_or_forget, visit_of
@@ -41,6 +47,8 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
             on_outcome(record, state, defaults, now_ms, step)
         case UnparkTable() | HoldPartitions():
             on_operator_order(record, state, defaults, now_ms, step)
+        case PauseMaintenance() | ResumeMaintenance():
+            on_switch(record, state, defaults, now_ms, step)
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
         case _:

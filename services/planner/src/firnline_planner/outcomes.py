@@ -37,9 +37,18 @@ def on_outcome(event: Outcome, state: State, defaults: Thresholds, now_ms: int, 
     elif isinstance(event, TaskFailed) and event.kind == "expiry":
         after = _expiry_failed(visit, table, event)
     else:
-        after = _rewrite_ended(visit, table, event)
+        after = _rewrite_ended(visit, _counted(visit, table, event), event)
     if after != table:
         look_at(visit, after, [task.scope for task in table.work.running])
+
+
+def _counted(visit: Visit, table: Table, event: Outcome) -> Table:
+    """Our commits count, also those of orders that were given up for lost."""
+    if not isinstance(event, RewriteCommitted):
+        return table
+    at_ms = min(event.committed_at_ms, visit.now_ms)
+    pace = table.work.pace.after(event.snapshot_ids, visit.limits.max_commits, at_ms)
+    return replace(table, work=replace(table.work, pace=pace))
 
 
 def _rewrite_ended(

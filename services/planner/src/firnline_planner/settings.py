@@ -25,6 +25,10 @@ class Settings:
         "Without progress for so long the planner stops, to be started again.",
         60.0,
     )
+    window: str = setting("FIRNLINE_WINDOW", "Default of firnline.window, for every table.", "")
+    blackout: str = setting(
+        "FIRNLINE_BLACKOUT", "Default of firnline.blackout, for every table.", ""
+    )
     min_fragments: int = setting(
         "FIRNLINE_MIN_FRAGMENTS", "Default of firnline.rewrite.min-fragments.", 8
     )

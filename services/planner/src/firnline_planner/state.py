@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
+from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 
@@ -14,6 +16,9 @@ from firnline_planner.values import (
     partition_from,
     partition_key,
     partition_prefix,
+    pause_from,
+    pause_key,
+    pause_to_bytes,
     table_from,
     table_key,
     to_bytes,
@@ -115,12 +120,32 @@ class State:
     def table_at(self, key: bytes) -> Table | None:
         """The table of a key as `tables` gave it."""
         data = self._pairs.get(key)
-        return None if data is None else table_from(data)
+        return None if data is None else self._paused(table_from(data))
+
+    def _paused(self, table: Table) -> Table:
+        pause = self.pause(table.counters.table.uuid)
+        return table if pause is None else replace(table, pause=pause)
+
+    def pause(self, uuid: str) -> Pause | None:
+        """What holds for a table, whether or not it is known: the fleet's switch, or its own."""
+        return self._switch(None) or self._switch(uuid)
+
+    def _switch(self, uuid: str | None) -> Pause | None:
+        data = self._pairs.get(pause_key(uuid))
+        return None if data is None else pause_from(data)
+
+    def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
+        """Pull a table's switch (or, None, the fleet's), or let go of it.
+
+        Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
+        seen it last (its index knows one partition of a key).
+        """
+        self._pairs.put(pause_key(uuid), pause_to_bytes(pause))
 
     def tables(self) -> Iterator[tuple[bytes, Table]]:
         """Every table with its key."""
         for key, data in self._pairs.scan(TABLE):
-            yield key, table_from(data)
+            yield key, self._paused(table_from(data))
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
@@ -133,6 +158,7 @@ class State:
         key = table_key(table.counters.table.uuid, table.counters.ref)
         self._touched[key] = None
         self._pairs.delete(key)
+        self._pairs.delete(pause_key(table.counters.table.uuid))
 
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.policy import Reason, debts, decide
 from firnline_domain.progress import Partition, Table
 from firnline_domain.states import PartitionState, TableState
@@ -50,6 +51,7 @@ def table_state(
         expiry_reason=table.work.expiry_reason,
         removed=counters.removed,
         updated_at_ms=now_ms,
+        hold=rewrite_hold_of(table, limits, now_ms),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.gaps import ask, ask_ms
+from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.identity import Scope
 from firnline_domain.policy import Reason, debts, decide, order_for
 from firnline_domain.progress import (
@@ -86,7 +87,9 @@ def look_at(visit: Visit, table: Table, touched: Iterable[Scope]) -> Table:
 def end_task(visit: Visit, table: Table, task: RunningTask, work: PartitionWork) -> Table:
     """An order is out no more; its partition goes on with `work`."""
     visit.keep(table, replace(visit.partition(table, task.scope), work=work))
-    was_full = len(table.work.running) >= visit.limits.max_in_flight
+    was_full = len(table.work.running) >= visit.limits.max_in_flight or (
+        rewrite_hold_of(table, visit.limits, visit.now_ms) is not None
+    )
     ended = table.work.ended(task)
     # Partitions that found the table busy are found again only by a look at all.
     return replace(table, work=ended.looking(visit.now_ms) if was_full else ended)
@@ -176,9 +179,8 @@ def show_or_forget(visit: Visit, table: Table) -> None:
     deepest = deepest_in_debt(table, recount.through(visit.all_partitions(table)))
     _drop_gone(visit, table)
     again = visit.now_ms + REMEMBER_REMOVED_MS if table.counters.removed else None
-    table = Table(
-        recount.checked(visit.now_ms), replace(work, show_ms=again, shown_ms=visit.now_ms)
-    )
+    shown_work = replace(work, show_ms=again, shown_ms=visit.now_ms)
+    table = replace(table, counters=recount.checked(visit.now_ms), work=shown_work)
     shown = table_state(table, deepest, visit.limits, visit.now_ms)
     visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
     visit.state.put_table(table)

@@ -7,13 +7,14 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import redis
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
+from firnline_adapters.switches import KafkaSwitches
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
@@ -70,10 +71,18 @@ def build(settings: Settings, log: Log) -> Worker:
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     leases = TaskLeases(RedisLeases(client), name, settings.lease_s, log)
     shelf = Shelf(Path(settings.state_dir))
+    switches = KafkaSwitches(settings.kafka)
     handlers = _handlers(settings, log, name, stop, spark, stage, publisher, leases, shelf)
+    handlers = replace(handlers, pause=switches.pause)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
     inbox = KafkaInbox(settings.kafka, settings.group, [REWRITES, EXPIRIES], publisher, log)
-    loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log, leases.renew)
+    loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log)
+
+    def every_turn() -> None:
+        leases.renew()
+        switches.catch_up()
+
+    loop.every_turn = every_turn
     loop.put_aside = handlers.put_aside
     return Worker(loop, inbox, executor, stage, spark, shelf, stop, settings.grace_s, log)
 

@@ -11,6 +11,7 @@ from firnline_adapters.dead_letters import bury, letter_of
 from firnline_adapters.logs import Log
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
+from firnline_domain.holds import Pause
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
 
@@ -46,6 +47,7 @@ class Handlers:
     now_ms: Callable[[], int]
     log: Log
     stopping: Callable[[], bool]
+    pause: Callable[[str], Pause | None] = lambda _: None  # of a table by uuid
 
     def handle(self, order: Order) -> None:
         """Returns when the result is on its topic. Raises Busy to be asked again later, and
@@ -76,6 +78,7 @@ class Handlers:
     def run(self, order: Order) -> Result:
         """The order's result; every failure becomes a `TaskFailed` with its reason."""
         try:
+            self._yield_to_operators(order)
             if isinstance(order, ExpireSnapshots):
                 return self.expiries.expire(order)
             return self._rewrite(order)
@@ -91,6 +94,12 @@ class Handlers:
             self.log.error("task_failed", error, task=order.task_id)
             reason = "out_of_memory" if ran_out_of_memory(error) else "worker_error"
             return self._failed(order, reason, error, True)
+
+    def _yield_to_operators(self, order: Order) -> None:
+        """An order that waited while somebody pulled the switch is not begun any more."""
+        if pause := self.pause(order.table.uuid):
+            said = f"by {pause.by}" + (f": {pause.reason}" if pause.reason else "")
+            raise TaskRefused("paused", said, retryable=True)
 
     def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
         if self.now_ms() > order.deadline_ms:

@@ -53,6 +53,7 @@ REFUSED: dict[str, str] = {
     "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "
     "schema, as Iceberg 1.12.0 writes those of partitions by a fixed column.",
     "deadline_passed": "The planner has taken the partition back.",
+    "paused": "Somebody paused maintenance (`firnline pause`) while the order waited.",
     "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
 }
 

@@ -1,0 +1,79 @@
+"""What keeps orders of a whole table back, whatever its partitions want: values and one verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from firnline_domain.pace import at_once
+from firnline_domain.windows import UnreadablePeriod, inside_until, opens_ms
+
+if TYPE_CHECKING:
+    from firnline_domain.progress import Table
+    from firnline_domain.thresholds import Thresholds
+
+
+class HoldReason(StrEnum):
+    """Why nothing is ordered for a table that wants something. Stable, as `policy.Reason` is."""
+
+    PAUSED = "paused"  # a person pulled the switch
+    BLACKOUT = "blackout"  # firnline.blackout
+    OUTSIDE_WINDOW = "outside_window"  # firnline.window
+    UNREADABLE_WINDOW = "unreadable_window"  # one of them is not written as it has to be
+    COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
+
+
+@dataclass(frozen=True)
+class Pause:
+    """The switch, pulled: for one table or for all, until a person lets go."""
+
+    since_ms: int
+    by: str
+    reason: str  # in the person's words; may be empty
+
+
+@dataclass(frozen=True)
+class Hold:
+    """`until_ms`: when time alone ends it; None = only an event does. `detail` is for people."""
+
+    reason: str  # a HoldReason
+    until_ms: int | None = None
+    since_ms: int | None = None
+    detail: str = ""
+
+
+def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    """What holds the table back now; of several the one that a person looks for first."""
+    if table.pause is not None:
+        return _paused(table.pause)
+    return _untimely(limits, now_ms)
+
+
+def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    """The same for rewrites alone, which add snapshots."""
+    if hold := hold_of(table, limits, now_ms):
+        return hold
+    work = table.work
+    room_ms = work.pace.room_ms(work.uncommitted, limits.max_commits, now_ms)
+    if room_ms == now_ms:
+        return None
+    said = f"{limits.max_commits} an hour, {at_once(limits.max_commits)} of them at once"
+    return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
+
+
+def _paused(pause: Pause) -> Hold:
+    said = f"by {pause.by}" + (f": {pause.reason}" if pause.reason else "")
+    return Hold(HoldReason.PAUSED, since_ms=pause.since_ms, detail=said)
+
+
+def _untimely(limits: Thresholds, now_ms: int) -> Hold | None:
+    try:
+        if (until_ms := inside_until(limits.blackout, now_ms)) is not None:
+            return Hold(HoldReason.BLACKOUT, until_ms, detail=limits.blackout)
+        if limits.window and inside_until(limits.window, now_ms) is None:
+            opens = opens_ms(limits.window, now_ms)
+            return Hold(HoldReason.OUTSIDE_WINDOW, opens, detail=limits.window)
+    except UnreadablePeriod as error:
+        return Hold(HoldReason.UNREADABLE_WINDOW, detail=str(error))
+    return None
