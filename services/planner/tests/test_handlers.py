@@ -704,3 +704,57 @@ def test_nothing_expires_outside_the_window() -> None:
     assert world.state().expiry_reason == "outside_window"
     world.now_ms = NOON + HOUR_MS
     assert any(isinstance(one, ExpireSnapshots) for one in world.tick(0))
+
+
+def rewritten_by_others(world: World, *parts: PartitionChange, **more: Any) -> list[Any]:
+    maker = {"engine-name": "spark", "app-id": "local-7"}
+    return world.commit(*parts, operation="replace", maker=maker, **more)
+
+
+def test_a_rewrite_by_somebody_else_is_given_minutes_and_named() -> None:
+    world = World()
+    world.commit(part(A, 9), part(B, 7), settings=set_to(enabled="false"))
+    rewritten_by_others(world, part(A, 1, 9))
+    assert not orders(world.commit(part(B, 9)))
+    state = world.state()
+    assert state.hold is not None
+    assert (state.hold.reason, of(state, B).reason) == ("other_maintainer", "other_maintainer")
+    assert "engine-name spark" in state.hold.detail
+    assert only(world.tick(5 * 60_000)).scope == B
+
+
+def test_a_maintainer_that_comes_again_is_yielded_to_for_an_hour_also_after_a_restart() -> None:
+    world = World()
+    for _ in range(2):
+        rewritten_by_others(world, part(A, 1))
+        world.tick(DAY_MS)
+    rewritten_by_others(world, part(A, 1))
+    assert not orders(world.commit(part(B, 9)))
+    world.restart()
+    assert not orders(world.tick(HOUR_MS - 60_000))
+    assert {order.scope for order in orders(world.tick(60_000))} == {A, B}
+
+
+def test_our_own_rewrites_made_or_handed_over_hold_nothing_up() -> None:
+    world = World()
+    order = only(world.commit(part(A, 8)))
+    rewritten_by_others(world, part(A, 1, 8), task_id=order.task_id)
+    assert world.state().hold is None
+    rewritten_by_others(world, part(A, 1, 1), task_id="an order lost long ago")
+    assert only(world.commit(part(B, 8))).scope == B
+
+
+def test_a_table_may_yield_to_nobody() -> None:
+    world = World(more={"settings": {"firnline.yield-ms": "0"}})
+    rewritten_by_others(world, part(A, 1))
+    assert only(world.commit(part(B, 8))).scope == B
+
+
+def test_expiry_yields_to_nobody() -> None:
+    """It meets nobody at the same files, and somebody has to do it."""
+    old = {"snapshot_count": 9, "oldest_snapshot_ms": 1}
+    world = World(now_ms=10 * DAY_MS, more={"settings": set_to(enabled="false")})
+    world.commit(part(A, 1), kind=ChangeKind.ABSOLUTE, **old)
+    sent = rewritten_by_others(world, part(A, 1), settings={})
+    assert any(isinstance(one, ExpireSnapshots) for one in sent)
+    assert world.state().hold is not None

@@ -19,6 +19,7 @@ from firnline_domain.events import (
     TableCommitted,
 )
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.others import is_others_maintenance
 from firnline_domain.ports import Delivery
 from firnline_domain.tallies import FileTally
 from firnline_enricher.handlers import Handlers
@@ -41,6 +42,7 @@ class Follower:
     head: int | None = None
     holds: dict[Scope, FileTally] = field(default_factory=dict)
     kinds: list[str] = field(default_factory=list)
+    others: list[FilesChanged] = field(default_factory=list)  # somebody else's maintenance
 
     def follow(self) -> LoadedTable:
         """Take in what was committed since the last call, by what differs in the metadata."""
@@ -59,6 +61,8 @@ class Follower:
         if change.ref != "main" or change.snapshot_id is None:
             return
         self.kinds.append(change.kind)
+        if is_others_maintenance(change):
+            self.others.append(change)
         if change.kind is ChangeKind.REF_MOVED:
             question = ResyncTable(self.name, "main", self.head, None, "ref_moved", self.offset)
             for answer in self._handle(question):

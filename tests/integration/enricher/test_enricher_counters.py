@@ -74,8 +74,14 @@ def test_appends_merge_on_read_upserts_and_a_rewrite(spark, namespace, follower)
         upsert(spark, table, ["id"], [(number, "b"), (number + 50, "b")], {})
         agrees()
     assert files_by_us(behind.holds)[2] == (3, 6)
+    spark.sql(f"CALL lake.system.rewrite_manifests('{namespace}.written', false)")
+    agrees()
+    assert not behind.others  # it changes no file
     spark.sql(f"CALL lake.system.rewrite_data_files(table => '{namespace}.written')")
     agrees()
+    (other,) = behind.others
+    assert (other.operation, other.maker["engine-name"]) == ("replace", "spark")
+    assert other.maker["app-id"] == spark.sparkContext.applicationId
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.mode'='copy-on-write')")
     spark.sql(f"DELETE FROM {table} WHERE id = 1")
     agrees()

@@ -107,6 +107,7 @@ class FilesChanged:
     chunk: int = 0
     chunks: int = 1
     observed_at_ms: int = 0
+    maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class HoldReason(StrEnum):
     BLACKOUT = "blackout"  # firnline.blackout
     OUTSIDE_WINDOW = "outside_window"  # firnline.window
     UNREADABLE_WINDOW = "unreadable_window"  # one of them is not written as it has to be
+    OTHER_MAINTAINER = "other_maintainer"  # somebody else maintains the table as well
     COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
 
 
@@ -51,8 +52,8 @@ def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 
 
 def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
-    """The same for rewrites alone, which add snapshots."""
-    if hold := hold_of(table, limits, now_ms):
+    """The same for rewrites alone, which add snapshots and meet others at the same files."""
+    if hold := hold_of(table, limits, now_ms) or _yielding(table, limits, now_ms):
         return hold
     work = table.work
     room_ms = work.pace.room_ms(work.uncommitted, limits.max_commits, now_ms)
@@ -60,6 +61,13 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
         return None
     said = f"{limits.max_commits} an hour, {at_once(limits.max_commits)} of them at once"
     return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
+
+
+def _yielding(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    other = table.work.other
+    if other is None or (until_ms := other.until_ms(limits.yield_ms)) <= now_ms:
+        return None
+    return Hold(HoldReason.OTHER_MAINTAINER, until_ms, other.since_ms, other.described())
 
 
 def _paused(pause: Pause) -> Hold:

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     BLACKOUT = HoldReason.BLACKOUT.value
     OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.value
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
+    OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.value
     COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
     TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
+from firnline_domain.others import OtherMaintainer
 from firnline_domain.pace import Pace
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import DAY_MS, Thresholds
@@ -144,6 +145,7 @@ class TableWork:
     show_ms: int | None = None  # when to publish the table's state; None = nothing new
     shown_ms: int = 0  # when it was published last
     pace: Pace = field(default_factory=Pace)  # of our own commits
+    other: OtherMaintainer | None = None
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """The partition's order, if one is out."""

@@ -25,6 +25,7 @@ class Thresholds:
     deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
     max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
     max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
+    yield_ms: int = HOUR_MS  # firnline.yield-ms: after the commit of another maintainer
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
@@ -52,6 +53,7 @@ PROPERTIES = {
     "firnline.rewrite.deadline-ms": "deadline_ms",
     "firnline.rewrite.max-in-flight": "max_in_flight",
     "firnline.commit.max-per-hour": "max_commits",
+    "firnline.yield-ms": "yield_ms",
     "gc.enabled": "gc_enabled",
     "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
     "history.expire.min-snapshots-to-keep": "min_snapshots",

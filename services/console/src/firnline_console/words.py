@@ -32,6 +32,8 @@ DECISIONS = {
     "outside_window": "nothing is ordered outside the maintenance window (firnline.window)",
     "unreadable_window": "nothing is ordered while firnline.window or firnline.blackout cannot be "
     "read",
+    "other_maintainer": "somebody else maintains this table as well; Firnline yields to it for a "
+    "time (firnline.yield-ms)",
     "commit_ceiling": "Firnline has committed as often as firnline.commit.max-per-hour "
     "lets it; the next commit waits its turn",
     "table_busy": "{in_flight} tasks of this table are out already, its limit",

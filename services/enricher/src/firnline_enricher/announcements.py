@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
 from firnline_domain.identity import MAIN, TableName
 
+from firnline_enricher.makers import maker_of
+
 CHUNK_PARTITIONS = 500  # about 150 kB of Avro
 TASK_ID = "firnline.task-id"  # in the summary of a snapshot that Firnline committed
 DROP_TABLE = "drop-table"  # `operation` where the whole table is gone, not only `ref`
@@ -114,6 +116,7 @@ def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) ->
         sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,
         task_id=snapshot.summary.get(TASK_ID),
+        maker=maker_of(snapshot),
     )
 
 

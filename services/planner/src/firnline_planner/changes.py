@@ -9,6 +9,7 @@ from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.folding import Folded, Verdict, fold
 from firnline_domain.gaps import next_held
 from firnline_domain.identity import MAIN, Scope
+from firnline_domain.others import noticed
 from firnline_domain.progress import (
     NO_DEBT,
     Debt,
@@ -83,6 +84,9 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
     if change.expired_snapshot_ids and folded.verdict in (Verdict.FOLDED, Verdict.NOTED):
         after = after_expired(after, len(change.expired_snapshot_ids))
     after = _noticed(visit, table, after)
+    if folded.verdict in (Verdict.FOLDED, Verdict.PART):
+        other = noticed(after.work.other, change, visit.now_ms)
+        after = replace(after, work=replace(after.work, other=other))
     if folded.verdict is Verdict.FOLDED:
         after = _with_finished(visit, after, change)
     return after, folded.verdict

@@ -1,0 +1,28 @@
+"""Who made a commit that maintains, as far as its summary says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from firnline_domain.events import SnapshotAdded
+from firnline_domain.others import OPTIMIZE, PRODUCER, REPLACE
+
+NAMES = (
+    "engine-name",
+    "engine-version",
+    "app-id",
+    "app-name",
+    "spark.app.id",
+    "trino_query_id",
+    "flink.job-id",
+    PRODUCER,
+)
+LONGEST = 200  # characters of a value that a person is to read
+
+
+def maker_of(snapshot: SnapshotAdded) -> dict[str, str]:
+    """Nothing of commits that write rows: nobody asks who made those, and they are many."""
+    summary: Mapping[str, str] = snapshot.summary
+    if snapshot.operation != REPLACE and summary.get(PRODUCER) != OPTIMIZE:
+        return {}
+    return {name: summary[name][:LONGEST] for name in NAMES if name in summary}
