@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -758,3 +759,74 @@ def test_expiry_yields_to_nobody() -> None:
     sent = rewritten_by_others(world, part(A, 1), settings={})
     assert any(isinstance(one, ExpireSnapshots) for one in sent)
     assert world.state().hold is not None
+
+
+def merged(scope: Scope, deletes: int) -> PartitionChange:
+    """What a MERGE on read adds."""
+    added = FileTally(position_deletes=Tally(deletes, deletes, deletes))
+    return PartitionChange(scope, added, FileTally())
+
+
+def with_data() -> World:
+    world = World()
+    world.commit(part(A, 1), part(B, 1))
+    return world
+
+
+def test_a_hot_partition_waits_until_its_writer_pauses() -> None:
+    world = with_data()
+    assert not orders(world.commit(merged(A, 8), operation="overwrite"))
+    assert only(world.commit(part(B, 8))).scope == B  # another partition is not hot
+    state = of(world.state(), A)
+    assert (state.reason, state.status) == ("hot", "idle")
+    assert not orders(world.tick(5_000))
+    assert not orders(world.commit(merged(A, 1), operation="overwrite"))
+    assert not orders(world.tick(9_900))
+    assert only(world.tick(100)).scope == A
+
+
+def test_a_partition_that_never_cools_is_served_after_its_longest_wait() -> None:
+    """Also where the planner restarts meanwhile."""
+    world = with_data()
+    began_ms, sent = world.now_ms, []
+    while not sent:
+        sent = orders(world.commit(merged(A, 8), operation="overwrite") + world.tick(2_000))
+        world.restart()
+        assert world.now_ms - began_ms < 70_000
+    assert world.now_ms - began_ms >= 60_000
+    world.commit(merged(A, 0), task_id=sent[0].task_id)
+
+
+def test_after_a_rewrite_a_hot_partition_waits_anew() -> None:
+    world = with_data()
+    world.commit(merged(A, 8), operation="overwrite")
+    order = only(world.tick(10_000))
+    gone = FileTally(position_deletes=Tally(8, 8, 8))
+    world.commit(PartitionChange(A, FileTally(), gone), operation="replace", task_id=order.task_id)
+    world.tick(LIMITS.cool_down_ms)
+    for _ in range(5):
+        assert not orders(world.commit(merged(A, 8), operation="overwrite") + world.tick(9_990))
+    world.commit(merged(A, 8), operation="overwrite")  # it has waited for 50 s of the minute
+    assert of(world.state(), A).reason == "hot"
+
+
+def test_upserts_and_appends_heat_nothing() -> None:
+    world = with_data()
+    upserts = FileTally(equality_deletes=Tally(4, 4, 4), position_deletes=Tally(1, 1, 1))
+    change = PartitionChange(A, upserts, FileTally())
+    assert only(world.commit(change, operation="overwrite")).scope == A
+
+
+def test_state_of_an_older_planner_is_read() -> None:
+    """What is new has defaults: bytes without it are a partition and a table as ever."""
+    world = with_data()
+    world.commit(merged(A, 3), operation="overwrite")
+    for key, value in world.pairs.values.items():
+        if key[:1] in (PARTITION, TABLE_KEYS):
+            body = json.loads(value[1:])
+            work = body.get("work", {})
+            for name in ("touched_ms", "hot_since_ms", "pace", "other"):
+                work.pop(name, None)
+            world.pairs.values[key] = value[:1] + json.dumps(body).encode()
+    world.restart()
+    assert only(world.commit(part(A, 8))).scope == A

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.commands import RewriteFiles
+from firnline_domain.heat import hot_until_ms
 from firnline_domain.holds import HoldReason, rewrite_hold_of
 from firnline_domain.identity import task_id
 from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_of
@@ -29,6 +30,7 @@ class Reason(StrEnum):
     ACCUMULATING = "accumulating"  # some debt, below every threshold
     FIXED_POINT = "fixed_point"  # the last rewrite left as much: another would change nothing
     QUIET_PERIOD = "quiet_period"  # it changes right now
+    HOT = "hot"  # a writer changes rows of its files, and would fail
     IN_FLIGHT = "in_flight"
     COOLING = "cooling"
     BACKING_OFF = "backing_off"
@@ -130,6 +132,8 @@ def _wanted(
     quiet_at = counters.changed_ms + limits.quiet_ms
     if now_ms < quiet_at and _over_threshold(_part(grown, PRESSING), limits) is None:
         return Reason.QUIET_PERIOD, quiet_at
+    if hot_until := hot_until_ms(partition.work, limits, now_ms):
+        return Reason.HOT, hot_until
     return reason, None
 
 

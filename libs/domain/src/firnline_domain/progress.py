@@ -81,6 +81,8 @@ class PartitionWork:
     own: int = 0  # of the failures, those that are not the surroundings'
     spent: int = 0  # attempts before `failures` were forgotten
     last_attempt: int = 0  # of the last task that succeeded
+    touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
+    hot_since_ms: int | None = None  # since when its debt has waited for it to cool
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered is not cut short by another."""
@@ -197,13 +199,13 @@ def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> 
 def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
     """With the moment since which there is debt."""
     if holds.beyond(work.floor) == NO_DEBT:
-        return replace(work, debt_since_ms=None)
+        return replace(work, debt_since_ms=None, hot_since_ms=None)
     return work if work.debt_since_ms is not None else replace(work, debt_since_ms=now_ms)
 
 
 def ordered(work: PartitionWork) -> PartitionWork:
     """An order went out."""
-    return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
+    return replace(work, arrived=NO_DEBT, pause="", until_ms=None, hot_since_ms=None)
 
 
 def held(work: PartitionWork, until_ms: int) -> PartitionWork:
@@ -226,6 +228,7 @@ def succeeded(
         until_ms=work.until_ms,
         last_task_id=task_id,
         last_attempt=work.attempt,
+        touched_ms=work.touched_ms,
     )
     return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 

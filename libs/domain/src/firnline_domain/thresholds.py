@@ -21,6 +21,8 @@ class Thresholds:
     min_position_deletes: int = 8  # firnline.rewrite.min-position-deletes: files and DVs
     max_age_ms: int = HOUR_MS  # firnline.rewrite.max-age-ms: any debt older than that is served
     quiet_ms: int = 1_000  # firnline.rewrite.quiet-ms: a partition that changes is left to cool
+    hot_ms: int = 10_000  # firnline.rewrite.hot-ms: after a writer changed rows of its files
+    hot_max_ms: int = 60_000  # firnline.rewrite.hot-max-ms: then debt goes before
     cool_down_ms: int = 10_000  # firnline.rewrite.cool-down-ms: after a success
     deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
     max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
@@ -49,6 +51,8 @@ PROPERTIES = {
     "firnline.rewrite.min-position-deletes": "min_position_deletes",
     "firnline.rewrite.max-age-ms": "max_age_ms",
     "firnline.rewrite.quiet-ms": "quiet_ms",
+    "firnline.rewrite.hot-ms": "hot_ms",
+    "firnline.rewrite.hot-max-ms": "hot_max_ms",
     "firnline.rewrite.cool-down-ms": "cool_down_ms",
     "firnline.rewrite.deadline-ms": "deadline_ms",
     "firnline.rewrite.max-in-flight": "max_in_flight",

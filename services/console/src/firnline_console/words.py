@@ -22,6 +22,8 @@ DECISIONS = {
     "position deletes {position_deletes} of {min_position_deletes})",
     "fixed_point": "the last rewrite left as much; another would change nothing",
     "quiet_period": "writers are at work in it right now; waits until they pause",
+    "hot": "a writer changes rows of its files (DELETE, UPDATE, MERGE) and would fail; waits until "
+    "it pauses, at most firnline.rewrite.hot-max-ms",
     "in_flight": "a task is at work",
     "cooling": "rests after its last rewrite",
     "backing_off": "waits after a failure, {failures} in a row",

@@ -8,6 +8,7 @@ from firnline_domain.counters import TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.folding import Folded, Verdict, fold
 from firnline_domain.gaps import next_held
+from firnline_domain.heat import heated
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.others import noticed
 from firnline_domain.progress import (
@@ -107,13 +108,15 @@ def _keep_partitions(
     change: FilesChanged,
 ) -> None:
     by_us = any(table.work.task(one) for one in tasks_of(change))
-    added = {part.scope: debt_of(part.added) for part in change.partitions}
+    parts = {part.scope: part for part in change.partitions}
     for counters in folded.partitions:
         entry, holds = entries[counters.scope], _debt(table, counters.holds)
-        came = NO_DEBT if by_us else added[counters.scope]
+        part = parts[counters.scope]
+        came = NO_DEBT if by_us else debt_of(part.added)
         if change.kind is ChangeKind.ABSOLUTE:
             came = debt_of(counters.holds).beyond(debt_of(entry.counters.holds))
-        work = after_change(entry.work, holds, came, visit.now_ms)
+        work = heated(entry.work, change, part, visit.now_ms)
+        work = after_change(work, holds, came, visit.now_ms)
         visit.keep(table, Partition(counters, work))
 
 

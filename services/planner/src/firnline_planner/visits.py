@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.gaps import ask, ask_ms
+from firnline_domain.heat import waiting
 from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.identity import Scope
 from firnline_domain.policy import Reason, debts, decide, order_for
@@ -133,6 +134,8 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
         table = replace(table, work=table.work.looking(decision.until_ms))
         if decision.order:
             wanting.append(partition)
+        elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
+            visit.keep(table, replace(partition, work=waiting(partition.work, visit.now_ms)))
     wanting.sort(key=lambda one: (-sum(debts(table, one)[1].counts), one.counters.scope))
     for partition in wanting:
         table = _order(visit, table, partition)
