@@ -7,7 +7,13 @@ import time
 import uuid
 from contextlib import suppress
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.holds import Pause
 from firnline_domain.switches import TOPIC, Switchboard
@@ -38,37 +44,51 @@ class KafkaSwitches:
                 "enable.auto.commit": False,
             }
         )
-        self._read_all()
+        try:
+            self._read_until(self._ends())
+        except KafkaException as error:
+            raise RetryLater(f"{TOPIC} cannot be read: {error}") from error
 
-    def _read_all(self) -> None:
-        topics = self._consumer.list_topics(TOPIC, timeout=READ_S).topics
-        places = [TopicPartition(TOPIC, one, OFFSET_BEGINNING) for one in topics[TOPIC].partitions]
+    def _ends(self) -> dict[int, int]:
+        """Begin with the first record of each partition that has any; where each of them ends."""
+        found = self._consumer.list_topics(TOPIC, timeout=READ_S).topics[TOPIC].partitions
+        if not found:
+            raise RetryLater(f"the broker has no topic {TOPIC}: it is made by `firnline up`")
+        places = [TopicPartition(TOPIC, one, OFFSET_BEGINNING) for one in found]
         self._consumer.assign(places)
-        ends = {
-            one.partition: self._consumer.get_watermark_offsets(one, timeout=READ_S)
-            for one in places
+        marks = [self._consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
+        return {
+            place.partition: end
+            for place, (start, end) in zip(places, marks, strict=True)
+            if start < end
         }
-        left = {partition for partition, (start, end) in ends.items() if start < end}
+
+    def _read_until(self, ends: dict[int, int]) -> None:
         deadline = time.monotonic() + READ_S
-        while left and time.monotonic() < deadline:
-            for message in self._consumer.consume(AT_ONCE, 0.1):
-                partition = self._take(message)
-                if (message.offset() or 0) + 1 >= ends.get(partition, (0, 0))[1]:
-                    left.discard(partition)
-        if left:
+        while ends and time.monotonic() < deadline:
+            for message in self._records(0.1):
+                self._take(message)
+                partition = message.partition() or 0
+                if (message.offset() or 0) + 1 >= ends.get(partition, 0):
+                    ends.pop(partition, None)
+        if ends:
             raise RetryLater(f"{TOPIC} could not be read within {READ_S:.0f} s")
 
-    def _take(self, message: Message) -> int:
-        partition, value = message.partition() or 0, message.value()
-        if message.error() is None and isinstance(value, bytes):
+    def _records(self, timeout_s: float) -> list[Message]:
+        """Without the client's own errors, which it recovers from."""
+        found = self._consumer.consume(AT_ONCE, timeout_s)
+        return [message for message in found if message.error() is None]
+
+    def _take(self, message: Message) -> None:
+        value = message.value()
+        if isinstance(value, bytes):
             with suppress(PoisonousRecord):  # the planner puts it into `dead-letters`
-                self._board.fold(self._codec.decode(value), partition)
-        return partition
+                self._board.fold(self._codec.decode(value), message.partition() or 0)
 
     def catch_up(self) -> None:
         """See `Switches.catch_up`."""
         with self._lock:
-            for message in self._consumer.consume(AT_ONCE, 0):
+            for message in self._records(0):
                 self._take(message)
 
     def pause(self, table_uuid: str | None) -> Pause | None:
