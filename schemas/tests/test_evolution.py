@@ -78,11 +78,22 @@ def test_neighbouring_versions_read_each_other(record: str) -> None:
     for old, new in itertools.pairwise(history):
         for value in examples(record):
             known = prepared(record, value)
-            shared = {f["name"] for f in old["fields"]} & {f["name"] for f in new["fields"]}
-            forward = crossed({k: v for k, v in known.items() if k in shared}, old, new)
             backward = crossed(known, new, old)
-            assert {k: forward[k] for k in shared} == {k: known[k] for k in shared}
-            assert {k: backward[k] for k in shared} == {k: known[k] for k in shared}
+            assert backward.keys() == {field["name"] for field in old["fields"]}
+            assert is_within(backward, known)
+            forward = crossed(backward, old, new)
+            assert forward.keys() == {field["name"] for field in new["fields"]}
+            assert is_within(backward, forward)
+
+
+def is_within(part: Any, whole: Any) -> bool:
+    """Every field of `part`, at any depth, is in `whole` with the same value."""
+    if isinstance(part, dict):
+        return all(key in whole and is_within(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list):
+        same = len(part) == len(whole)
+        return same and all(is_within(a, b) for a, b in zip(part, whole, strict=True))
+    return bool(part == whole)
 
 
 def test_a_new_field_without_a_default_is_caught() -> None:

@@ -57,6 +57,7 @@ class Folder:
         target_bytes: int = 1 << 20,
         properties: ParquetProperties | None = None,
         files: int = 50,
+        proved: Sequence[int] = (),
     ) -> RollingWriter:
         return RollingWriter(
             table_schema(schema),
@@ -64,6 +65,7 @@ class Folder:
             target_bytes,
             [self.path("out") for _ in range(files)],
             lambda path: pa.OSFile(path, "wb"),
+            proved,
         )
 
     @staticmethod

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
 from firnline_deletes.apply import rewrite
+from firnline_deletes.checksums import SUMS, checksum
 from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
 from firnline_deletes.projection import table_schema
@@ -110,9 +111,10 @@ def loaded(folder: Any, deletes: list[tuple[tuple[int, ...], Rows]], parts: int)
     st.sampled_from([1, 3]),
     st.booleans(),
     st.sampled_from([1, 3]),
+    st.sampled_from([(), (1,), (2,), (1, 2), (1, 2, 3, 4)]),
 )
 def test_the_kernel_keeps_exactly_what_the_specification_keeps(
-    folders, data, deletes, parts, together, threads
+    folders, data, deletes, parts, together, threads, proved
 ):
     folder = folders()
     inputs = [written(folder, made, "c") for made in data]
@@ -123,12 +125,17 @@ def test_the_kernel_keeps_exactly_what_the_specification_keeps(
     ]
     where = positions.build(marks, inputs, folder.open, str)
     table = table_schema(pa.schema([folder.column(f"t{n}", n, k) for n, k in TABLE.items()]))
-    writer = folder.writer(table, target_bytes=500)
+    writer = folder.writer(table, target_bytes=500, proved=proved)
     paths = loaded(folder, deletes, parts)
     sets = [delete_set.open_mapped(path) for path in paths]
     everything = Deletes(sets, where) if together else Deletes(positions=where, parts=paths)
-    tally = rewrite(inputs, everything, Shape(table), folder.open, writer, threads)
+    shape = Shape(table, proved=proved)
+    tally = rewrite(inputs, everything, shape, folder.open, writer, threads)
     expected = [row for made in data for row in survivors(made, deletes)]
     assert folder.rows_of(writer) == expected
     assert tally.rows_in - tally.rows_masked == tally.rows_out == len(expected)
     assert tally.rows_in == sum(len(made.rows) for made in data)
+    out = sum(file.keys for file in writer.files)
+    assert (tally.keys.read - tally.keys.masked - out) % SUMS == 0
+    columns = [pa.array([row[n - 1] for row in expected], KINDS[n]) for n in proved]
+    assert out % SUMS == checksum(columns)

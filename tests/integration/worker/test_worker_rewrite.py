@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_deletes import row_map
+from firnline_deletes.checksums import checksum
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_iceberg.planning import live_files
@@ -43,9 +46,57 @@ def test_equality_deletes_with_nulls_composite_keys_and_two_id_sets(lab, rewrite
     assert masked(result) == 4
     assert len(result.groups) == 2  # the whole table: never one rewrite alone (#10312)
     assert {a.equality_ids for a in result.applied_deletes} == {(1,), (1, 2), (2,)}
+    assert {group.keys.field_ids for group in result.groups} == {(1, 2)}
     with lab.table().io.new_input(result.output_list).open() as file:
         listed = json.loads(file.read())["outputs"]
     assert {o.path for g in result.groups for o in g.outputs} <= set(listed)
+
+
+def test_keys_are_those_of_the_deletes_else_the_identifier_fields_else_unknown(lab, rewriter):
+    lab.create("id BIGINT NOT NULL, s STRUCT<a: INT, b: STRING>, v DOUBLE")
+    lab.insert("(1, NAMED_STRUCT('a', 1, 'b', 'x'), 1.0), (2, NULL, 2.0)")
+    lab.insert("(3, NAMED_STRUCT('a', 1, 'b', 'x'), 1.0), (2, NULL, 2.0)")
+    lab.insert("(4, NULL, 4.0)")
+    unknown = rewriter.rewrite(lab.order(), no_note).groups
+    assert [group.keys for group in unknown] == [None, None]
+    lab.sql("ALTER TABLE {t} SET IDENTIFIER FIELDS id")
+    groups = rewriter.rewrite(lab.order(), no_note).groups
+    assert {group.keys.field_ids for group in groups} == {(1,)}
+    lab.equality_delete(["s.b", "id"], "('x', 1)")
+    result = rewritten(lab, rewriter)
+    assert {group.keys.field_ids for group in result.groups} == {(1, 5)}
+    read, out = ([keys_of(one, side) for one in result.groups] for side in ("in", "out"))
+    lost = [int(group.keys.rows_masked, 16) for group in result.groups]
+    assert (sum(read) - sum(lost) - sum(out)) % 2**64 == 0
+    row = [pa.array([1], pa.int64()), pa.array(["x"], pa.string())]
+    assert sum(lost) == checksum(row)
+
+
+def keys_of(group, side):
+    return int(getattr(group.keys, f"rows_{side}"), 16)
+
+
+def no_note(_):
+    pass
+
+
+def test_a_result_whose_keys_do_not_add_up_is_refused(lab, rewriter, monkeypatch):
+    """And nothing is left of it."""
+    lab.create("id BIGINT")
+    lab.insert("(1), (2)")
+    lab.equality_delete(["id"], "(1)")
+    before = lab.stored()
+    done = rewriter.stage.run
+
+    def other(*args):
+        for one in done(*args):
+            yield replace(one, files=tuple(replace(file, keys=7) for file in one.files))
+
+    monkeypatch.setattr(rewriter.stage, "run", lambda *args: list(other(*args)))
+    with pytest.raises(TaskRefused) as refused:
+        rewriter.rewrite(lab.order(), no_note)
+    assert refused.value.reason == "keys_do_not_add_up"
+    assert lab.stored() == before
 
 
 def test_the_row_map_says_where_rows_went(lab, rewriter):

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
 from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_within
+from firnline_deletes.keys import KeyReader, proving
 from firnline_deletes.masks import Deletes, Input, Known, Living, Masks, premasked
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
@@ -28,12 +30,17 @@ _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memo
 
 @dataclass(frozen=True)
 class Tally:
-    """The proof of a rewrite: rows_in - rows_masked = rows_out."""
+    """The proof of a rewrite: rows_in - rows_masked = rows_out.
+
+    `keys` the same by checksums (`Shape.proved`), modulo 2^64: `read` - `masked` is what the
+    outputs' are. Rows of a row group that died without a look at its keys are in neither.
+    """
 
     rows_in: int = 0
     rows_masked: int = 0
     rows_out: int = 0
     groups_skipped: int = 0  # row groups wholly dead, never decoded beyond their keys
+    keys: KeySums = NO_SUMS
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -41,6 +48,7 @@ class Tally:
             self.rows_masked + other.rows_masked,
             self.rows_out + other.rows_out,
             self.groups_skipped + other.groups_skipped,
+            self.keys + other.keys,
         )
 
 
@@ -68,11 +76,22 @@ def rewrite(
     for group in read:
         total += group.tally
         writer.expect(total.rows_out / max(1, total.rows_in) * records)
-        for batch in group.batches:
-            writer.write(batch)
+        for part in group.parts:
+            total += Tally(keys=part.sums)
+            if part.rows is not None:
+                writer.write(part.rows)
         if masked is not None:
             masked.add(group.path, group.start, group.keep)
     return total
+
+
+@dataclass(frozen=True)
+class Part:
+    """Living rows, None = no one lives; and the sums of all rows that they were picked from, if
+    these are not in the row group's tally already."""
+
+    rows: pa.RecordBatch | None
+    sums: KeySums = NO_SUMS
 
 
 @dataclass(frozen=True)
@@ -83,7 +102,7 @@ class Read:
     start: int  # position of its first row in the file
     keep: Mask | None  # None = all live
     tally: Tally
-    batches: Iterable[pa.RecordBatch]
+    parts: Iterable[Part]
 
 
 @dataclass(frozen=True)
@@ -122,11 +141,13 @@ class _Reading:
         """In a handle of its own: a Parquet reader belongs to one thread."""
         with source.open(encoded=True) as parquet:
             read = self._reader(file, parquet).read(group, start)
-            return replace(read, batches=list(read.batches))
+            return replace(read, parts=list(read.parts))
 
     def _reader(self, file: SequencedFile, parquet: pq.ParquetFile) -> _Reader:
         masks = Masks(parquet, file, self.deletes, self.shape, self.known)
-        return _Reader(file.path, parquet, plan(parquet, self.shape, file), masks)
+        keys = KeyReader(parquet, proving(self.shape), file.path, self.shape)
+        projection = plan(parquet, self.shape, file)
+        return _Reader(file.path, parquet, projection, masks, keys, self.shape.proved)
 
 
 def _starts(parquet: pq.ParquetFile) -> list[int]:
@@ -144,26 +165,35 @@ class _Reader:
     parquet: pq.ParquetFile
     projection: Projection
     masks: Masks
+    proved: KeyReader
+    ids: Sequence[int]  # of its columns, as the sums take them
 
     def read(self, group: int, start: int) -> Read:
         """The row group whose first row is row `start` of the file."""
         rows = self.parquet.metadata.row_group(group).num_rows
         living = self.masks.of(group, start, rows)
         kept = rows if living.keep is None else int(living.keep.sum())
-        batches = self._batches(group, start, living) if kept else ()
-        tally = Tally(rows, rows - kept, kept, int(not kept))
-        return Read(self.path, start, living.keep, tally, batches)
+        parts = self._parts(group, start, living) if kept else ()
+        tally = Tally(rows, rows - kept, kept, int(not kept), living.sums or NO_SUMS)
+        return Read(self.path, start, living.keep, tally, parts)
 
-    def _batches(self, group: int, start: int, living: Living) -> Iterator[pa.RecordBatch]:
+    def _parts(self, group: int, start: int, living: Living) -> Iterator[Part]:
         at = 0
         for batch in self._whole(group, living):
             mask = None if living.keep is None else living.keep[at : at + batch.num_rows]
             first = start + at
             at += batch.num_rows
+            sums = NO_SUMS if living.sums is not None else self._sums(batch, mask)
             if mask is not None and not mask.any():
+                yield Part(None, sums)
                 continue
             kept = batch if mask is None or mask.all() else batch.filter(pa.array(mask))
-            yield self.projection.apply(kept, partial(_positions, first, batch.num_rows, mask))
+            where = partial(_positions, first, batch.num_rows, mask)
+            yield Part(self.projection.apply(kept, where), sums)
+
+    def _sums(self, batch: pa.RecordBatch, mask: Mask | None) -> KeySums:
+        arrays = self.proved.arrays(batch)
+        return key_sums([arrays[number] for number in self.ids], mask)
 
     def _whole(self, group: int, living: Living) -> Iterator[pa.RecordBatch]:
         """All projected columns; those that were read for the mask are not read again."""

@@ -52,7 +52,7 @@ def _block(columns: Sequence[pa.Array]) -> Hashes:
     for column in columns[1:]:
         state *= _MUL
         state += _column(column)
-        state = _mix(state)
+        state = mixed(state)
     return state
 
 
@@ -62,7 +62,7 @@ def _column(column: pa.Array) -> Hashes:
         return _encoded(column)
     kind = column.type
     if is_narrow(kind):
-        values = _mix(_narrow(column))
+        values = mixed(integers(column))
     elif pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         values = _wide(column, kind.byte_width)
     else:
@@ -80,7 +80,8 @@ def _encoded(column: pa.DictionaryArray) -> Hashes:
     return found
 
 
-def _narrow(column: pa.Array) -> Hashes:
+def integers(column: pa.Array) -> Hashes:
+    """Values of a narrow column, 0 where NULL. Perhaps a view: not to be written to."""
     kind = column.type
     if pa.types.is_boolean(kind):
         whole = column.cast(pa.uint8())
@@ -97,7 +98,7 @@ def _wide(column: pa.Array, width: int) -> Hashes:
     rows = len(column)
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint8)
     raw = raw[column.offset * width : (column.offset + rows) * width]
-    return _mix(_even(raw, rows, width))
+    return mixed(_even(raw, rows, width))
 
 
 def _even(raw: npt.NDArray[np.uint8], rows: int, width: int) -> Hashes:
@@ -118,16 +119,16 @@ def _varlen(column: pa.Array) -> Hashes:
     offsets, data = parts(column)
     lengths = np.diff(offsets)
     if len(lengths) and lengths[0] and (lengths == lengths[0]).all():  # uuid texts, hashes, codes
-        return _mix(_even(data[offsets[0] : offsets[-1]], len(lengths), int(lengths[0])))
+        return mixed(_even(data[offsets[0] : offsets[-1]], len(lengths), int(lengths[0])))
     state = lengths.astype(np.uint64)
     active, taken = np.flatnonzero(lengths > 0), 0
     while len(active):
         left = np.minimum(lengths[active] - taken, _WORD)
-        word = _words(data, offsets[active] + taken, left)
+        word = words(data, offsets[active] + taken, left)
         state[active] = _fold(state[active], word)
         taken += _WORD
         active = active[lengths[active] > taken]
-    return _mix(state)
+    return mixed(state)
 
 
 def parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -140,7 +141,7 @@ def parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8
     return offsets, data
 
 
-def _words(
+def words(
     data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], size: npt.NDArray[np.int64]
 ) -> Hashes:
     """The `size` (1..8) bytes at each offset as a little-endian number."""
@@ -165,7 +166,7 @@ def _fold(state: Hashes, word: Hashes) -> Hashes:
     return state
 
 
-def _mix(values: Hashes) -> Hashes:
+def mixed(values: Hashes) -> Hashes:
     """splitmix64's finaliser: a bijection, so one word never collides with another."""
     values = values ^ (values >> _30)
     values *= _MUL

@@ -46,12 +46,13 @@ def canonical(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
     for field in fields:
         if pa.types.is_floating(field.type):
             raise Refused("float_key", f"field id {field.id}: {field.type}")
-        if not _legal(field.type):
+        if not legal(field.type):
             raise Refused("key_type", f"field id {field.id}: {field.type}")
     return tuple(sorted(fields, key=lambda field: field.id))
 
 
-def _legal(kind: pa.DataType) -> bool:
+def legal(kind: pa.DataType) -> bool:
+    """Types of equality columns."""
     t = pa.types
     return bool(
         t.is_boolean(kind)
@@ -64,6 +65,15 @@ def _legal(kind: pa.DataType) -> bool:
         or t.is_binary(kind)
         or t.is_fixed_size_binary(kind)
     )
+
+
+def proving(shape: Shape) -> list[KeyField]:
+    """The columns of `Shape.proved`, and the structs that they lie in."""
+    structs = {shape.structs[number] for number in shape.proved if number in shape.structs}
+    return [
+        *(KeyField(number, _type_of(shape.columns, number)) for number in shape.proved),
+        *(KeyField.of_struct(number) for number in sorted(structs)),
+    ]
 
 
 class KeyReader:
@@ -214,6 +224,13 @@ def _names(schema: pa.Schema, path: tuple[int, ...]) -> list[str]:
         field = field.type.field(index)
         names.append(field.name)
     return names
+
+
+def _type_of(schema: pa.Schema, number: int) -> pa.DataType:
+    path = leaf_path(schema, number)
+    if path is None:
+        raise ValueError(f"no column has the id {number}")
+    return _type_at(schema, path)
 
 
 def _type_at(schema: pa.Schema, path: tuple[int, ...]) -> pa.DataType:

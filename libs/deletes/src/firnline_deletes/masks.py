@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
 from firnline_deletes.delete_set import DeleteSet, open_mapped
 from firnline_deletes.files import ParquetSource, SequencedFile
 from firnline_deletes.keys import KeyField, KeyReader
@@ -37,10 +38,12 @@ class Deletes:
 @dataclass(frozen=True)
 class Living:
     """Of one row group: `keep`, true per living row, None if nothing can touch it; and the key
-    columns as they were read for it, so that none is decoded twice."""
+    columns as they were read for it, so that none is decoded twice. `sums`: of the rows, None if
+    not all columns of `Shape.proved` were read for it."""
 
     keep: Mask | None
     read: Sequence[pa.RecordBatch] = ()
+    sums: KeySums | None = None
 
 
 Packed = npt.NDArray[np.uint8]
@@ -74,7 +77,7 @@ def _premask(
     found: dict[tuple[str, int], Packed],
 ) -> None:
     with source.open(encoded=True) as parquet:
-        masks = Masks(parquet, file, one, shape)
+        masks = Masks(parquet, file, one, replace(shape, proved=()))  # summed when all is known
         for group in range(parquet.num_row_groups):
             living = masks.of(group, 0, parquet.metadata.row_group(group).num_rows)
             assert living.keep is not None
@@ -98,6 +101,7 @@ class Masks:
         self._sets = deletes.after(file.sequence_number)
         keys = {key.id: key for chosen in self._sets for key in chosen.keys}
         self._keys = KeyReader(parquet, _sorted(keys), file.path, shape) if keys else None
+        self._proved = shape.proved if keys.keys() >= set(shape.proved) else None
         none = np.empty(0, dtype=np.int64)
         self._dead = deletes.positions.of(file.path) if deletes.positions else none
 
@@ -113,27 +117,31 @@ class Masks:
         keep[self._dead[first:last] - start] = False
         if self._keys is None:
             return Living(keep)
-        return Living(keep, self._mask_keys(self._keys, keep, group))
+        return self._mask_keys(self._keys, keep, group)
 
-    def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> list[pa.RecordBatch]:
+    def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> Living:
         if not keys.columns:
-            self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))
-            return []
+            sums = self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))
+            return Living(keep, [], sums)
         read = list(
             self._parquet.iter_batches(
                 _KEY_BATCH_ROWS, [group], columns=keys.columns, use_threads=False
             )
         )
-        self._mask(keep, (keys.arrays(batch) for batch in read))
-        return read
+        sums = self._mask(keep, (keys.arrays(batch) for batch in read))
+        return Living(keep, read, sums)
 
-    def _mask(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> None:
-        at = 0
+    def _mask(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> KeySums | None:
+        at, sums = 0, NO_SUMS
         for arrays in batches:
             for chosen in self._sets:
                 dead = chosen.dead(arrays, self._file.sequence_number)
                 keep[at : at + len(dead)] &= ~dead
+            if self._proved is not None:
+                columns = [arrays[number] for number in self._proved]
+                sums += key_sums(columns, keep[at : at + len(dead)])
             at += len(dead)
+        return None if self._proved is None else sums
 
 
 def _sorted(keys: dict[int, KeyField]) -> list[KeyField]:

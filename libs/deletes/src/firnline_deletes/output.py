@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from firnline_deletes.checksums import SUMS, Leaves
 from firnline_deletes.fields import children, field_id
 from firnline_deletes.files import Create
 from firnline_deletes.pending import (
@@ -35,7 +36,7 @@ Footer = bytes
 class WrittenFile:
     """One closed output. `nan_counts`: field id -> NaN values of a float column, which a Parquet
     footer does not carry. `footer`: a Parquet file of this one's metadata alone, so that nobody
-    has to fetch it back."""
+    has to fetch it back. `keys`: checksum of its rows, as they were given to Parquet."""
 
     path: str
     bytes: int
@@ -43,6 +44,7 @@ class WrittenFile:
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int]
     footer: Footer = field(repr=False)
+    keys: int = 0
 
 
 @dataclass
@@ -51,6 +53,7 @@ class RollingWriter:
 
     `paths` names the files in order; the last one takes all that is left, so that every name can
     be on a write-ahead list before the first byte. A file is made only for a row to write.
+    `proved`: ids of the columns of `schema` of which rows are summed up.
     """
 
     schema: pa.Schema
@@ -58,6 +61,7 @@ class RollingWriter:
     target_bytes: int
     paths: Sequence[str]
     create: Create
+    proved: Sequence[int] = ()
     files: list[WrittenFile] = field(default_factory=list)
     _pending: Pending = field(default_factory=Pending)
     _expected: float = 0.0  # rows in all
@@ -121,7 +125,8 @@ class RollingWriter:
         if self._open is None or not self._open.add(batches):
             self._roll()
             path = self.paths[len(self.files)]
-            self._open = _OpenFile(path, self.schema, self.properties, self.create, batches)
+            leaves = Leaves.of(self.schema, self.proved)
+            self._open = _OpenFile(path, self.schema, self.properties, self.create, leaves, batches)
             before = 0
         return self._mine - before
 
@@ -157,9 +162,10 @@ class _OpenFile:
         schema: pa.Schema,
         properties: ParquetProperties,
         create: Create,
+        leaves: Leaves,
         batches: Sequence[pa.RecordBatch],
     ) -> None:
-        self._path, self._schema = path, schema
+        self._path, self._schema, self._leaves, self._keys = path, schema, leaves, 0
         self._most = _OUTGROWN * properties.dictionary_bytes
         self._dictionaries = encoded(batches, schema, properties.dictionary_bytes)
         self._dictionaries -= properties.no_dictionary
@@ -189,6 +195,7 @@ class _OpenFile:
         return True
 
     def _write(self, table: pa.Table) -> None:
+        self._keys = (self._keys + self._leaves.checksum(table)) % SUMS
         self._writer.write_table(table, row_group_size=table.num_rows)
         for number, count in nan_counts(table).items():
             self._nan[number] = self._nan.get(number, 0) + count
@@ -205,7 +212,7 @@ class _OpenFile:
         self._sink.close()
         footer = self._footer[0]
         rows, starts = footer.num_rows, _split_offsets(footer)
-        return WrittenFile(self._path, size, rows, starts, self._nan, _alone(footer))
+        return WrittenFile(self._path, size, rows, starts, self._nan, _alone(footer), self._keys)
 
 
 def _alone(footer: Any) -> Footer:

@@ -25,6 +25,7 @@ class Shape:
     column's type: the identity partition's, else `initial-default` (spec, "Column Projection").
     `unknown`: ids whose value for such a file cannot be told here. `structs`: id of a field in a
     struct -> id of the struct. `lineage`: outputs carry row ids, as those of v3 tables do.
+    `proved`: ids of the columns, none inside a list or map, that the checksums are of.
     """
 
     columns: pa.Schema
@@ -33,6 +34,7 @@ class Shape:
     structs: Mapping[int, int] = field(default_factory=dict)
     names: NameMapping | None = None
     lineage: bool = False
+    proved: tuple[int, ...] = ()
 
     @property
     def written(self) -> pa.Schema:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.live import Head, LiveDelete, reaches
+from firnline_domain.proofs import flaw
 from firnline_domain.results import (
     AppliedDelete,
     DeleteKind,
@@ -63,7 +64,10 @@ class Verdict:
 
 
 def judge(result: RewriteFinished, head: Head) -> Verdict:
-    """Each group for itself: one that is lost never takes the others along."""
+    """Each group for itself: one that is lost never takes the others along. But a group that does
+    not balance does: the worker that made it made the others."""
+    if found := _unbalanced(result):
+        return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
     verdict, taken = Verdict({}, {}), set[str]()
     for number, group in enumerate(result.groups):
         conflict = examine(replace(result, groups=(group,)), head)
@@ -87,24 +91,23 @@ def examine(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def proof(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Rows add up in every group, and the stamp lies between the inputs' and the head's number.
+    """Rows and keys add up in every group, and the stamp lies between the number of the newest
+    input and the head's.
 
     An input above the stamp would come under deletes older than itself (H6).
     """
-    for number, group in enumerate(result.groups):
-        counted_in = sum(file.records for file in group.inputs)
-        counted_out = sum(file.records for file in group.outputs)
-        if not (group.rows_in - group.rows_masked == group.rows_out == counted_out):
-            text = f"group {number}: {group.rows_in} - {group.rows_masked} rows, {counted_out} out"
-            return Conflict(ConflictReason.PROOF_FAILED, text)
-        if group.rows_in != counted_in:
-            text = f"group {number}: {group.rows_in} rows read of {counted_in}"
-            return Conflict(ConflictReason.PROOF_FAILED, text)
+    if found := _unbalanced(result):
+        return found
     newest = max((file.sequence_number for file in inputs(result)), default=0)
     if not newest <= result.start_sequence_number <= head.last_sequence_number:
         text = f"stamp {result.start_sequence_number}: inputs up to {newest}, table at "
         return Conflict(ConflictReason.PROOF_FAILED, text + str(head.last_sequence_number))
     return None
+
+
+def _unbalanced(result: RewriteFinished) -> Conflict | None:
+    found = flaw(result.groups)
+    return None if found is None else Conflict(ConflictReason.PROOF_FAILED, found.detail)
 
 
 def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.results import KeyChecksums
 from firnline_domain.tallies import FileTally
 
 
@@ -127,6 +128,16 @@ class Classification(StrEnum):
 
 
 @dataclass(frozen=True)
+class GroupProof:
+    """Of one group of a rewrite, as it was verified before the commit (`proofs`)."""
+
+    rows_in: int
+    rows_masked: int
+    rows_out: int
+    keys: KeyChecksums | None = None
+
+
+@dataclass(frozen=True)
 class RewriteCommitted:
     """A rewrite's result is in the table."""
 
@@ -155,6 +166,7 @@ class RewriteCommitted:
     groups_lost: int = 0  # of the task; their partition is planned again
     bytes_lost: int = 0  # outputs of lost groups
     lost_reason: str | None = None  # a ConflictReason, of the first lost group
+    proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
 
 
 class ConflictReason(StrEnum):
@@ -176,7 +188,7 @@ class ConflictReason(StrEnum):
     TOO_OLD = "too_old"  # its outputs may be swept at any time (`lifetimes`)
     UNREACHABLE = "unreachable"  # catalog or storage did not answer while patience lasted
     OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
-    PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out
+    PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out, in number or by keys
     REJECTED = "rejected"  # the catalog or Iceberg itself refused
 
 

@@ -36,14 +36,31 @@ class OutputFile:
 
 
 @dataclass(frozen=True)
+class KeyChecksums:
+    """Of rows by the columns with these field ids, whatever their order: the sum modulo 2^64 of a
+    hash per row. 16 hexadecimal digits each, for readers of JSON would round a number.
+
+    Rows of a row group that was left out without a look at its keys are in neither `rows_in` nor
+    `rows_masked`.
+    """
+
+    field_ids: tuple[int, ...]
+    rows_in: str
+    rows_masked: str
+    rows_out: str  # as they were given to the writer of the outputs
+
+
+@dataclass(frozen=True)
 class RewriteGroup:
-    """Inputs replaced by outputs; rows_in - rows_masked = rows_out, or it is not committed."""
+    """Inputs replaced by outputs; rows_in - rows_masked = rows_out, in number and by the checksums
+    of their keys, or it is not committed (`proofs`)."""
 
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
     rows_in: int
     rows_masked: int
     rows_out: int
+    keys: KeyChecksums | None = None  # None: no keys are known, or the worker is an older one
 
 
 class DeleteKind(StrEnum):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from firnline_domain.conflicts import Conflict, inputs, outputs
 from firnline_domain.events import (
     Classification,
+    GroupProof,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
@@ -52,6 +53,10 @@ def committed(
         groups_lost=len(found.lost),
         bytes_lost=_bytes_out(whole) - _bytes_out(result),
         lost_reason=next(iter(found.lost.values()), None),
+        proofs=tuple(
+            GroupProof(group.rows_in, group.rows_masked, group.rows_out, group.keys)
+            for group in result.groups
+        ),
     )
 
 

@@ -85,6 +85,7 @@ ENDS = {
     "open_branch": "left alone while a branch is ahead of it, for a fast-forward",
     "unpublished_wap": "left alone while a staged commit (wap.id) is not published",
     "rows_do_not_add_up": "rows in and rows out did not add up",
+    "keys_do_not_add_up": "the keys of the rows in and out did not add up",
     "metadata_unreadable": "the table's metadata cannot be read",
     "nothing_to_do": "found nothing to do",
     "format_version_1": "format v1",

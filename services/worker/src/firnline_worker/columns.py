@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from uuid import UUID
 
 import pyarrow as pa
 from firnline_deletes.fields import normal
-from firnline_deletes.keys import KeyField
+from firnline_deletes.keys import KeyField, legal
 from firnline_deletes.name_mapping import NameMapping, parse
 from firnline_deletes.projection import table_schema
 from firnline_deletes.shape import Shape
 from firnline_domain.identity import Scope
+from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.conversions import from_json
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -111,6 +112,21 @@ def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyFi
     around = _structs(table)
     structs = {struct for number in equality_ids for struct in around.get(number, ())}
     return (*columns, *(KeyField.of_struct(number) for number in sorted(structs)))
+
+
+def proving_ids(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> tuple[int, ...]:
+    """The columns whose checksum proves a rewrite: the key columns of the deletes that it applies,
+    else the table's identifier fields; none where both are unknown, or only of dropped columns."""
+    of_deletes = {number for delete in deletes for number in delete.equality_ids}
+    found = _present(table, of_deletes) or _present(table, table.schema.identifier_field_ids)
+    return tuple(found)
+
+
+def _present(table: LoadedTable, ids: Iterable[int]) -> list[int]:
+    """Those that outputs have, outside lists and maps, in a type that keys may have."""
+    reached = dict(_inside(table.schema.fields, ()))
+    kinds = {n: table.schema.find_type(n) for n in sorted(ids) if n in reached}
+    return [n for n, kind in kinds.items() if kind.is_primitive and legal(normal(_arrow(kind)))]
 
 
 def _structs(table: LoadedTable) -> dict[int, tuple[int, ...]]:

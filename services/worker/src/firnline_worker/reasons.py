@@ -55,6 +55,7 @@ REFUSED: dict[str, str] = {
     "deadline_passed": "The planner has taken the partition back.",
     "paused": "Somebody paused maintenance (`firnline pause`) while the order waited.",
     "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
+    "keys_do_not_add_up": "The checksums of the keys in, masked and out do not balance.",
 }
 
 assert set(_UNFIT) == set(get_args(Unfit))

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope
+from firnline_domain.proofs import checksum_text
 from firnline_domain.results import (
     AppliedDelete,
     InputFile,
+    KeyChecksums,
     Mode,
     OutputFile,
     RewriteFinished,
@@ -92,8 +94,10 @@ def _result(
     )
 
 
-def group(java: JavaTable, scope: Scope, plan: Plan, done: GroupDone) -> RewriteGroup:
-    """One group with its outputs described by Iceberg itself."""
+def group(
+    java: JavaTable, scope: Scope, plan: Plan, done: GroupDone, proved: tuple[int, ...]
+) -> RewriteGroup:
+    """One group with its outputs described by Iceberg itself. `proved`: ids of its key columns."""
     inputs = plan.groups[done.index]
     return RewriteGroup(
         inputs=tuple(_input(file) for file in inputs),
@@ -106,6 +110,14 @@ def group(java: JavaTable, scope: Scope, plan: Plan, done: GroupDone) -> Rewrite
         rows_in=done.tally.rows_in,
         rows_masked=done.tally.rows_masked,
         rows_out=done.tally.rows_out,
+        keys=_checksums(done, proved) if proved else None,
+    )
+
+
+def _checksums(done: GroupDone, proved: tuple[int, ...]) -> KeyChecksums:
+    keys, written = done.tally.keys, sum(file.keys for file in done.files)
+    return KeyChecksums(
+        proved, checksum_text(keys.read), checksum_text(keys.masked), checksum_text(written)
     )
 
 

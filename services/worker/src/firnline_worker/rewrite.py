@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from firnline_deletes import row_map
@@ -13,6 +13,7 @@ from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Positions
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
+from firnline_domain.proofs import flaw
 from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_iceberg import output_lists
@@ -21,7 +22,7 @@ from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, report
 from firnline_worker.clock import Clock
-from firnline_worker.columns import shape_of
+from firnline_worker.columns import proving_ids, shape_of
 from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
@@ -102,7 +103,8 @@ class Rewriter:
         self._list(base, files.list, mine)
         try:
             done = self._run(base, chosen, groups, files.row_map)
-            described = tuple(report.group(java, order.scope, chosen, one) for one in done)
+            ids = proving_ids(table, chosen.deletes)
+            described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
             _prove(described)
         except BaseException:
             output_lists.remove(table.io, [*mine, files.list])
@@ -133,7 +135,7 @@ class Rewriter:
         base.clock.first_byte_ms = self.now_ms()
         with published(self.shelf, base.table, chosen, self.set_budget_bytes) as sets:
             base.clock.lap("sets")
-            stage = _stage_order(base, sets)
+            stage = _stage_order(base, chosen, sets)
             results = self.stage.run(base.order.task_id, stage, groups)
             base.clock.lap("stage")
             for one in results:
@@ -160,12 +162,13 @@ def _group_orders(
     return orders
 
 
-def _stage_order(base: report.Base, sets: Published) -> StageOrder:
+def _stage_order(base: report.Base, chosen: Plan, sets: Published) -> StageOrder:
     table = base.table
+    shape = shape_of(table, base.order.scope)
     return StageOrder(
         io_properties={key: str(value) for key, value in table.io.properties.items()},
         location=table.metadata.location,
-        shape=shape_of(table, base.order.scope),
+        shape=replace(shape, proved=proving_ids(table, chosen.deletes)),
         properties=from_table(table.properties),
         target_bytes=target_bytes(table),
         set_paths=sets.set_paths,
@@ -184,10 +187,5 @@ def _write_row_map(
 
 def _prove(groups: Sequence[RewriteGroup]) -> None:
     """Raises TaskRefused: rows in are what the manifests say, and in - masked = out."""
-    for group in groups:
-        recorded = sum(file.records for file in group.inputs)
-        written = sum(file.records for file in group.outputs)
-        balanced = group.rows_in - group.rows_masked == group.rows_out == written
-        if group.rows_in != recorded or not balanced:
-            numbers = f"in {group.rows_in} of {recorded}, masked {group.rows_masked}"
-            raise TaskRefused("rows_do_not_add_up", f"{numbers}, out {group.rows_out}: {written}")
+    if found := flaw(groups):
+        raise TaskRefused(found.reason, found.detail)

@@ -94,12 +94,14 @@ def _deletes(order: StageOrder) -> Deletes:
 
 def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
     started_ms = int(time.time() * 1000)
+    shape = order.shape
+    paths, create = group.output_paths, creator(io)
     writer = RollingWriter(
-        order.shape.written, order.properties, order.target_bytes, group.output_paths, creator(io)
+        shape.written, order.properties, order.target_bytes, paths, create, shape.proved
     )
     try:
         masked, open_file, threads = Masked(), opener(io), order.threads
-        tally = rewrite(group.files, deletes, order.shape, open_file, writer, threads, masked)
+        tally = rewrite(group.files, deletes, shape, open_file, writer, threads, masked)
         files = tuple(writer.close())
         return GroupDone(group.index, tally, files, started_ms, masked.blobs())
     except Refused as refused:
