@@ -12,7 +12,7 @@ from firnline_deletes import apply, building, pending, positions
 from firnline_deletes.apply import rewrite
 from firnline_deletes.checksums import SUMS, Leaves, checksum, key_sums
 from firnline_deletes.fields import with_id
-from firnline_deletes.hashing import BLOCK_ROWS
+from firnline_deletes.hashing import BLOCK_ROWS, index_values
 from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter
@@ -69,7 +69,7 @@ def test_more_rows_than_a_block_and_a_mask_across_blocks() -> None:
     whole = pa.array(range(rows), pa.int64())
     dead = [0, BLOCK_ROWS - 1, BLOCK_ROWS, rows - 1]
     keep = pa.array([n not in dead for n in range(rows)]).to_numpy(zero_copy_only=False)
-    sums = key_sums([whole], keep)
+    sums = key_sums(index_values([whole]), keep)
     assert sums.masked == checksum([pa.array(dead, pa.int64())])
     assert sums.read == checksum([whole])
     assert (sums.read - sums.masked) % SUMS == checksum([whole.filter(pa.array(keep))])

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
 from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_within
+from firnline_deletes.hashing import index_values
 from firnline_deletes.keys import KeyReader, proving
 from firnline_deletes.masks import Deletes, Input, Known, Living, Masks, premasked
 from firnline_deletes.output import RollingWriter
@@ -192,8 +193,10 @@ class _Reader:
             yield Part(self.projection.apply(kept, where), sums)
 
     def _sums(self, batch: pa.RecordBatch, mask: Mask | None) -> KeySums:
+        if not self.ids:
+            return NO_SUMS
         arrays = self.proved.arrays(batch)
-        return key_sums([arrays[number] for number in self.ids], mask)
+        return key_sums(index_values([arrays[number] for number in self.ids]), mask)
 
     def _whole(self, group: int, living: Living) -> Iterator[pa.RecordBatch]:
         """All projected columns; those that were read for the mask are not read again."""

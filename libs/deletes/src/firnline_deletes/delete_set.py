@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline_deletes.files import SequencedFile
-from firnline_deletes.hashing import BLOCK_ROWS, decides, index_values, is_narrow
+from firnline_deletes.hashing import BLOCK_ROWS, Hashes, decides, index_values, is_narrow
 from firnline_deletes.keys import KeyField, canonical
 from firnline_deletes.packing import Mask, equal, is_varlen, mask, packed, plain, unpacked
 from firnline_deletes.slots import EMPTY, Codes, Rows, Slots, lay_out
@@ -68,20 +68,32 @@ class DeleteSet:
         """The highest sequence number of any key; below every data file's if the set is empty."""
         return self.sequences[-1] if self.sequences else -1
 
-    def dead(self, rows: Mapping[int, pa.Array], data_sequence: int) -> Mask:
-        """True for each row whose key was deleted after `data_sequence`. `rows`: id -> array."""
+    @property
+    def probed(self) -> tuple[int, ...]:
+        """Ids of the columns whose index value is looked up."""
+        return tuple(key.id for key in self.keys if key.id not in self.constants)
+
+    def dead(
+        self, rows: Mapping[int, pa.Array], data_sequence: int, known: Hashes | None = None
+    ) -> Mask:
+        """True for each row whose key was deleted after `data_sequence`. `rows`: id -> array.
+        `known`: index values of the columns `probed`, where somebody has them already."""
         result = np.zeros(len(rows[self.keys[0].id]), dtype=np.bool_)
         after = int(np.searchsorted(self.sequences, data_sequence, side="right"))
         if after < len(self.sequences):
             for start in range(0, len(result), BLOCK_ROWS):
                 block = {key.id: rows[key.id].slice(start, BLOCK_ROWS) for key in self.keys}
-                self._dead(block, after, result[start : start + BLOCK_ROWS])
+                values = None if known is None else known[start : start + BLOCK_ROWS]
+                self._dead(block, values, after, result[start : start + BLOCK_ROWS])
         return result
 
-    def _dead(self, rows: Mapping[int, pa.Array], after: int, result: Mask) -> None:
+    def _dead(
+        self, rows: Mapping[int, pa.Array], known: Hashes | None, after: int, result: Mask
+    ) -> None:
         """Marks in `result` what has a code above `after`."""
-        probe = {key.id: packed(rows[key.id]) for key in self.keys if key.id not in self.constants}
-        found, slots = self.slots.find(index_values(list(probe.values())))
+        probe = {number: packed(rows[number]) for number in self.probed}
+        values = index_values(list(probe.values())) if known is None else known
+        found, slots = self.slots.find(values)
         later = self.slots.codes[slots] > after
         self._mark(result, probe, found[later], slots[later])
         if not self.columns:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
 from firnline_deletes.delete_set import DeleteSet, open_mapped
 from firnline_deletes.files import ParquetSource, SequencedFile
+from firnline_deletes.hashing import index_values
 from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.packing import Mask
 from firnline_deletes.positions import PositionSet
@@ -134,12 +135,14 @@ class Masks:
     def _mask(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> KeySums | None:
         at, sums = 0, NO_SUMS
         for arrays in batches:
+            proved = [arrays[number] for number in self._proved or ()]
+            values = index_values(proved) if proved else None
             for chosen in self._sets:
-                dead = chosen.dead(arrays, self._file.sequence_number)
+                known = values if chosen.probed == self._proved else None
+                dead = chosen.dead(arrays, self._file.sequence_number, known)
                 keep[at : at + len(dead)] &= ~dead
-            if self._proved is not None:
-                columns = [arrays[number] for number in self._proved]
-                sums += key_sums(columns, keep[at : at + len(dead)])
+            if values is not None:
+                sums += key_sums(values, keep[at : at + len(values)])
             at += len(dead)
         return None if self._proved is None else sums
 
