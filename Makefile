@@ -27,6 +27,7 @@ $(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS
 lock: ## Resolve requirements.in into requirements.lock (hashes, no registry hosts)
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 requirements.in -o requirements.lock
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock --no-emit-package numpy --no-emit-package pyarrow requirements-readers.in -o requirements-readers.lock
+	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) requirements-peers.in -o requirements-peers.lock
 	$(BIN)/python -c "import pathlib,re; text=pathlib.Path('requirements.lock').read_text(); pathlib.Path('requirements-uv.lock').write_text(re.search(r'(?ms)^uv==.*?(?=^\S)', text + '\n#').group(0))"
 
 .PHONY: demo
@@ -92,10 +93,16 @@ PART ?= all
 ROUNDS ?= 5
 SCALE ?= 1
 BENCH_FOLDER ?= .firnline/bench
+PEERS ?= $(findstring peers,$(PART))
 .PHONY: bench-rewrite
-bench-rewrite: setup ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x
-	$(BIN)/python -m bench.rewrite.run --part $(PART) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER); \
+bench-rewrite: setup $(if $(PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too
+	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER); \
 	  status=$$?; $(BIN)/python -m bench.rewrite.report && exit $$status
+
+# Sail and its client, on no other program's path (232 MB). Trino is fetched by the bench itself.
+$(VENV)/peers/.ready: requirements-peers.lock | setup
+	$(BIN)/python -m uv pip install --python $(BIN)/python --target $(VENV)/peers --require-hashes --no-deps -r requirements-peers.lock
+	@touch $@
 
 .PHONY: bench-rewrite-report
 bench-rewrite-report: setup ## Write bench/results into docs/performance.md, and the plot

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from bench.rewrite.trees import tree
+from bench.rewrite.trees import cpu_s, tree
 
 STOP_S = 20.0
 CORES = 2  # of each contestant
@@ -57,6 +57,8 @@ STOCK_CACHED = Contestant(
 FLOOR = Contestant("floor", "bench.rewrite.floor_side", {"cores": CORES, "lean": False})
 FLOOR_LEAN = Contestant("floor_lean", "bench.rewrite.floor_side", {"cores": CORES, "lean": True})
 COMMITTER = Contestant("committer", "bench.rewrite.committer_side")
+SAIL = Contestant("sail", "bench.rewrite.sail_side", {"cores": CORES})
+TRINO = Contestant("trino", "bench.rewrite.trino_side", {"cores": CORES, "heap": STOCK_HEAP})
 
 
 @dataclass
@@ -67,6 +69,7 @@ class Running:
     module: str
     process: subprocess.Popen[str]
     start_s: float = 0.0
+    start_cpu_s: float = 0.0
 
     @property
     def pid(self) -> int:
@@ -112,6 +115,7 @@ def started(contestant: Contestant, folder: Path, **settings: Any) -> Iterator[R
     try:
         running.answer()
         running.start_s = time.monotonic() - begin
+        running.start_cpu_s = cpu_s(process.pid)
         yield running
     finally:
         _end(process)

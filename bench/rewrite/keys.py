@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bench.rewrite.shapes import Shape
 
@@ -16,13 +17,22 @@ _DASHES = (8, 13, 18, 23)  # of a UUID's text
 
 
 def columns(shape: Shape, partition: int, count: int) -> dict[str, pa.Array]:
-    """`count` distinct keys as columns by name; the same for the same shape."""
+    """`count` keys as columns by name, distinct but for NULLs; the same for the same shape."""
     rng = np.random.default_rng([shape.seed, partition])
     if shape.keys == "long":
         return {"id": pa.array(_longs(shape, partition, count, rng))}
     tenants = pa.array([f"tenant-{number:04d}" for number in range(TENANTS)])
     chosen = pa.array(rng.integers(0, TENANTS, count, dtype=np.int32))
-    return {"tenant": tenants.take(chosen), "order_id": uuid_texts(rng.bytes(16 * count))}
+    found = {"tenant": tenants.take(chosen), "order_id": uuid_texts(rng.bytes(16 * count))}
+    return _with_nulls(found, shape.null_share, rng) if shape.null_share else found
+
+
+def _with_nulls(found: dict[str, pa.Array], share: float, rng: Any) -> dict[str, pa.Array]:
+    """Keys with a NULL in one column or both are no longer distinct: a delete of one kills all."""
+    return {
+        name: pc.if_else(pa.array(rng.random(len(column)) < share), None, column)
+        for name, column in found.items()
+    }
 
 
 def _longs(shape: Shape, partition: int, count: int, rng: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,15 +17,20 @@ STOCKS = ("stock", "stock_cached")
 
 
 def rounds(place: Arena, origin: Source, who: Sequence[Contestant], count: int) -> Rounds:
-    """`count` rounds; each begins with the next contestant, so that none is always first."""
+    """`count` rounds, in turn."""
     found: Rounds = {one.name: [] for one in who}
+    for one in in_turn(who, count):
+        made = bout(place, origin, one)
+        found[one.name].append(made)
+        print(line(made), flush=True)
+    return found
+
+
+def in_turn(who: Sequence[Contestant], count: int) -> Iterator[Contestant]:
+    """Each round begins with the next contestant, so that none is always first."""
     for number in range(count):
         first = number % len(who)
-        for one in (*who[first:], *who[:first]):
-            made = bout(place, origin, one)
-            found[one.name].append(made)
-            print(line(made), flush=True)
-    return found
+        yield from (*who[first:], *who[:first])
 
 
 def line(made: Bout) -> str:
@@ -46,7 +51,8 @@ def summary(found: Rounds) -> dict[str, Any]:
 
 
 def _of(bouts: list[Bout]) -> dict[str, Any]:
-    names = ("wall_s", "cpu_s", "pss_before", "pss_peak", "output_bytes", "start_s", "warm_s")
+    costs = ("wall_s", "cpu_s", "pss_before", "pss_peak", "output_bytes")
+    names = (*costs, "start_s", "start_cpu_s", "warm_s")
     columns = {name: asdict(figure([getattr(one, name) for one in bouts])) for name in names}
     kinds = {kind for one in bouts for kind in one.cpu_by}
     by = {
@@ -82,27 +88,27 @@ def bars(found: Rounds) -> list[Bar]:
     ours = found["firnline"]
     return [
         *_against_stock(found, ours),
-        _ratio("CPU against the floor", 1.5, ours, found["floor"], cpu),
-        _ratio("CPU against the lean floor", None, ours, found["floor_lean"], cpu),
+        ratio("CPU against the floor", 1.5, ours, found["floor"], cpu),
+        ratio("CPU against the lean floor", None, ours, found["floor_lean"], cpu),
         Bar("CPU s per million input rows, all of Python", 0.75, _per_million(ours, _python)),
         Bar("CPU s per million input rows, Python tasks alone", None, _per_million(ours, _tasks)),
         Bar("CPU s per million input rows, whole tree", None, _per_million(ours, cpu)),
-        _ratio("output bytes against stock", 1.02, ours, found["stock"], _size),
+        ratio("output bytes against stock", 1.02, ours, found["stock"], _size),
     ]
 
 
 def _against_stock(found: Rounds, ours: list[Bout]) -> list[Bar]:
-    by_cpu, by_wall, by_peak = better(found, cpu), better(found, wall), better(found, _peak)
+    by_cpu, by_wall, by_peak = better(found, cpu), better(found, wall), better(found, peak)
     return [
-        _ratio("CPU against the better stock", 0.1, ours, by_cpu, cpu),
-        _ratio("CPU with the commit against the same", None, ours, by_cpu, _cpu_and_commit),
-        _ratio("wall against the better stock", 0.1, ours, by_wall, wall),
-        _ratio("wall with the commit against the same", None, ours, by_wall, _wall_and_commit),
-        _ratio("peak PSS against the better stock, heaps as set", None, ours, by_peak, _peak),
+        ratio("CPU against the better stock", 0.1, ours, by_cpu, cpu),
+        ratio("CPU with the commit against the same", None, ours, by_cpu, cpu_and_commit),
+        ratio("wall against the better stock", 0.1, ours, by_wall, wall),
+        ratio("wall with the commit against the same", None, ours, by_wall, wall_and_commit),
+        ratio("peak PSS against the better stock, heaps as set", None, ours, by_peak, peak),
     ]
 
 
-def _ratio(
+def ratio(
     what: str,
     limit: float | None,
     ours: list[Bout],
@@ -124,7 +130,7 @@ def wall(one: Bout) -> float:
     return one.wall_s
 
 
-def _peak(one: Bout) -> float:
+def peak(one: Bout) -> float:
     return float(one.pss_peak)
 
 
@@ -132,11 +138,11 @@ def _size(one: Bout) -> float:
     return float(one.output_bytes)
 
 
-def _cpu_and_commit(one: Bout) -> float:
+def cpu_and_commit(one: Bout) -> float:
     return one.cpu_s + float(one.extra.get("commit", {}).get("cpu_s", 0.0))
 
 
-def _wall_and_commit(one: Bout) -> float:
+def wall_and_commit(one: Bout) -> float:
     return one.wall_s + float(one.extra.get("commit", {}).get("wall_s", 0.0))
 
 

@@ -270,6 +270,51 @@ def _streams(name: str, result: Any) -> str:
     return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
 
 
+def _peers(name: str, result: Any) -> str:
+    heads = (
+        "contestant", "start wall / CPU s", "first wall / CPU s", "warm wall s", "warm CPU s",
+        "peak PSS MB", "output MB", "files", "same rows", "same rows, keys with NULL",
+        "commit wall / CPU s",
+    )  # fmt: skip
+    kinds = result["summary"]
+    ended = [who for who in kinds["nulls"] if who not in result["failed"]]
+    rows = [_peer(who, {kind: found[who] for kind, found in kinds.items()}) for who in ended]
+    told = [f"- {who} was not run: {_cut(why)}." for who, why in result["absent"].items()]
+    told += [f"- **{who} failed**: `{_cut(why)}`" for who, why in result["failed"].items()]
+    told += _wrong(result, kinds)
+    return "\n\n".join(
+        [_head(name, result), table(heads, rows), *(["\n".join(told)] if told else ())]
+    )
+
+
+def _peer(who: str, by_kind: Mapping[str, Any]) -> tuple[str, ...]:
+    first, warm = by_kind["first"], by_kind["warm"]
+    start = f"{first['start_s']['median']:.1f} / {first['start_cpu_s']['median']:.1f}"
+    right = first["same_rows"] and warm["same_rows"]
+    return (
+        who,
+        start,
+        _commit(first),
+        _figure(warm["wall_s"]),
+        _figure(warm["cpu_s"]),
+        _figure(warm["pss_peak"], 1e6),
+        f"{warm['output_bytes']['median'] / 1e6:.1f}",
+        str(warm["output_files"]),
+        "yes" if right else "**no**",
+        "yes" if by_kind["nulls"]["same_rows"] else "**no**",
+        _commit(warm["commit"]) if warm["commit"] else "in it",
+    )
+
+
+def _wrong(result: Any, kinds: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for every result that is not the table."""
+    for kind, found in kinds.items():
+        right = result["nulls_table" if kind == "nulls" else "table"]["rows_out"]
+        for who, one in found.items():
+            if not one["same_rows"]:
+                yield f"- **{who} ({kind}) has other rows**: {one['rows_out']:,}, not {right:,}."
+
+
 def _requests(name: str, result: Any) -> str:
     heads = ("", "of", "files", "calls per file", "MB read", "MB written", "footers read, most")
     rows = [
@@ -300,6 +345,7 @@ TITLES = {
     "reads": "Reading the result",
     "requests": "Requests to an object store",
     "streams": "Beside two commits a second",
+    "peers": "Sail and Trino beside us",
 }
 RENDERERS = {
     "main": _compared,
@@ -312,6 +358,7 @@ RENDERERS = {
     "reads": _reads,
     "requests": _requests,
     "streams": _streams,
+    "peers": _peers,
 }
 
 

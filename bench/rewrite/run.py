@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from bench.rewrite.contestants import Failed
-from bench.rewrite.parts import budget, growth, memory, production, reads, requests, streams, tasks
+from bench.rewrite.parts import (
+    budget,
+    growth,
+    memory,
+    peers,
+    production,
+    reads,
+    requests,
+    streams,
+    tasks,
+)
 from bench.rewrite.parts import main as compared
 from bench.rewrite.sources import Arena, arena
 
@@ -45,14 +55,16 @@ PARTS = {
     "shapes": Part(production.run, scale=0.5),
     "requests": Part(requests.run),
     "streams": Part(streams.run),
+    "peers": Part(peers.run, 3),
 }
+PEERS = "peers"  # left out of `all`, because it fetches what nothing else needs
 
 
 def main() -> int:
     """1 where a part did not come to its end; the others are measured all the same."""
     given = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # contestants are ended on the way
-    names = list(PARTS) if given.part == "all" else given.part.split(",")
+    names = chosen(given.part, given.peers)
     failed = 0
     for name in names:
         most = PARTS[name].rounds if len(names) > 1 else given.rounds
@@ -62,6 +74,14 @@ def main() -> int:
             print(f"== {name} failed: {error}", flush=True)
             failed = 1
     return failed
+
+
+def chosen(given: str, with_peers: bool) -> list[str]:
+    """Names of parts. Raises SystemExit with a sentence for an unknown one."""
+    names = [name for name in PARTS if name != PEERS] if given == "all" else given.split(",")
+    if unknown := sorted(set(names) - set(PARTS)):
+        raise SystemExit(f"no part {', '.join(unknown)}; there are all, {', '.join(PARTS)}")
+    return [*names, PEERS] if with_peers and PEERS not in names else names
 
 
 def _measure(name: str, given: argparse.Namespace, count: int) -> None:
@@ -80,6 +100,7 @@ def _measure(name: str, given: argparse.Namespace, count: int) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", default="all", help=f"all, or some of {', '.join(PARTS)}")
+    parser.add_argument("--peers", action="store_true", help="Sail and Trino too")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of every table's rows")
     parser.add_argument("--folder", type=Path, required=True, help="tables are kept here")

@@ -27,6 +27,7 @@ class Shape:
     hot_share: float = 0.05  # of the keys ...
     hot_weight: float = 0.8  # ... that take this share of the other upserts
     row_group_rows: int = 1 << 20
+    null_share: float = 0.0  # of each column of a composite key
     target_bytes: int | None = None  # of files; None = Iceberg's default
     on_store: bool = False  # data in an object store; metadata stays local
     seed: int = 3
@@ -46,5 +47,14 @@ class Shape:
 MAIN = Shape("main")
 COMPOSITE = Shape("composite", keys="composite", base_rows=7_000_000, upserts=3_500_000)
 WARM = Shape("warm", partitions=2, base_rows=20_000, upserts=4_000, commits=3)
+NULLS = Shape(
+    "nulls",
+    keys="composite",
+    partitions=2,
+    base_rows=40_000,
+    upserts=20_000,
+    commits=4,
+    null_share=0.1,
+)
 
-SHAPES = {shape.name: shape for shape in (MAIN, COMPOSITE, WARM)}
+SHAPES = {shape.name: shape for shape in (MAIN, COMPOSITE, WARM, NULLS)}

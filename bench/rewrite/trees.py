@@ -130,12 +130,21 @@ def tree(root: int) -> Iterator[Stat]:
         todo.extend(children.get(pid, ()))
 
 
+def cpu_s(root: int) -> float:
+    """What the tree has used since it began."""
+    return sum(stat.own + stat.reaped for stat in tree(root)) / _TICKS
+
+
 def _pss(pid: int) -> int:
     try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        return pss_of(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except OSError:
         return 0
-    line = next((one for one in text.splitlines() if one.startswith("Pss:")), "Pss: 0")
+
+
+def pss_of(rollup: str) -> int:
+    """Bytes, from a smaps_rollup; 0 where a process that ends has left an empty one."""
+    line = next((one for one in rollup.splitlines() if one.startswith("Pss:")), "Pss: 0")
     return int(line.split()[1]) * 1024
 
 
@@ -147,11 +156,15 @@ def _all() -> Iterator[Stat]:
 
 def _stat(pid: str) -> Stat | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        return stat_of(Path(f"/proc/{pid}/stat").read_text())
     except OSError:
         return None
+
+
+def stat_of(text: str) -> Stat:
+    """From a /proc/PID/stat; the name may hold spaces and brackets."""
     head, _, rest = text.rpartition(")")
     fields = rest.split()
     own, reaped = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-    name = head.partition("(")[2]
+    pid, _, name = head.partition(" (")
     return Stat(int(pid), name, int(fields[1]), int(fields[19]), own, reaped)
