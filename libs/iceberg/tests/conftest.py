@@ -75,13 +75,19 @@ ENTRY_V1: Fields = [field(0, "status", "int"), field(1, "snapshot_id", "long")]
 
 @pytest.fixture
 def write_manifest(tmp_path: Path) -> WriteManifest:
-    """`write_manifest(version, entries, partition_fields=[])` -> path.
+    """`write_manifest(version, entries, partition_fields=[], optional=False)` -> path.
 
-    An entry is flat: {"status": 1, "file_path": ..., "partition": {...}, ...}.
+    An entry is flat: {"status": 1, "file_path": ..., "partition": {...}, ...}. `optional`: whether
+    the partition tuple may be null.
     """
     written = 0
 
-    def write(version: int, entries: list[dict[str, Any]], partition: Fields | None = None) -> str:
+    def write(
+        version: int,
+        entries: list[dict[str, Any]],
+        partition: Fields | None = None,
+        optional: bool = False,
+    ) -> str:
         nonlocal written
         written += 1
         own = {1: DATA_FILE, 2: DATA_FILE_V2, 3: DATA_FILE_V3}[version]
@@ -89,7 +95,7 @@ def write_manifest(tmp_path: Path) -> WriteManifest:
         file = {
             "type": "record",
             "name": "r2",
-            "fields": [*own, field(102, "partition", tuple_type)],
+            "fields": [*own, field(102, "partition", tuple_type, optional)],
         }
         top = [*(ENTRY_V1 if version == 1 else ENTRY), field(2, "data_file", file)]
         path = tmp_path / f"manifest-{written}.avro"

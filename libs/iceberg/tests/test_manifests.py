@@ -186,6 +186,24 @@ def test_a_partition_value_may_lie_outside_python_and_its_name_does_not_matter(
     assert [one.partition for one in found] == ['["+10000-01-01","a"]', '["2026-01-01",null]']
 
 
+def test_a_partition_tuple_may_be_optional(io: FileIO, write_manifest: WriteManifest) -> None:
+    """As Sail 0.7.2 writes it; Java and PyIceberg read it so."""
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"))
+    partition = PartitionText(spec, [Schema(NestedField(1, "p", StringType()))])
+    fields = [{"name": "p", "type": ["null", "string"], "field-id": 1000}]
+    path = write_manifest(2, [entry(1, partition={"p": "p0"})], fields, optional=True)
+    [found] = read_manifest(io, manifest_of(path), partition)
+    assert found.partition == '["p0"]'
+
+
+def test_no_partition_tuple_is_an_unpartitioned_file(
+    io: FileIO, write_manifest: WriteManifest
+) -> None:
+    path = write_manifest(2, [entry(1, partition=None)], optional=True)
+    [found] = read(io, manifest_of(path))
+    assert found.partition == read(io, manifest_of(write_manifest(2, [entry(1)])))[0].partition
+
+
 def test_zeros_of_both_signs_are_two_partitions(io: FileIO, write_manifest: WriteManifest) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "x"))
     partition = PartitionText(spec, [Schema(NestedField(1, "x", DoubleType()))])

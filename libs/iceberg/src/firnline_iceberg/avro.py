@@ -73,6 +73,12 @@ class Wanted:
         fields = [self._field(f) for f in schema["fields"] if self._name(f) is not None]
         return {**schema, "fields": fields}
 
+    def within(self, kind: Any) -> Any:
+        """As `narrow`, for a record that is optional too: Sail 0.7.2 writes partitions so."""
+        if isinstance(kind, list):
+            return [one if one == "null" else self.narrow(one) for one in kind]
+        return self.narrow(kind)
+
     def _name(self, field: Schema) -> str | None:
         key = field.get("field-id")
         if self._every is not None:
@@ -81,7 +87,7 @@ class Wanted:
 
     def _field(self, field: Schema) -> Schema:
         inner = self._nested.get(field["field-id"])
-        kind = inner.narrow(field["type"]) if inner else field["type"]
+        kind = inner.within(field["type"]) if inner else field["type"]
         return {**field, "name": self._name(field), "aliases": [field["name"]], "type": kind}
 
 

@@ -147,7 +147,7 @@ def _common(
         "sequence_number": _inherited(record.get("sequence_number"), status, manifest),
         "file_sequence_number": _inherited(record.get("file_sequence_number"), status, manifest),
         "spec_id": manifest.spec_id,
-        "partition": texts.of(file["partition"]),
+        "partition": texts.of(file["partition"] or {}),
         "format": file["format"].upper(),
         "records": file["records"],
         "bytes": file["bytes"],
