@@ -23,7 +23,8 @@ PIN = Pin(
 )
 JAVA = 24  # its class files; 25 runs them
 KEPT = "iceberg"  # of its plugins: 494 of 896 MB stay
-TIMEOUT_S = 30.0  # of one HTTP answer; a running query is asked for again and again
+TIMEOUT_S = 120.0  # of one HTTP answer (a second as a rule): a full heap may stop for long
+PROBE_S = 2.0
 OPTIONS = (  # as its documentation recommends them, but for the heap
     "-XX:G1HeapRegionSize=32M",
     "-XX:+ExitOnOutOfMemoryError",
@@ -121,7 +122,7 @@ class Server:
 
     def _ready(self) -> bool:
         try:
-            return not _answer(f"{self.url}/v1/info")["starting"]
+            return not _answer(f"{self.url}/v1/info", PROBE_S)["starting"]
         except OSError:
             return False
 
@@ -148,8 +149,8 @@ class Server:
         (catalogs / "lake.properties").write_text(_properties(lake))
 
 
-def _answer(request: urllib.request.Request | str) -> dict[str, Any]:
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+def _answer(request: urllib.request.Request | str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    with urllib.request.urlopen(request, timeout=timeout_s) as answer:
         body: dict[str, Any] = json.load(answer)
         return body
 

@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from firnline_bouts import bout
 
 from bench.rewrite import javas, trino
+from bench.rewrite.bouts import Visitor
+from bench.rewrite.contestants import FIRNLINE, SAIL, Failed
 from bench.rewrite.parts import peers
 from bench.rewrite.parts.peers import KINDS, Tally, bars
 from bench.rewrite.run import PARTS, chosen
+from bench.rewrite.survivors import Sum
+from bench.rewrite.trees import Usage
 
+EXPECTED = {"p0": Sum(1_200, 77)}
 OURS = [bout("firnline", 1.0, 2.0, extra={"commit": {"wall_s": 1.0, "cpu_s": 2.0}})]
 
 
 def tally(**found):
     return Tally({kind: {"firnline": OURS, **found} for kind in KINDS})
+
+
+@pytest.fixture
+def judge():
+    """Of what a contestant left of a table whose right rows are EXPECTED."""
+    running = SimpleNamespace(name="sail", start_s=1.0, start_cpu_s=2.0)
+    source = SimpleNamespace(expected=EXPECTED, rows_in=2_000)
+    usage = Usage(1.0, 2.0, 0, 0, {}, {})
+
+    def judged(sums, strict):
+        return Visitor(None, running, None, strict)._bout(source, usage, {}, sums, [10])
+
+    return judged
+
+
+@pytest.mark.parametrize(
+    "sums", [{"p0": Sum(1_200, 78)}, {"p0": Sum(1_201, 77)}, {}], ids=["other", "more", "none"]
+)
+def test_wrong_rows_end_ours_and_are_told_of_a_peer(judge, sums):
+    with pytest.raises(Failed, match="wrong rows"):
+        judge(sums, strict=True)
+    assert judge(sums, strict=False).same_rows is False
+    assert judge(EXPECTED, strict=True).same_rows is True
+
+
+def test_a_peer_that_fails_leaves_the_others_their_figures(monkeypatch):
+    def failing(*_, **__):
+        raise Failed("sail: ended with 1")
+
+    monkeypatch.setattr(peers, "arriving", failing)
+    found = tally(sail=[])
+    peers._visit(None, SAIL, (), found)
+    assert found.failed == {"sail": "sail: ended with 1"}
+    with pytest.raises(Failed):
+        peers._visit(None, FIRNLINE, (), found)
 
 
 def test_a_peer_is_compared_with_our_commit_in_our_figures():

@@ -13,7 +13,7 @@ from firnline_local.artifacts import BadArtifact, RepositoryAway
 
 from bench.rewrite import javas, trino
 from bench.rewrite.bouts import Bout, arriving
-from bench.rewrite.contestants import FIRNLINE, SAIL, TRINO, Contestant, Failed
+from bench.rewrite.contestants import FIRNLINE, SAIL, TRINO, Contestant, Failed, Running
 from bench.rewrite.figures import Bar
 from bench.rewrite.pairs import (
     Rounds,
@@ -31,7 +31,8 @@ from bench.rewrite.sources import Arena, Source
 
 PACKAGES = Path(sys.prefix, "peers")  # where `make bench-rewrite PEERS=1` installs Sail
 INSTALL = "make bench-rewrite PEERS=1 installs it"
-FIRST, WARM, WITH_NULLS = KINDS = ("first", "warm", "nulls")
+FIRST, WARM, NULL_KEYS = "first", "warm", "nulls"
+KINDS = (FIRST, WARM, NULL_KEYS)  # in this order, in one process tree
 
 
 @dataclass
@@ -49,7 +50,7 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
     who, absent = present()
     tally = Tally({kind: {one.name: [] for one in who} for kind in KINDS}, absent)
     for name, why in absent.items():
-        print(f"{name:>13}: not run: {why}", flush=True)
+        print(f"       {name:>13}: not run: {why}", flush=True)
     for one in in_turn(who, count):
         if one.name not in tally.failed:
             _visit(place, one, (origin, origin, nulls), tally)
@@ -93,6 +94,7 @@ def _visit(place: Arena, who: Contestant, sources: Sequence[Source], tally: Tall
     ours = who.name == FIRNLINE.name
     try:
         with arriving(place, who, strict=ours) as visitor:
+            print(f" start {told(visitor.running)}", flush=True)
             for kind, source in zip(KINDS, sources, strict=True):
                 made = visitor.run(source)
                 tally.found[kind][who.name].append(made)
@@ -101,7 +103,12 @@ def _visit(place: Arena, who: Contestant, sources: Sequence[Source], tally: Tall
         if ours:
             raise
         tally.failed[who.name] = str(error)
-        print(f"{who.name:>13}: FAILED: {error}", flush=True)
+        print(f"       {who.name:>13}: FAILED: {error}", flush=True)
+
+
+def told(running: Running) -> str:
+    """What its start cost, in the columns of a run."""
+    return f"{running.name:>13}: wall {running.start_s:7.2f} s  CPU {running.start_cpu_s:7.2f} s"
 
 
 def bars(tally: Tally) -> list[Bar]:
