@@ -49,6 +49,12 @@ MISREAD = {
     "global delete",
     "several specs",
 }
+MISREAD_BY_CLICKHOUSE = {
+    # What ClickHouse 26.9 cannot read before: deletes of an unpartitioned spec apply otherwise than
+    # for everybody else; a key that the oldest schema lacks is unknown to it.
+    "global delete",
+    "added key",
+}
 Read = Callable[[Trial], list[tuple[Any, ...]]]
 
 
@@ -148,7 +154,6 @@ def test_before_and_after(fuzz_bench, duck, pyiceberg, version, shape):
 def test_clickhouse(fuzz_bench, chdb, version, shape):
     trial = made(fuzz_bench, version, shape)
     rows = by_spark(trial)
-    # It (26.9) applies the deletes of an unpartitioned spec otherwise than everybody else.
-    assert shape == "global delete" or shown(chdb(trial)) == rows
+    assert shape in MISREAD_BY_CLICKHOUSE or shown(chdb(trial)) == rows
     rewritten(trial)
     assert shown(chdb(trial)) == rows
