@@ -51,9 +51,10 @@ MISREAD = {
 }
 MISREAD_BY_CLICKHOUSE = {
     # What ClickHouse 26.9 cannot read before: deletes of an unpartitioned spec apply otherwise than
-    # for everybody else; a key that the oldest schema lacks is unknown to it.
+    # for everybody else; a key that the oldest schema lacks is unknown to it; no vectors.
     "global delete",
     "added key",
+    "deletion vector",
 }
 Read = Callable[[Trial], list[tuple[Any, ...]]]
 
