@@ -60,6 +60,16 @@ async def test_fleet_sums_up(site: Site, make: Make) -> None:
     assert (fleet["built_at_ms"], fleet["now_ms"]) == (1, NOW)
 
 
+async def test_what_is_paused_is_with_the_fleet(site: Site, make: Make) -> None:
+    site.tell(make("pause_maintenance/fleet"), make("pause_maintenance/table"))
+    assert (await site.get("/api/fleet"))["pauses"] == [
+        {"table": "", "since_ms": 1790000000000, "by": "ops", "reason": "storage migration"},
+        {"table": "shop.orders", "since_ms": 1790000000000, "by": "ops", "reason": ""},
+    ]
+    site.tell(make("resume_maintenance/fleet"))
+    assert [one["table"] for one in (await site.get("/api/fleet"))["pauses"]] == ["shop.orders"]
+
+
 async def test_a_table_is_found_by_name_and_by_uuid(site: Site, make: Make) -> None:
     site.tell(make("table_state/in_flight"))
     by_name = await site.get("/api/tables/shop.orders")

@@ -552,7 +552,9 @@ def test_a_paused_table_gets_no_orders_until_it_goes_on(table: TableName | None)
         "by ops: migration",
     )
     assert (of(state, A).reason, of(state, A).status) == ("paused", "idle")
+    assert world.bucket.paused == 1
     assert only(world.take(resume(table))).scope == A
+    assert world.bucket.paused == 0
     assert world.state().hold is None
 
 

@@ -36,6 +36,7 @@ GaugeName = Literal[
     "gateway_outbox_depth",  # events not yet on the broker
     "gateway_outbox_age_seconds",  # age of the oldest of them
     "tables",  # tables with counters in this planner
+    "tables_paused",  # of these, held by `firnline pause`
     "tasks_running",  # tasks in work in this worker
     "tasks_in_flight",  # partitions with an order out
 ]

@@ -30,6 +30,7 @@ class Bucket:
         self._visited: list[bytes] = []
         self._now_ms = 0
         self._in_flight: dict[bytes, int] = {}  # of every table
+        self._paused: set[bytes] = set()
         for key, table in self._state.tables():
             self._follow(key, table)
 
@@ -37,6 +38,11 @@ class Bucket:
     def tables(self) -> int:
         """Tables (by ref) with counters."""
         return len(self._in_flight)
+
+    @property
+    def paused(self) -> int:
+        """Tables that people have paused."""
+        return len(self._paused)
 
     @property
     def in_flight(self) -> int:
@@ -75,5 +81,8 @@ class Bucket:
     def _follow(self, key: bytes, table: Table | None) -> None:
         self._schedule.plan(key, None if table is None else due_ms(table))
         self._in_flight.pop(key, None)
+        self._paused.discard(key)
         if table is not None:
             self._in_flight[key] = len(table.work.running)
+            if table.pause is not None:
+                self._paused.add(key)

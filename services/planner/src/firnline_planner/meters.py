@@ -35,4 +35,5 @@ def show(buckets: Iterable[Bucket]) -> None:
     """Set the gauges."""
     owned = list(buckets)
     metrics.gauge("tables", sum(bucket.tables for bucket in owned))
+    metrics.gauge("tables_paused", sum(bucket.paused for bucket in owned))
     metrics.gauge("tasks_in_flight", sum(bucket.in_flight for bucket in owned))
