@@ -8,7 +8,7 @@ import pytest
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.heat import heated, hot_until_ms, names_files, waiting
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import PartitionWork
+from firnline_domain.progress import NO_DEBT, Debt, PartitionWork, aged
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 
@@ -100,6 +100,12 @@ def test_debt_waits_but_not_for_ever(
 
 def test_the_wait_counts_from_its_beginning() -> None:
     assert waiting(waiting(HOT, NOW), NOW + 9_000).hot_since_ms == NOW
+
+
+def test_debt_that_has_gone_waits_anew_when_it_comes_back() -> None:
+    work = PartitionWork(touched_ms=NOW, hot_since_ms=NOW - 55_000, debt_since_ms=1)
+    assert aged(work, Debt(fragments=1), NOW).hot_since_ms == NOW - 55_000
+    assert aged(work, NO_DEBT, NOW).hot_since_ms is None
 
 
 def test_zero_leaves_nothing_alone() -> None:

@@ -832,3 +832,27 @@ def test_state_of_an_older_planner_is_read() -> None:
             world.pairs.values[key] = value[:1] + json.dumps(body).encode()
     world.restart()
     assert only(world.commit(part(A, 8))).scope == A
+
+
+def test_a_window_that_opens_or_closes_is_shown_without_any_event() -> None:
+    hours = set_to(
+        window="Mon 22:00-23:00 Europe/Berlin", blackout="2026-01-12T21:30Z/2026-01-13T00:00Z"
+    )
+    world = World(now_ms=NOON, more={"settings": hours})
+    world.commit(part(A, 1))
+    assert world.state().hold is not None
+    seen = []
+    for at_ms in (NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS + HOUR_MS // 2, NOON + 12 * HOUR_MS):
+        world.now_ms = at_ms
+        world.tick(0)
+        seen.append(world.shown[-1].hold and world.shown[-1].hold.reason)
+    assert seen == [None, "blackout", "outside_window"]
+
+
+def test_what_happens_meanwhile_is_shown_at_once() -> None:
+    """The showing planned for the window's opening does not stand in its way."""
+    world = World(now_ms=NOON, more={"settings": set_to(window="Mon 22:00-23:00")})
+    world.commit(part(A, 1))
+    world.state()
+    world.commit(part(A, 1))
+    assert world.state().ordinal == 2

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from firnline_domain.pace import at_once
+from firnline_domain.schedule import earliest
 from firnline_domain.windows import UnreadablePeriod, inside_until, opens_ms
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class Pause:
     since_ms: int
     by: str
     reason: str  # in the person's words; may be empty
+
+    def __str__(self) -> str:
+        return f"by {self.by}" + (f": {self.reason}" if self.reason else "")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,14 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
     return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
 
 
+def turns_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
+    """When time alone makes another hold of it, or none: it has to be shown anew then."""
+    if hold := rewrite_hold_of(table, limits, now_ms):
+        return hold.until_ms
+    # Both are readable, for else there was a hold.
+    return earliest(inside_until(limits.window, now_ms), opens_ms(limits.blackout, now_ms))
+
+
 def _yielding(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
     other = table.work.other
     if other is None or (until_ms := other.until_ms(limits.yield_ms)) <= now_ms:
@@ -71,8 +83,7 @@ def _yielding(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 
 
 def _paused(pause: Pause) -> Hold:
-    said = f"by {pause.by}" + (f": {pause.reason}" if pause.reason else "")
-    return Hold(HoldReason.PAUSED, since_ms=pause.since_ms, detail=said)
+    return Hold(HoldReason.PAUSED, since_ms=pause.since_ms, detail=str(pause))
 
 
 def _untimely(limits: Thresholds, now_ms: int) -> Hold | None:

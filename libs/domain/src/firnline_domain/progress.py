@@ -205,7 +205,7 @@ def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
 
 def ordered(work: PartitionWork) -> PartitionWork:
     """An order went out."""
-    return replace(work, arrived=NO_DEBT, pause="", until_ms=None, hot_since_ms=None)
+    return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
 
 
 def held(work: PartitionWork, until_ms: int) -> PartitionWork:

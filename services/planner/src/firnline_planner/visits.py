@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.gaps import ask, ask_ms
 from firnline_domain.heat import waiting
-from firnline_domain.holds import rewrite_hold_of
+from firnline_domain.holds import rewrite_hold_of, turns_ms
 from firnline_domain.identity import Scope
 from firnline_domain.policy import Reason, debts, decide, order_for
 from firnline_domain.progress import (
@@ -164,9 +164,10 @@ def _expiring(visit: Visit, table: Table) -> Table:
 
 
 def _to_be_shown(visit: Visit, table: Table) -> Table:
-    if table.work.show_ms is not None:
-        return table
     show_ms = max(visit.now_ms, table.work.shown_ms + interval_ms(table))
+    planned = table.work.show_ms
+    if planned is not None and (planned <= show_ms or table.counters.removed):
+        return table
     return replace(table, work=replace(table.work, show_ms=show_ms))
 
 
@@ -181,7 +182,10 @@ def show_or_forget(visit: Visit, table: Table) -> None:
     recount = Recount(table.counters)
     deepest = deepest_in_debt(table, recount.through(visit.all_partitions(table)))
     _drop_gone(visit, table)
-    again = visit.now_ms + REMEMBER_REMOVED_MS if table.counters.removed else None
+    if table.counters.removed:
+        again: int | None = visit.now_ms + REMEMBER_REMOVED_MS
+    else:
+        again = turns_ms(table, visit.limits, visit.now_ms)
     shown_work = replace(work, show_ms=again, shown_ms=visit.now_ms)
     table = replace(table, counters=recount.checked(visit.now_ms), work=shown_work)
     shown = table_state(table, deepest, visit.limits, visit.now_ms)

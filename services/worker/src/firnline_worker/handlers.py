@@ -98,8 +98,7 @@ class Handlers:
     def _yield_to_operators(self, order: Order) -> None:
         """An order that waited while somebody pulled the switch is not begun any more."""
         if pause := self.pause(order.table.uuid):
-            said = f"by {pause.by}" + (f": {pause.reason}" if pause.reason else "")
-            raise TaskRefused("paused", said, retryable=True)
+            raise TaskRefused("paused", str(pause), retryable=True)
 
     def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
         if self.now_ms() > order.deadline_ms:
