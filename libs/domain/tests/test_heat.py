@@ -8,7 +8,7 @@ import pytest
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.heat import heated, hot_until_ms, names_files, waiting
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import NO_DEBT, Debt, PartitionWork, aged
+from firnline_domain.progress import NO_DEBT, Debt, PartitionWork, aged, succeeded
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 
@@ -106,6 +106,13 @@ def test_debt_that_has_gone_waits_anew_when_it_comes_back() -> None:
     work = PartitionWork(touched_ms=NOW, hot_since_ms=NOW - 55_000, debt_since_ms=1)
     assert aged(work, Debt(fragments=1), NOW).hot_since_ms == NOW - 55_000
     assert aged(work, NO_DEBT, NOW).hot_since_ms is None
+
+
+def test_a_rewrite_does_not_cool_a_partition() -> None:
+    """Its writer is still at work: the next rewrite waits for it as well."""
+    done = succeeded(PartitionWork(touched_ms=NOW, hot_since_ms=1), NO_DEBT, "t", LIMITS, NOW + 5)
+    assert hot_until_ms(done, LIMITS, NOW + 5) == NOW + 10_000
+    assert done.hot_since_ms is None
 
 
 def test_zero_leaves_nothing_alone() -> None:

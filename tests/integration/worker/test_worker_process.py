@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import RewriteFiles
+from firnline_domain.commands import PauseMaintenance, RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_local.command import Command
 from firnline_local.process import Process, serving
@@ -81,6 +81,14 @@ def ordered(kafka: str, table: TableName, scope: Scope, attempt: int = 1) -> str
     return name
 
 
+def paused(kafka: str, table: TableName) -> None:
+    """Somebody pulls the table's switch, and the worker has had time to hear of it."""
+    publisher = KafkaPublisher(kafka, 8, "test")
+    publisher.publish("operator-orders", table.uuid, PauseMaintenance(table, "migration", "ops", 1))
+    publisher.flush()
+    time.sleep(5.0)
+
+
 def test_an_order_becomes_a_result_and_sigterm_ends_all(
     worker, command, kafka, lake, namespace, results, tmp_path
 ):
@@ -96,6 +104,10 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     assert all(os.path.exists(_local(o.path)) for g in result.groups for o in g.outputs)
     gone = results(ordered(kafka, TableName("no-such", (namespace,), "nothing"), Scope(0, "[]")))
     assert (gone.reason, gone.retryable) == ("table_gone", False)
+    paused(kafka, name)
+    held = results(ordered(kafka, name, Scope(0, "[]"), attempt=2))
+    assert (held.reason, held.retryable) == ("paused", True)
+    assert "by ops: migration" in held.message
     worker.terminate()
     worker._popen.wait(30)
     assert worker.exit_code() == 0
