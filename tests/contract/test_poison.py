@@ -28,7 +28,7 @@ from firnline_enricher.pump import Pump as EnricherPump
 from firnline_planner.inputs import FACTS, Reader
 from firnline_planner.twin import MemoryDriver
 from firnline_schemas.topics import topic
-from firnline_worker.handlers import EXPIRIES, REWRITES, Handlers
+from firnline_worker.handlers import COMPARISONS, EXPIRIES, REWRITES, Handlers
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import MOST_INTERRUPTIONS, TaskLoop
 from pydantic import TypeAdapter
@@ -100,13 +100,13 @@ class Worker(Grouped):
     """Every order fails, and what it says of that cannot be sent."""
 
     def __init__(self) -> None:
-        super().__init__("worker", (REWRITES, EXPIRIES))
+        super().__init__("worker", (REWRITES, EXPIRIES, COMPARISONS))
 
     def run(self, broker: MemoryBroker) -> None:
         publisher, seconds = Unwilling(broker), [0.0]
         leases = TaskLeases(MemoryLeases(), "w", 30.0, Log("t"))
         handlers = Handlers(
-            Broken(), Broken(), leases, publisher, "w", lambda: 1, Log("t"), lambda: False
+            Broken(), Broken(), Broken(), leases, publisher, "w", lambda: 1, Log("t"), lambda: False
         )
         loop = TaskLoop(
             self.inbox(broker), AtOnce(), handlers.handle, 9, Log("t"), now=lambda: seconds[0]

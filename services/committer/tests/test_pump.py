@@ -19,10 +19,11 @@ from firnline_domain.events import (
     ConflictReason,
     DeadLettered,
     OutputsSwept,
+    RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.identity import bucket_of
+from firnline_domain.identity import Scope, bucket_of
 from firnline_domain.results import TaskFailed
 from firnline_iceberg.jvm import JvmEnded
 from firnline_iceberg.sweeping import Swept
@@ -219,3 +220,22 @@ def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, re
     bench.publisher.broadcast("operator-orders", "fleet", ResumeMaintenance(None, "me", 2))
     bench.pump.step(0)
     assert sweeper.offsets == [1]
+
+
+def test_sampled_commits_are_ordered_to_be_read_back(result: Any, monkeypatch: Any) -> None:
+    """Told again, they are ordered again, by the same task id."""
+    bench = Bench()
+    bench.pump = Pump(
+        bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, share=1.0
+    )
+    event = RewriteCommitted(
+        "t1", result().table, "main", Scope(0, "[]"), (8,), 7, 1, 1, 0, 0, 9, 9, 2, 0, 2,
+        "native", False, 5,
+    )  # fmt: skip
+    monkeypatch.setattr(bench.handlers, "handle", lambda records: [event for _ in records])
+    bench.send(result())
+    bench.send(result())
+    bench.pump.step(0)
+    orders = bench.broker.records("compare-tasks")
+    assert {(one.task_id, one.snapshot_ids) for one in orders} == {("t1", (8,))}
+    assert len(bench.events()) == 2

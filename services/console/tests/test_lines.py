@@ -36,6 +36,12 @@ Make = Callable[..., Any]
             "2026-11-21: ran out of memory, attempt 2; executor lost: exit 137",
         ),
         ("snapshots_expired/expired", "expired", "12 snapshots expired, 40 files deleted, 3 left"),
+        ("rows_compared/equal", "compared", "2026-11-21: 990 rows read back, the same as before"),
+        (
+            "rows_compared/skipped",
+            "compared",
+            "2026-11-21: not read back, the snapshot before it is expired",
+        ),
         (
             "outputs_swept/killed_worker",
             "swept",
@@ -103,3 +109,10 @@ def test_a_retry_is_a_line_of_its_own(make: Make) -> None:
     assert first is not None
     assert second is not None
     assert first.id != second.id
+
+
+def test_a_commit_that_differs_says_what_takes_it_back(make: Make) -> None:
+    fact = replace(make("rows_compared/equal"), outcome="differ", reason="rows_differ")
+    line = line_of(fact)
+    assert line.kind == "failed"
+    assert line.text.endswith("are not those it replaced; firnline undo 00000000 takes it back")

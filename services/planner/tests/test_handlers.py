@@ -29,7 +29,7 @@ from firnline_domain.events import (
     TickPassed,
 )
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
@@ -856,3 +856,39 @@ def test_what_happens_meanwhile_is_shown_at_once() -> None:
     world.state()
     world.commit(part(A, 1))
     assert world.state().ordinal == 2
+
+
+# ---- a commit that was read back
+
+
+def compared(order: RewriteFiles, outcome: str) -> RowsCompared:
+    return RowsCompared(
+        order.task_id, TABLE, "main", order.scope, (9,), outcome, "rows_differ", "", None, None,
+        "w", 1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_a_commit_that_differs_parks_its_partition_until_a_person_has_looked(
+    world: World, in_flight: bool
+) -> None:
+    """Also where its counters come later than the comparison."""
+    order = only(world.commit(part(A, 8)))
+    world.take(committed(order, world.head + 1))
+    if in_flight:
+        world.take(compared(order, "differ"))
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    if not in_flight:
+        world.take(compared(order, "differ"))
+    assert [one for one in world.commit(part(A, 30)) if isinstance(one, RewriteFiles)] == []
+    assert [one for one in world.tick(3_600_000) if isinstance(one, RewriteFiles)] == []
+    shown = of(world.state(), A)
+    assert (shown.status, shown.reason) == ("parked", "rows_differ")
+    assert only(world.take(unpark())).scope == A
+
+
+def test_a_commit_that_is_equal_or_was_not_read_changes_nothing(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    assert world.take(compared(order, "equal")) == []
+    assert world.take(compared(order, "skipped")) == []
+    assert of(world.state(), A).status == "in_flight"

@@ -7,11 +7,17 @@ import pytest
 import redis
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryLeases, MemoryPublisher
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import Mode, RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.results import (
+    Mode,
+    RewriteFinished,
+    RowsCompared,
+    SnapshotsExpired,
+    TaskFailed,
+)
 from firnline_worker.handlers import RESULTS, Handlers
 from firnline_worker.leases import Busy, TaskLeases, lease_of
 
@@ -20,6 +26,10 @@ ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 1, 
 EXPIRE = ExpireSnapshots("e1", TABLE, 5, 1, (), "r", 7, 1, 100)
 DONE = RewriteFinished(
     "t1", TABLE, "main", Scope(0, "[]"), 1, "w", Mode.NATIVE, 7, 3, 0, (), (), None, 1, 2, 3, 4
+)
+COMPARE = CompareRows("t1", TABLE, "main", Scope(0, "[]"), (8,), 1, "committer", 100)
+COMPARED = RowsCompared(
+    "t1", TABLE, "main", Scope(0, "[]"), (8,), "equal", None, "", None, None, "w", 9
 )
 EXPIRED = SnapshotsExpired("e1", TABLE, 1, 1, 5, 3, None, "w", 9)
 
@@ -42,6 +52,7 @@ class Bench:
         return Handlers(
             self,
             self,
+            self,
             self.leases,
             self.publisher,
             name,
@@ -53,6 +64,10 @@ class Bench:
     def rewrite(self, order: RewriteFiles, note: Any) -> Any:
         self.calls += 1
         return self.doing(order, note)
+
+    def compare(self, order: CompareRows) -> Any:
+        self.calls += 1
+        return COMPARED
 
     def expire(self, order: ExpireSnapshots) -> Any:
         self.calls += 1
@@ -215,3 +230,13 @@ def test_a_task_given_up_at_the_end_of_the_process_says_nothing(bench):
     bench.stopping, bench.doing = False, lambda order, note: DONE
     bench.worker("next").handle(ORDER)
     assert bench.results == [DONE]
+
+
+def test_a_commit_is_read_back_once_and_beside_the_task_of_its_id() -> None:
+    bench = Bench()
+    handlers = bench.worker()
+    handlers.handle(ORDER)
+    for _ in range(2):
+        handlers.handle(COMPARE)
+    assert bench.broker.records(RESULTS) == [DONE, COMPARED]
+    assert lease_of(COMPARE) != lease_of(ORDER)

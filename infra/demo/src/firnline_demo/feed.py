@@ -17,7 +17,7 @@ from firnline_domain.events import (
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 
 TOPICS = ("rewrite-tasks", "expiry-tasks", "maintenance-events")
 
@@ -53,7 +53,7 @@ class Feed:
         self.outcomes[type(record).__name__] += 1
         if isinstance(record, RewriteFiles | ExpireSnapshots):
             self.open.add(record.task_id)
-        elif not isinstance(record, OutputsSwept):
+        elif not isinstance(record, OutputsSwept | RowsCompared):
             self.open.discard(record.task_id)
         if line := told(record):
             self._show(line)
@@ -83,5 +83,7 @@ def told(record: Any) -> str:
             return f"{where}: task failed, {record.reason}: {record.message[:80]}"
         case SnapshotsExpired():
             return f"{where}: expired {record.expired} snapshots"
+        case RowsCompared(outcome="differ"):
+            return f"{where}: READ BACK AND FOUND DIFFERENT: {record.detail}"
         case _:
             return ""

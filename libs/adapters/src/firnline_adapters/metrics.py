@@ -30,6 +30,7 @@ CounterName = Literal[
     "delete_sets",  # delete sets asked for, by how they were had: built, shared, rebuilt
     "rewrites_committed",  # results that reached the table
     "rewrites_conflicted",  # results refused, by reason
+    "rows_compared",  # commits read back by Iceberg's reader, by outcome: equal, differ, skipped
     "outputs_deleted",  # output files removed that no commit took
 ]
 GaugeName = Literal[

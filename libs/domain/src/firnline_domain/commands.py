@@ -40,6 +40,20 @@ class ExpireSnapshots:
 
 
 @dataclass(frozen=True)
+class CompareRows:
+    """Read back what a task's commit took out of a partition and what it put in."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    snapshot_ids: tuple[int, ...]  # of the commit, in order
+    attempt: int  # of those that came from one place
+    requested_by: str  # committer | a person
+    ordered_at_ms: int
+
+
+@dataclass(frozen=True)
 class ResyncTable:
     """Send the changes between two snapshots of a ref again, or absolute counters.
 

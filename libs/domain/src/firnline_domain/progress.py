@@ -20,6 +20,7 @@ PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an h
 SURROUNDINGS = frozenset({"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused"})
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
+ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,10 @@ class PartitionWork:
     hot_since_ms: int | None = None  # since when its debt has waited for it to cool
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
-        """With a pause; one that a person has ordered is not cut short by another."""
-        if self.pause == UNDONE and self.until_ms is not None and self.until_ms > until_ms:
+        """With a pause; one that a person has ordered, or has to look at, is not cut short by
+        another."""
+        lasting = self.pause == UNDONE or self.failure == ROWS_DIFFER
+        if lasting and self.until_ms is not None and self.until_ms > until_ms:
             return self
         return replace(self, pause=pause, until_ms=until_ms)
 
@@ -229,6 +232,7 @@ def succeeded(
         last_task_id=task_id,
         last_attempt=work.attempt,
         touched_ms=work.touched_ms,
+        failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
     )
     return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
@@ -244,12 +248,18 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
     return after.paused("backing_off", now_ms + back_off)
 
 
+def distrusted(work: PartitionWork, now_ms: int) -> PartitionWork:
+    """Its last commit changed what readers see: a person has to look before the next one."""
+    return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS)
+
+
 def freed(work: PartitionWork) -> PartitionWork:
     """The table's settings changed: what failed may work now."""
     if work.pause not in ("parked", "backing_off"):
         return work
     spent = work.spent + work.failures
-    return replace(work, pause="", until_ms=None, failures=0, hopeless=0, own=0, spent=spent)
+    seen = replace(work, failure="") if work.failure == ROWS_DIFFER else work
+    return replace(seen, pause="", until_ms=None, failures=0, hopeless=0, own=0, spent=spent)
 
 
 def unparked(work: PartitionWork) -> PartitionWork:

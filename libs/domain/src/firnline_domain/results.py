@@ -121,13 +121,42 @@ class TaskFailed:
     table: TableName
     ref: str
     scope: Scope | None
-    kind: str  # rewrite | expiry
+    kind: str  # rewrite | expiry | comparison
     attempt: int
     worker: str
     reason: str
     message: str
     retryable: bool
     failed_at_ms: int
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Of some rows, whatever their order: how many, the sum and the exclusive or of Spark's
+    xxhash64 of all columns, as decimal texts; in v3 tables with the ids and numbers of the rows."""
+
+    rows: int
+    hash_sum: str
+    hash_xor: str
+
+
+@dataclass(frozen=True)
+class RowsCompared:
+    """A commit was read back through Iceberg's Spark reader: its old files at the parent of its
+    first snapshot, its new ones at its last."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    snapshot_ids: tuple[int, ...]
+    outcome: str  # equal | differ | skipped
+    reason: str | None  # of the latter two
+    detail: str
+    before: RowSums | None
+    after: RowSums | None
+    worker: str
+    compared_at_ms: int
 
 
 @dataclass(frozen=True)

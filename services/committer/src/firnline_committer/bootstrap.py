@@ -48,7 +48,10 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         handlers = Handlers(swapper, tables, now_ms)
         switches = KafkaSwitches(settings.kafka)
         try:
-            yield Pump(inbox, publisher, handlers, log, sweeps=sweeps, switches=switches)
+            share = settings.compare_share
+            yield Pump(
+                inbox, publisher, handlers, log, sweeps=sweeps, switches=switches, share=share
+            )
         finally:
             switches.close()
             inbox.close()

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 from firnline_domain.conflicts import inputs
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
-from firnline_domain.results import Mode, RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.results import (
+    Mode,
+    RewriteFinished,
+    RowsCompared,
+    SnapshotsExpired,
+    TaskFailed,
+)
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_committer import reports
@@ -46,7 +52,7 @@ class Handlers:
         return events
 
     def _without_commit(self, record: Any) -> Any:
-        if isinstance(record, TaskFailed | SnapshotsExpired):
+        if isinstance(record, TaskFailed | SnapshotsExpired | RowsCompared):
             return record
         if not isinstance(record, RewriteFinished):
             raise PoisonousRecord("unexpected_record", type(record).__name__)

@@ -13,9 +13,10 @@ from firnline_adapters.lanes import Lane
 from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import ConflictReason
+from firnline_domain.events import ConflictReason, RewriteCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher, Switches
 from firnline_domain.results import RewriteFinished
+from firnline_domain.sampling import comparison
 from firnline_iceberg.jvm import JvmEnded
 
 from firnline_committer import reports
@@ -23,6 +24,7 @@ from firnline_committer.handlers import Handlers
 from firnline_committer.sweeping import Sweeps
 
 EVENTS = "maintenance-events"
+COMPARISONS = "compare-tasks"
 MOST_AT_ONCE = 100  # results of one table in a commit
 MOST_WAITING = 5_000  # records; beyond, start anew from the committed offsets
 
@@ -41,8 +43,10 @@ class Pump:
         now: Callable[[], float] = time.time,
         sweeps: Sweeps | None = None,
         switches: Switches | None = None,
+        share: float = 0.0,
     ) -> None:
-        """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused."""
+        """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused.
+        `share` of the commits are read back."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -50,6 +54,7 @@ class Pump:
         self._now = now
         self._sweeps = sweeps
         self._switches = switches
+        self._share = share
         self._lanes: dict[Place, Lane] = {}
 
     def step(self, timeout_s: float) -> None:
@@ -131,8 +136,14 @@ class Pump:
     def _publish(self, events: list[Any]) -> None:
         for event in events:
             self._publisher.publish(EVENTS, event.table.uuid, event)
+            if isinstance(event, RewriteCommitted):
+                self._sample(event)
         if self._sweeps is not None:
             self._sweeps.notice(events)
+
+    def _sample(self, event: RewriteCommitted) -> None:
+        if order := comparison(event, self._share, int(self._now() * 1000)):
+            self._publisher.publish(COMPARISONS, order.table.uuid, order)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """Kept whole for a person; and the planner gets its partition back."""

@@ -24,6 +24,12 @@ class Settings:
         "committed after half of that. The same for all committers and `firnline sweep-outputs`.",
         SWEEP_AGE_S,
     )
+    compare_share: float = setting(
+        "FIRNLINE_COMPARE_SHARE",
+        "Share of the commits, 0 to 1, that are read back before and after by Iceberg's own Spark "
+        "reader; told by the task's id. 0 = none.",
+        0.01,
+    )
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

@@ -27,7 +27,7 @@ from firnline_domain.events import (
     TableCommitted,
 )
 from firnline_domain.identity import TableName
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.letters import place_of, service_of
@@ -188,6 +188,19 @@ def _swept(fact: OutputsSwept) -> EventView:
     return _line(fact_id, fact.swept_at_ms, "swept", fact.table, text)
 
 
+def _compared(fact: RowsCompared) -> EventView:
+    where, fact_id = scope_label(fact.scope), f"compared:{fact.task_id}:{fact.compared_at_ms}"
+    if fact.outcome == "differ":
+        why = in_words(fact.reason or "")
+        text = f"{where}: {why}; firnline undo {fact.task_id[:8]} takes it back"
+        return _line(fact_id, fact.compared_at_ms, "failed", fact.table, text, fact.task_id)
+    rows = counted(fact.after.rows, "row") if fact.after is not None else ""
+    text = f"{where}: {rows} read back, the same as before"
+    if fact.outcome == "skipped":
+        text = f"{where}: not read back, {in_words(fact.reason or '')}"
+    return _line(fact_id, fact.compared_at_ms, "compared", fact.table, text, fact.task_id)
+
+
 def _unparked(fact: UnparkTable) -> EventView:
     what = "everything" if fact.partition is None else fact.partition
     fact_id = f"unpark:{fact.table.uuid}:{what}:{fact.requested_at_ms}"
@@ -236,6 +249,7 @@ MAKERS: Mapping[type, Any] = {
     TaskFailed: _failed,
     SnapshotsExpired: _expired,
     OutputsSwept: _swept,
+    RowsCompared: _compared,
     UnparkTable: _unparked,
     HoldPartitions: _held,
     PauseMaintenance: _paused,

@@ -19,10 +19,11 @@ from firnline_domain.events import (
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.changes import on_files_changed
+from firnline_planner.comparisons import on_comparison
 from firnline_planner.operator_orders import on_operator_order
 from firnline_planner.outcomes import on_outcome
 from firnline_planner.pausing import on_switch
@@ -49,6 +50,8 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
             on_operator_order(record, state, defaults, now_ms, step)
         case PauseMaintenance() | ResumeMaintenance():
             on_switch(record, state, defaults, now_ms, step)
+        case RowsCompared():
+            on_comparison(record, state, defaults, now_ms, step)
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
         case _:

@@ -29,7 +29,7 @@ def on_outcome(event: Outcome, state: State, defaults: Thresholds, now_ms: int, 
     """Free the partition (or the table's expiry), with a pause where it is due."""
     ref = MAIN if isinstance(event, SnapshotsExpired) else event.ref
     table = state.table(event.table.uuid, ref)
-    if table is None:
+    if table is None or (isinstance(event, TaskFailed) and event.kind == "comparison"):
         return
     visit = visit_of(state, table, defaults, now_ms, step)
     if isinstance(event, SnapshotsExpired):

@@ -18,8 +18,9 @@ from firnline_adapters.switches import KafkaSwitches
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
+from firnline_worker.comparing import Comparer
 from firnline_worker.expiry import Expirer
-from firnline_worker.handlers import EXPIRIES, REWRITES, Handlers
+from firnline_worker.handlers import COMPARISONS, EXPIRIES, REWRITES, Handlers
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
@@ -75,7 +76,8 @@ def build(settings: Settings, log: Log) -> Worker:
     handlers = _handlers(settings, log, name, stop, spark, stage, publisher, leases, shelf)
     handlers = replace(handlers, pause=switches.pause)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
-    inbox = KafkaInbox(settings.kafka, settings.group, [REWRITES, EXPIRIES], publisher, log)
+    topics = [REWRITES, EXPIRIES, COMPARISONS]
+    inbox = KafkaInbox(settings.kafka, settings.group, topics, publisher, log)
     loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log)
 
     def every_turn() -> None:
@@ -105,7 +107,8 @@ def _handlers(
         tables, java, shelf, stage, handover, name, settings.set_budget_bytes, now_ms
     )
     expirer = Expirer(tables, java, leases.started_from, name, now_ms)
-    return Handlers(rewriter, expirer, leases, publisher, name, now_ms, log, stop.is_set)
+    comparer = Comparer(tables, java, name, settings.compare_max_bytes, now_ms)
+    return Handlers(rewriter, expirer, comparer, leases, publisher, name, now_ms, log, stop.is_set)
 
 
 def now_ms() -> int:

@@ -9,18 +9,19 @@ from typing import Protocol
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import bury, letter_of
 from firnline_adapters.logs import Log
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.holds import Pause
 from firnline_domain.ports import Delivery, Publisher
-from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.results import RewriteFinished, RowsCompared, SnapshotsExpired, TaskFailed
 
 from firnline_worker.leases import Busy, Order, TaskLeases, lease_of
 from firnline_worker.memory import ran_out_of_memory
 
 RESULTS = "task-results"
-REWRITES, EXPIRIES = "rewrite-tasks", "expiry-tasks"
-Result = RewriteFinished | SnapshotsExpired | TaskFailed
+_KINDS = {RewriteFiles: "rewrite", ExpireSnapshots: "expiry", CompareRows: "comparison"}
+REWRITES, EXPIRIES, COMPARISONS = "rewrite-tasks", "expiry-tasks", "compare-tasks"
+Result = RewriteFinished | SnapshotsExpired | RowsCompared | TaskFailed
 
 
 class Rewrites(Protocol):
@@ -35,12 +36,19 @@ class Expiries(Protocol):
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired: ...
 
 
+class Comparisons(Protocol):
+    """`comparing.Comparer`."""
+
+    def compare(self, order: CompareRows) -> RowsCompared: ...
+
+
 @dataclass(frozen=True)
 class Handlers:
     """Runs one order to its published result; called from many threads at once."""
 
     rewrites: Rewrites
     expiries: Expiries
+    comparisons: Comparisons
     leases: TaskLeases
     publisher: Publisher
     worker: str
@@ -81,6 +89,8 @@ class Handlers:
             self._yield_to_operators(order)
             if isinstance(order, ExpireSnapshots):
                 return self.expiries.expire(order)
+            if isinstance(order, CompareRows):
+                return self.comparisons.compare(order)
             return self._rewrite(order)
         except Busy:
             raise
@@ -111,13 +121,12 @@ class Handlers:
     def _failed(
         self, order: Order, reason: str, error: BaseException, retryable: bool
     ) -> TaskFailed:
-        is_rewrite = isinstance(order, RewriteFiles)
         return TaskFailed(
             task_id=order.task_id,
             table=order.table,
             ref=order.ref if isinstance(order, RewriteFiles) else "main",
             scope=order.scope if isinstance(order, RewriteFiles) else None,
-            kind="rewrite" if is_rewrite else "expiry",
+            kind=_KINDS[type(order)],
             attempt=order.attempt,
             worker=self.worker,
             reason=reason,
@@ -140,6 +149,9 @@ class Handlers:
         self._account(result)
 
     def _account(self, result: Result) -> None:
+        if isinstance(result, RowsCompared):
+            self._tell_comparison(result)
+            return
         if isinstance(result, TaskFailed):
             outcome = result.reason
         elif isinstance(result, SnapshotsExpired):
@@ -151,3 +163,17 @@ class Handlers:
             metrics.observe("task_seconds", (result.finished_at_ms - result.started_at_ms) / 1000)
         metrics.count("tasks_finished", outcome=outcome)
         self.log.info("task_finished", task=result.task_id, outcome=outcome)
+
+    def _tell_comparison(self, result: RowsCompared) -> None:
+        metrics.count("rows_compared", outcome=result.outcome)
+        told = self.log.error if result.outcome == "differ" else self.log.info
+        remedy = f"firnline undo {result.task_id}" if result.outcome == "differ" else None
+        told(
+            "rows_compared",
+            table=result.table.dotted,
+            task=result.task_id,
+            outcome=result.outcome,
+            why=result.reason,
+            detail=result.detail,
+            remedy=remedy,
+        )

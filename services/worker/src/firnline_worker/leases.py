@@ -14,11 +14,11 @@ from functools import partial
 
 import redis
 from firnline_adapters.logs import Log
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Leases
 
-Order = RewriteFiles | ExpireSnapshots
+Order = RewriteFiles | ExpireSnapshots | CompareRows
 FINISHED = "finished"  # owner of the marks of finished attempts
 FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is plenty
 
@@ -28,7 +28,9 @@ class Busy(Exception):
 
 
 def lease_of(order: Order) -> str:
-    """One task per table and scope, one expiry per table."""
+    """One task per table and scope, one expiry per table, one look at a task's commit."""
+    if isinstance(order, CompareRows):
+        return f"compare:{order.table.uuid}:{order.task_id}"
     if isinstance(order, ExpireSnapshots):
         return f"expiry:{order.table.uuid}"
     where = f"{order.ref}\x1f{order.scope.spec_id}\x1f{order.scope.partition}"
@@ -37,7 +39,8 @@ def lease_of(order: Order) -> str:
 
 def mark_of(order: Order) -> str:
     """One attempt of one task."""
-    return f"finished:{order.task_id}:{order.attempt}"
+    kind = f"{order.requested_by}:" if isinstance(order, CompareRows) else ""
+    return f"finished:{kind}{order.task_id}:{order.attempt}"
 
 
 @dataclass(frozen=True)

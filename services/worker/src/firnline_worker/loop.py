@@ -11,7 +11,7 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox
 
@@ -74,7 +74,7 @@ class TaskLoop:
         return len(self._running)
 
     def _take(self, delivery: Delivery) -> None:
-        if isinstance(delivery.record, RewriteFiles | ExpireSnapshots):
+        if isinstance(delivery.record, RewriteFiles | ExpireSnapshots | CompareRows):
             self._waiting.append((self.now(), delivery))
             return
         self.log.warning("not_an_order", topic=delivery.topic, offset=delivery.offset)

@@ -34,6 +34,13 @@ class Settings:
         "are cut into parts of a quarter of it, which are probed one after the other.",
         1024**3,
     )
+    compare_max_bytes: int = setting(
+        "FIRNLINE_COMPARE_MAX_BYTES",
+        "Files and deletes, before and after together, above which a commit is not read back: "
+        "Iceberg's reader keeps equality deletes as objects, in the driver's heap with a local "
+        "master.",
+        64 * 1024**2,
+    )
     lease_s: float = setting("FIRNLINE_LEASE_S", "Seconds until a dead worker's leases end.", 30.0)
     grace_s: float = setting(
         "FIRNLINE_GRACE_S", "Seconds that running tasks get to end after SIGTERM.", 8.0

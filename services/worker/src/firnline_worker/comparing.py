@@ -1,0 +1,206 @@
+"""Reads a commit's rows once more, before and after it, through Iceberg's own Spark reader.
+
+Nothing of Firnline's kernel is in the way of either side: both are planned and read by Iceberg, the
+old files with all deletes that applied to them at the snapshot's parent. Only the files that the
+commit took out and put in are read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_domain.commands import CompareRows
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.results import DeleteKind, RowsCompared, RowSums
+from firnline_iceberg.planning import LiveFiles, PlannedFile, live_files
+from firnline_iceberg.tables import LoadedTable, Tables
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from firnline_worker.java import JavaTable, JavaTables
+
+MOST_DELETED_ROWS = 500_000  # equality deletes: 200 bytes each in a JVM, in every core's task
+_STAGED = "scan-task-set-id"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One snapshot, and the data files in it that the other one does not have."""
+
+    snapshot_id: int
+    files: Sequence[PlannedFile]
+
+    @property
+    def bytes(self) -> int:
+        """Of the files and the deletes that apply to them."""
+        deletes = {delete.path: delete.bytes for file in self.files for delete in file.deletes}
+        return sum(file.data.bytes for file in self.files) + sum(deletes.values())
+
+    @property
+    def deleted_rows(self) -> int:
+        """Of the equality deletes among these."""
+        deletes = {delete.path: delete for file in self.files for delete in file.deletes}
+        equality = DeleteKind.EQUALITY
+        return sum(one.records for one in deletes.values() if one.kind is equality)
+
+
+class Skipped(Exception):
+    """Not compared; the reason is a code."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Comparer:
+    """Turns `CompareRows` into `RowsCompared`."""
+
+    tables: Tables
+    java: JavaTables
+    worker: str
+    most_bytes: int
+    now_ms: Callable[[], int]
+
+    def compare(self, order: CompareRows) -> RowsCompared:
+        """Whatever stands in the way is a reason to skip it: the commit was proved before."""
+        try:
+            before, after = self._sums(order)
+        except Skipped as skipped:
+            return self._told(order, "skipped", skipped.reason, str(skipped))
+        except (TaskRefused, RetryLater) as error:
+            reason = error.reason if isinstance(error, TaskRefused) else "unreachable"
+            return self._told(order, "skipped", reason, str(error))
+        except Exception as error:  # out of memory, a file expired under our eyes ...
+            text = f"{type(error).__name__}: {error}"[:1000]
+            return self._told(order, "skipped", "not_read", text)
+        if before == after:
+            return self._told(order, "equal", None, "", before, after)
+        text = f"before {before}, after {after}"
+        return self._told(order, "differ", "rows_differ", text, before, after)
+
+    def _sums(self, order: CompareRows) -> tuple[RowSums, RowSums]:
+        table = self.tables.load(order.table)
+        before, after = sides(table, order)
+        if before.bytes + after.bytes > self.most_bytes:
+            raise Skipped("too_large", f"{before.bytes + after.bytes} of {self.most_bytes} bytes")
+        if before.deleted_rows > MOST_DELETED_ROWS:
+            raise Skipped("too_many_deletes", f"{before.deleted_rows} of {MOST_DELETED_ROWS} rows")
+        java = self.java.load(order.table)
+        return self._of(java, before), self._of(java, after)
+
+    def _of(self, java: JavaTable, side: Side) -> RowSums:
+        if not side.files:
+            return RowSums(0, "0", "0")
+        with self._staged(java.java, side) as frame:
+            return sums_of(frame)
+
+    @contextmanager
+    def _staged(self, table: Any, side: Side) -> Iterator[DataFrame]:
+        """The files' rows as Iceberg's rewrite action reads those of a group."""
+        iceberg, name = self.java.iceberg, f"firnline-{uuid.uuid4().hex}"
+        wanted = {file.data.path for file in side.files}
+        tasks = _tasks(self.java.spark, table, side.snapshot_id, wanted)
+        if tasks.size() != len(wanted):
+            raise Skipped("not_planned", f"{tasks.size()} of {len(wanted)} files")
+        manager = iceberg.spark.ScanTaskSetManager.get()
+        manager.stageTasks(table, name, tasks)
+        iceberg.spark.SparkTableCache.get().add(name, table)
+        try:
+            yield self.java.spark.read.format("iceberg").option(_STAGED, name).load(name)
+        finally:
+            iceberg.spark.SparkTableCache.get().remove(name)
+            manager.removeTasks(table, name)
+
+    def _told(
+        self,
+        order: CompareRows,
+        outcome: str,
+        reason: str | None,
+        detail: str,
+        before: RowSums | None = None,
+        after: RowSums | None = None,
+    ) -> RowsCompared:
+        return RowsCompared(
+            task_id=order.task_id,
+            table=order.table,
+            ref=order.ref,
+            scope=order.scope,
+            snapshot_ids=order.snapshot_ids,
+            outcome=outcome,
+            reason=reason,
+            detail=detail,
+            before=before,
+            after=after,
+            worker=self.worker,
+            compared_at_ms=self.now_ms(),
+        )
+
+
+def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
+    """What the order's snapshots, one after the other, took out of the scope and put into it.
+
+    Raises Skipped where one of them, or the parent of the first, is expired."""
+    for snapshot_id in order.snapshot_ids:
+        if not table.retains(snapshot_id):
+            raise Skipped("snapshot_gone", str(snapshot_id))
+    if not order.snapshot_ids:
+        raise Skipped("snapshot_gone", "the commit was found by its files alone")
+    number = {one: table.snapshot(one).sequence_number or 0 for one in order.snapshot_ids}
+    first, last = min(number, key=number.__getitem__), max(number, key=number.__getitem__)
+    parent = table.snapshot(first).parent_snapshot_id
+    if parent is None or not table.retains(parent):
+        raise Skipped("parent_gone", str(parent))
+    old, new = live_files(table, parent), live_files(table, last)
+    return _side(parent, old, new, order), _side(last, new, old, order)
+
+
+def _side(snapshot_id: int, mine: LiveFiles, other: LiveFiles, order: CompareRows) -> Side:
+    common = {file.normal for file in other.data}
+    files = mine.files_of_scope(order.scope)
+    return Side(snapshot_id, [file for file in files if file.data.normal not in common])
+
+
+def _tasks(spark: SparkSession, table: Any, snapshot_id: int, wanted: set[str]) -> Any:
+    """A Java list of the scan tasks of these files, each with its deletes."""
+    found = spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+    scan = table.newScan().useSnapshot(snapshot_id).ignoreResiduals()
+    planned = scan.planFiles()
+    try:
+        tasks = planned.iterator()
+        while tasks.hasNext():
+            task = tasks.next()
+            if task.file().location() in wanted:
+                found.add(task)
+    finally:
+        planned.close()
+    return found
+
+
+def sums_of(frame: DataFrame) -> RowSums:
+    """Rows, and two sums of a 64-bit hash of all columns that do not depend on their order. Staged
+    files of v3 tables have their rows' ids and numbers among their columns."""
+    columns = [_hashable(field.name, field.dataType) for field in frame.schema.fields]
+    hashed = frame.select(sql.xxhash64(*columns).alias("h"))
+    total = sql.sum(sql.col("h").cast("decimal(38,0)"))
+    (row,) = hashed.agg(sql.count(sql.lit(1)), total, sql.bit_xor("h")).collect()
+    return RowSums(row[0], str(row[1] or 0), str(row[2] or 0))
+
+
+def _hashable(name: str, kind: DataType) -> Any:
+    """Spark does not hash maps: their text is in the order in which they are stored."""
+    column = sql.col("`" + name.replace("`", "``") + "`")
+    return sql.to_json(sql.struct(column)) if _has_map(kind) else column
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    return isinstance(kind, MapType | VariantType)
