@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import PauseMaintenance, RewriteFiles
+from firnline_domain.commands import CompareRows, PauseMaintenance, RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_local.command import Command
 from firnline_local.process import Process, serving
@@ -89,6 +89,15 @@ def paused(kafka: str, table: TableName) -> None:
     time.sleep(5.0)
 
 
+def looked_at(kafka: str, table: TableName, snapshot_id: int) -> str:
+    name, scope = task_id(table.uuid, "main", "[]", "compare", 1), Scope(0, "[]")
+    order = CompareRows(name, table, "main", scope, (snapshot_id,), 1, "test", 1)
+    publisher = KafkaPublisher(kafka, 8, "test")
+    publisher.publish("compare-tasks", table.uuid, order)
+    publisher.flush()
+    return name
+
+
 def test_an_order_becomes_a_result_and_sigterm_ends_all(
     worker, command, kafka, lake, namespace, results, tmp_path
 ):
@@ -102,6 +111,8 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     assert sum(group.rows_out for group in result.groups) == 8
     assert result.start_snapshot_id == table.refresh().current_snapshot().snapshot_id
     assert all(os.path.exists(_local(o.path)) for g in result.groups for o in g.outputs)
+    found = results(looked_at(kafka, name, result.start_snapshot_id))
+    assert (found.outcome, found.before.rows, found.after.rows) == ("differ", 0, 2)  # an append
     gone = results(ordered(kafka, TableName("no-such", (namespace,), "nothing"), Scope(0, "[]")))
     assert (gone.reason, gone.retryable) == ("table_gone", False)
     paused(kafka, name)

@@ -22,7 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from firnline_worker.java import JavaTable, JavaTables
+from firnline_worker.handover import condition_of
+from firnline_worker.java import JavaTables
 
 MOST_DELETED_ROWS = 500_000  # equality deletes: 200 bytes each in a JVM, in every core's task
 _STAGED = "scan-task-set-id"
@@ -91,30 +92,32 @@ class Comparer:
             raise Skipped("too_large", f"{before.bytes + after.bytes} of {self.most_bytes} bytes")
         if before.deleted_rows > MOST_DELETED_ROWS:
             raise Skipped("too_many_deletes", f"{before.deleted_rows} of {MOST_DELETED_ROWS} rows")
-        java = self.java.load(order.table)
-        return self._of(java, before), self._of(java, after)
+        java = self.java.load(order.table).java
+        condition = condition_of(self.java.iceberg, table, order.scope)
+        return self._of(java, before, condition), self._of(java, after, condition)
 
-    def _of(self, java: JavaTable, side: Side) -> RowSums:
+    def _of(self, java: Any, side: Side, condition: Any) -> RowSums:
         if not side.files:
             return RowSums(0, "0", "0")
-        with self._staged(java.java, side) as frame:
+        with self._staged(java, side, condition) as frame:
             return sums_of(frame)
 
     @contextmanager
-    def _staged(self, table: Any, side: Side) -> Iterator[DataFrame]:
+    def _staged(self, table: Any, side: Side, condition: Any) -> Iterator[DataFrame]:
         """The files' rows as Iceberg's rewrite action reads those of a group."""
         iceberg, name = self.java.iceberg, f"firnline-{uuid.uuid4().hex}"
         wanted = {file.data.path for file in side.files}
-        tasks = _tasks(self.java.spark, table, side.snapshot_id, wanted)
+        scan = table.newScan().useSnapshot(side.snapshot_id).ignoreResiduals()
+        tasks = _tasks(self.java.spark, scan.filter(condition) if condition else scan, wanted)
         if tasks.size() != len(wanted):
             raise Skipped("not_planned", f"{tasks.size()} of {len(wanted)} files")
-        manager = iceberg.spark.ScanTaskSetManager.get()
+        manager, cache = iceberg.spark.ScanTaskSetManager.get(), iceberg.spark.SparkTableCache.get()
         manager.stageTasks(table, name, tasks)
-        iceberg.spark.SparkTableCache.get().add(name, table)
         try:
+            cache.add(name, table)
             yield self.java.spark.read.format("iceberg").option(_STAGED, name).load(name)
         finally:
-            iceberg.spark.SparkTableCache.get().remove(name)
+            cache.remove(name)
             manager.removeTasks(table, name)
 
     def _told(
@@ -166,10 +169,9 @@ def _side(snapshot_id: int, mine: LiveFiles, other: LiveFiles, order: CompareRow
     return Side(snapshot_id, [file for file in files if file.data.normal not in common])
 
 
-def _tasks(spark: SparkSession, table: Any, snapshot_id: int, wanted: set[str]) -> Any:
+def _tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
     """A Java list of the scan tasks of these files, each with its deletes."""
     found = spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
-    scan = table.newScan().useSnapshot(snapshot_id).ignoreResiduals()
     planned = scan.planFiles()
     try:
         tasks = planned.iterator()

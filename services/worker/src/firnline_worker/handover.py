@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_domain.commands import RewriteFiles
-from firnline_domain.identity import MAIN
+from firnline_domain.identity import MAIN, Scope
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.types import BinaryType, FixedType
 
@@ -44,7 +44,7 @@ class Handover:
         with self.guard(order.table.uuid):
             java = self.java.load(order.table).java
             action = self._action(java, order, reason)
-            if condition := _condition(self.java.iceberg, table, order):
+            if condition := condition_of(self.java.iceberg, table, order.scope):
                 action = action.filter(condition)
             action.execute()
         return self._committed(order)
@@ -68,11 +68,11 @@ class Handover:
         return None
 
 
-def _condition(iceberg: Any, table: LoadedTable, order: RewriteFiles) -> Any:
+def condition_of(iceberg: Any, table: LoadedTable, scope: Scope) -> Any:
     """The partition as a filter where every transform is identity over a column of today, and its
     text is one that Java takes for a literal; None leaves the action to plan the whole table."""
-    fields = table.spec(order.scope.spec_id).fields
-    values = json.loads(order.scope.partition)
+    fields = table.spec(scope.spec_id).fields
+    values = json.loads(scope.partition)
     known = all(str(field.transform) == "identity" for field in fields)
     names = [_column(table, field.source_id) for field in fields]
     if not values or not known or any(isinstance(value, float) for value in values):
