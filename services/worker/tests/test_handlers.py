@@ -69,6 +69,9 @@ class Bench:
         self.calls += 1
         return COMPARED
 
+    def skipped(self, order: CompareRows, reason: str, detail: str) -> Any:
+        return dataclasses.replace(COMPARED, outcome="skipped", reason=reason)
+
     def expire(self, order: ExpireSnapshots) -> Any:
         self.calls += 1
         return EXPIRED
@@ -240,3 +243,11 @@ def test_a_commit_is_read_back_once_and_beside_the_task_of_its_id() -> None:
         handlers.handle(COMPARE)
     assert bench.broker.records(RESULTS) == [DONE, COMPARED]
     assert lease_of(COMPARE) != lease_of(ORDER)
+
+
+def test_a_paused_tables_commit_is_not_read_back() -> None:
+    bench = Bench()
+    paused = {"u-1": Pause(1, "ops", "migration")}
+    dataclasses.replace(bench.worker(), pause=paused.get).handle(COMPARE)
+    (told,) = bench.results
+    assert (told.outcome, told.reason, bench.calls) == ("skipped", "paused", 0)

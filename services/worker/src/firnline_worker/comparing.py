@@ -73,17 +73,21 @@ class Comparer:
         try:
             before, after = self._sums(order)
         except Skipped as skipped:
-            return self._told(order, "skipped", skipped.reason, str(skipped))
+            return self.skipped(order, skipped.reason, str(skipped))
         except (TaskRefused, RetryLater) as error:
             reason = error.reason if isinstance(error, TaskRefused) else "unreachable"
-            return self._told(order, "skipped", reason, str(error))
+            return self.skipped(order, reason, str(error))
         except Exception as error:  # out of memory, a file expired under our eyes ...
             text = f"{type(error).__name__}: {error}"[:1000]
-            return self._told(order, "skipped", "not_read", text)
+            return self.skipped(order, "not_read", text)
         if before == after:
             return self._told(order, "equal", None, "", before, after)
         text = f"before {before}, after {after}"
         return self._told(order, "differ", "rows_differ", text, before, after)
+
+    def skipped(self, order: CompareRows, reason: str, detail: str) -> RowsCompared:
+        """It was not compared."""
+        return self._told(order, "skipped", reason, detail)
 
     def _sums(self, order: CompareRows) -> tuple[RowSums, RowSums]:
         table = self.tables.load(order.table)

@@ -41,6 +41,8 @@ class Comparisons(Protocol):
 
     def compare(self, order: CompareRows) -> RowsCompared: ...
 
+    def skipped(self, order: CompareRows, reason: str, detail: str) -> RowsCompared: ...
+
 
 @dataclass(frozen=True)
 class Handlers:
@@ -86,11 +88,11 @@ class Handlers:
     def run(self, order: Order) -> Result:
         """The order's result; every failure becomes a `TaskFailed` with its reason."""
         try:
+            if isinstance(order, CompareRows):
+                return self._compare(order)
             self._yield_to_operators(order)
             if isinstance(order, ExpireSnapshots):
                 return self.expiries.expire(order)
-            if isinstance(order, CompareRows):
-                return self.comparisons.compare(order)
             return self._rewrite(order)
         except Busy:
             raise
@@ -109,6 +111,11 @@ class Handlers:
         """An order that waited while somebody pulled the switch is not begun any more."""
         if pause := self.pause(order.table.uuid):
             raise TaskRefused("paused", str(pause), retryable=True)
+
+    def _compare(self, order: CompareRows) -> RowsCompared:
+        if pause := self.pause(order.table.uuid):
+            return self.comparisons.skipped(order, "paused", f"by {pause.by}")
+        return self.comparisons.compare(order)
 
     def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
         if self.now_ms() > order.deadline_ms:
