@@ -25,7 +25,14 @@ def firnline(*words: str) -> Result:
 
 @pytest.mark.parametrize(
     "words",
-    [("sweep-outputs",), ("unpark", "a.b"), ("undo", "abcdef"), ("pause",), ("resume", "a.b")],
+    [
+        ("sweep-outputs",),
+        ("unpark", "a.b"),
+        ("undo", "abcdef"),
+        ("verify", "abcdef"),
+        ("pause",),
+        ("resume", "a.b"),
+    ],
 )
 def test_without_a_stack_they_say_how_to_start_one(words: tuple[str, ...]) -> None:
     result = firnline(*words)

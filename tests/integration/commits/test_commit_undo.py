@@ -16,7 +16,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain import conflicts
-from firnline_domain.commands import HoldPartitions
+from firnline_domain.commands import CompareRows, HoldPartitions
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import OutputsSwept, RewriteCommitted
 from firnline_iceberg import output_lists
@@ -171,6 +171,19 @@ def test_undo_says_first_and_does_when_told(
     again = firnline(*words, "--yes")
     assert again.exit_code == 1
     assert "cannot be undone (not_in_history)" in again.output
+
+
+def test_verify_orders_a_comparison_of_the_tasks_commit(
+    table: Table, committer: Committer, firnline: Any, kafka: str
+) -> None:
+    task = rewritten(table, committer)
+    done = firnline("verify", task, "--table", table.name.dotted)
+    assert done.exit_code == 0, done.output
+    (order,) = told(kafka, "compare-tasks", CompareRows, table)
+    assert (order.task_id, order.scope, order.snapshot_ids) == (task, table.scope(), (table.head,))
+    none = firnline("verify", "f" * 32, "--table", table.name.dotted)
+    assert none.exit_code == 1
+    assert "retains no snapshot of task" in none.output
 
 
 def test_a_commit_that_comes_in_between_is_not_lost(

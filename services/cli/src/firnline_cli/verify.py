@@ -1,0 +1,82 @@
+"""firnline verify"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from firnline_domain.commands import CompareRows
+from firnline_domain.identity import MAIN
+
+from firnline_cli._fleet import fleet_at, fleet_options, named, operator
+from firnline_cli.undo import known
+
+TOPIC = "compare-tasks"
+
+
+@click.command("verify")
+@click.argument("task")
+@click.option("--table", help="namespace.name, instead of asking the console for the task's.")
+@click.option("--ref", default=MAIN, show_default=True, help="Branch, where --table is given.")
+@click.option(
+    "--console",
+    envvar="FIRNLINE_CONSOLE_URI",
+    show_envvar=True,
+    help="Address of a console, which knows the task's table.",
+)
+@fleet_options
+def command(
+    task: str,
+    table: str | None,
+    ref: str,
+    console: str | None,
+    state: Path | None,
+    catalog: str | None,
+    catalog_name: str,
+    kafka: str | None,
+) -> None:
+    """Have the commit of TASK read back through Iceberg's own Spark reader, before and after.
+
+    A worker does it; `firnline events` shows what it found. Of a commit that served several tasks
+    all partitions are read.
+
+    Exit code: 0 ordered, 1 there is nothing to read, with the reason.
+    """
+    from firnline_domain.errors import RetryLater, TaskRefused
+    from firnline_iceberg.tables import Tables
+
+    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    if table is not None:
+        name = named(fleet, table)
+    else:
+        task, name, ref = known(state, console, task)
+    try:
+        loaded = Tables(fleet.catalog_uri, fleet.catalog_name).load(name)
+        orders = list(comparisons(loaded, ref, task, operator(), int(time.time() * 1000)))
+    except (RetryLater, TaskRefused) as error:
+        raise click.ClickException(str(error)) from None
+    if not orders:
+        text = f"{name.dotted} retains no snapshot of task {task}: it made none, or it is expired"
+        raise click.ClickException(text)
+    for order in orders:
+        fleet.tell(TOPIC, order)
+        click.echo(f"{name.dotted}, {order.scope.partition}: ordered to be read back")
+
+
+def comparisons(table: Any, ref: str, task: str, by: str, now_ms: int) -> Iterator[CompareRows]:
+    """One order for each partition that the task's snapshots changed. `table`: LoadedTable.
+
+    Raises MetadataFileGone, RetryLater."""
+    from firnline_iceberg.commits import task_ids
+    from firnline_iceberg.heads import changed_by
+
+    made = [one.snapshot_id for one in table.snapshots if task in task_ids(one.summary)]
+    scopes = {entry.scope for one in made for entry in changed_by(table, one)}
+    for number, scope in enumerate(sorted(scopes)):
+        # a number of its own: a worker passes over an attempt that it has finished
+        yield CompareRows(
+            task, table.identity, ref, scope, tuple(made), now_ms + number, by, now_ms
+        )
