@@ -18,7 +18,7 @@ from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.projection import Projection
 from firnline_deletes.shape import Shape
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 TEXTS = st.none() | st.text(max_size=30) | st.sampled_from(["", "a" * 600, "b" * 8, "c" * 16])
@@ -29,6 +29,7 @@ def columns(rows: list[tuple[Any, ...]], *kinds: pa.DataType) -> list[pa.Array]:
     return [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
 
 
+@settings(deadline=None)
 @given(ROWS, st.randoms(use_true_random=False), st.integers(0, 3))
 def test_form_order_and_neighbours_do_not_count(
     rows: list[tuple[Any, ...]], shuffle: random.Random, before: int
