@@ -66,6 +66,10 @@ schedules: setup ## Orders of writers' steps and commits: DEPTH=n, THIN=n, TABLE
 	PYTHONPATH=tests/schedules $(BIN)/python -m firnline_schedules \
 	  $(if $(SCHEDULE),--schedule "$(SCHEDULE)",--depth $(DEPTH) --thin $(THIN) --tables $(TABLES))
 
+.PHONY: chaos
+chaos: setup ## Writers and faults of every kind at once on the whole stack: MINUTES=n, SEED=s again
+	PYTHONPATH=tests/chaos $(BIN)/python -m firnline_chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 .PHONY: readers
 readers: setup ## The rewrite's outputs as ClickHouse reads them too (chdb and pandas, 600 MB)
 	$(BIN)/python -m uv pip install --python $(BIN)/python --target $(VENV)/readers --require-hashes --no-deps -r requirements-readers.lock

@@ -1,4 +1,5 @@
-"""`python -m firnline_local --state DIR [--only PART,PART]`: a supervisor without a terminal."""
+"""A supervisor without a terminal:
+`python -m firnline_local --state DIR [--only PART,PART] [--set PART:NAME=VALUE]...`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from firnline_local.parts import UnknownPart
+from firnline_local.parts import Settings, UnknownPart, chosen
 from firnline_local.state import AlreadyRunning, Event, StateDir
 from firnline_local.supervisor import StartFailed, Supervisor
 from firnline_local.topics import WrongPartitions
@@ -25,10 +26,12 @@ def main() -> int:
     flags = argparse.ArgumentParser(prog="firnline_local")
     flags.add_argument("--state", type=Path, required=True)
     flags.add_argument("--only")
+    flags.add_argument("--set", action="append", default=[], metavar="PART:NAME=VALUE")
     given = flags.parse_args()
     only = tuple(given.only.split(",")) if given.only else None
     try:
-        Supervisor(StateDir.at(given.state), only, _say, own_age_s).run()
+        settings = settings_of(given.set)
+        Supervisor(StateDir.at(given.state), only, _say, own_age_s, settings).run()
     except (AlreadyRunning, UnknownPart) as error:
         print(error, file=sys.stderr, flush=True)
         return 2
@@ -36,6 +39,17 @@ def main() -> int:
         print(error, file=sys.stderr, flush=True)
         return 1
     return 0
+
+
+def settings_of(texts: list[str]) -> Settings:
+    """What `--set` says, by part. Raises UnknownPart."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        part, _, setting = text.partition(":")
+        chosen((part,))
+        name, _, value = setting.partition("=")
+        found.setdefault(part, {})[name] = value
+    return found
 
 
 def _say(event: Event) -> None:

@@ -21,6 +21,8 @@ ALL = (*SERVERS, *SERVICES)
 STAGES = (SERVERS, ("gateway",), ("enricher", "planner", "committer", "worker", "console"))
 PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "console")
 READY = b"action=ready"
+Settings = Mapping[str, Mapping[str, str]]
+"""Part -> variables of its environment, over what it is given anyway."""
 
 
 class UnknownPart(ValueError):
@@ -101,7 +103,9 @@ def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
     return ports
 
 
-def command_of(part: str, state: StateDir, where: Addresses) -> Command:
+def command_of(
+    part: str, state: StateDir, where: Addresses, settings: Settings | None = None
+) -> Command:
     """How to start a part; every process of it carries the stack's mark."""
     servers: dict[str, Callable[[Path], Command]] = {
         "redis": lambda data: redis.command(data, where.ports["redis"]),
@@ -112,7 +116,8 @@ def command_of(part: str, state: StateDir, where: Addresses) -> Command:
     }
     build = servers.get(part)
     command = build(state.data(part)) if build else _service(part, state, where)
-    return replace(command, env={**command.env, **leftovers.mark(state.root, part)})
+    more = (settings or {}).get(part, {})
+    return replace(command, env={**command.env, **more, **leftovers.mark(state.root, part)})
 
 
 def _service(name: str, state: StateDir, where: Addresses) -> Command:

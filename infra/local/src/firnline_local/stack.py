@@ -18,7 +18,7 @@ from pathlib import Path
 
 from firnline_local import leftovers
 from firnline_local.command import Command
-from firnline_local.parts import Addresses, chosen
+from firnline_local.parts import Addresses, Settings, chosen
 from firnline_local.process import NotReady, serving
 from firnline_local.state import AlreadyRunning, PartRecord, StackRecord, StateDir
 
@@ -116,14 +116,17 @@ def attach(state_dir: Path) -> Stack:
 
 
 @contextmanager
-def running(state_dir: Path, only: tuple[str, ...] | None = None) -> Iterator[Stack]:
+def running(
+    state_dir: Path, only: tuple[str, ...] | None = None, settings: Settings | None = None
+) -> Iterator[Stack]:
     """Bring a stack up, hand it over when all is ready, take it down again.
 
-    It dies with the calling process, however that ends. Call it on a thread that outlives the
-    block. Raises AlreadyRunning, UnknownPart, NotReady.
+    `settings` of single parts go over what `up` sets. It dies with the calling process, however
+    that ends. Call it on a thread that outlives the block. Raises AlreadyRunning, UnknownPart,
+    NotReady.
     """
     state = StateDir.at(state_dir)
-    with serving(supervisor(state, only), state.log("supervisor"), UP_S, DOWN_S):
+    with serving(supervisor(state, only, settings), state.log("supervisor"), UP_S, DOWN_S):
         yield Stack(state)
 
 
@@ -163,9 +166,14 @@ def down(state_dir: Path) -> bool:
     return ran
 
 
-def supervisor(state: StateDir, only: tuple[str, ...] | None) -> Command:
+def supervisor(
+    state: StateDir, only: tuple[str, ...] | None, settings: Settings | None = None
+) -> Command:
     """The supervisor as a command. Raises UnknownPart."""
     wanted = ("--only", ",".join(chosen(only))) if only is not None else ()
+    for part, variables in (settings or {}).items():
+        for name, value in variables.items():
+            wanted = (*wanted, "--set", f"{part}:{name}={value}")
 
     def prepare() -> None:
         if state.is_running():

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import FrameType
 
 from firnline_local import leftovers
-from firnline_local.parts import STAGES, Addresses, chosen, command_of, pick_ports
+from firnline_local.parts import STAGES, Addresses, Settings, chosen, command_of, pick_ports
 from firnline_local.process import POLL_S
 from firnline_local.state import Event, StackRecord, StateDir
 from firnline_local.supervised import Announce, Supervised
@@ -37,10 +37,12 @@ class Supervisor:
         only: tuple[str, ...] | None = None,
         announce: Announce = quiet,
         seconds_running: Callable[[], float] | None = None,
+        settings: Settings | None = None,
     ) -> None:
         begun = time.monotonic()
         self._state = state
         self._wanted = chosen(only)
+        self._settings = settings
         self._tell = announce
         self._seconds_running = seconds_running or (lambda: time.monotonic() - begun)
         self._stop = threading.Event()
@@ -88,7 +90,7 @@ class Supervisor:
 
     def _add(self, name: str) -> Supervised:
         where = Addresses(self._record.ports)
-        command = command_of(name, self._state, where)
+        command = command_of(name, self._state, where, self._settings)
         part = Supervised(command, self._state, where.of(name), self._announce)
         self._parts.append(part)
         part.tick()

@@ -1,0 +1,65 @@
+"""`make chaos MINUTES=n SEED=s`: rounds until the time is over, or a finding."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from firnline_local.artifacts import iceberg_jar
+
+from firnline_chaos import report
+from firnline_chaos.plan import draw
+from firnline_chaos.rounds import prepared
+
+
+def main() -> int:
+    """Exit code: 0 all invariants held, 1 one did not."""
+    asked = arguments()
+    logging.disable(logging.ERROR)
+    state_dir = asked.state or Path(tempfile.mkdtemp(prefix="firnline-chaos-"))
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - started:7.1f} s  {line}", flush=True)
+
+    say(f"SEED={asked.seed} MINUTES={asked.minutes:g}, state in {state_dir}")
+    with prepared(state_dir, iceberg_jar(), say) as run:
+        say("everything is up")
+        begun, number, found = time.monotonic(), 0, []
+        while not found and time.monotonic() - begun < asked.minutes * 60:
+            number += 1
+            found = run.round(draw(asked.seed, number))
+            say(f"round {number}: {len(found)} findings; {len(run.book.done)} writes so far")
+            for one in found:
+                say(f"FINDING {one}")
+        figures = report.figures(run, asked.seed, number, (time.monotonic() - begun) / 60)
+    (state_dir / "report.json").write_text(json.dumps(figures, indent=1))
+    print("\n".join(report.lines(figures)))
+    return ended(state_dir, asked.seed, bool(found), asked.state is None)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="chaos")
+    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--state", type=Path, help="folder to work in; else a temporary one")
+    return parser.parse_args()
+
+
+def ended(state_dir: Path, seed: int, failed: bool, ours: bool) -> int:
+    """Logs and tables of a run that found something are kept."""
+    if failed:
+        print(f"again with: make chaos SEED={seed}; logs and tables are in {state_dir}")
+    elif ours:
+        shutil.rmtree(state_dir, ignore_errors=True)
+    return int(failed)
+
+
+sys.exit(main())

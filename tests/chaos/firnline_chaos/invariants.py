@@ -1,0 +1,128 @@
+"""What must hold when everything has come to rest. Each is a function of what was found, and gives
+findings in words; none means that it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from firnline_domain.identity import Scope
+from firnline_domain.states import TableState
+from firnline_domain.tallies import FileTally
+
+from firnline_chaos.catalog_proxy import Sent
+from firnline_chaos.model import Lineage
+from firnline_chaos.topics import Ledger
+
+SHOWN = 3  # examples of a finding
+Seen = Counter[tuple[object, ...]]
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Files of a table. `live`: of a ref's head, by ref, one entry per live manifest entry (path
+    and, of a vector, its offset); `missing`: of all retained snapshots, those that the disk does
+    not have; `unlisted`: files on disk that Firnline wrote, that no snapshot and no write-ahead
+    list names, and that no commit ever took; `overdue`: lists past their age."""
+
+    live: Mapping[str, Sequence[tuple[str, int | None]]] = field(default_factory=dict)
+    missing: Collection[str] = ()
+    unlisted: Collection[str] = ()
+    overdue: Collection[str] = ()
+
+
+def rows(table: str, ref: str, meant: Seen, read: Seen) -> list[str]:
+    """Spark's rows equal the model's."""
+    lost, extra = meant - read, read - meant
+    found = []
+    if lost:
+        found.append(f"{table}@{ref}: {lost.total()} rows lost, as {list(lost)[:SHOWN]}")
+    if extra:
+        found.append(f"{table}@{ref}: {extra.total()} rows too many, as {list(extra)[:SHOWN]}")
+    return found
+
+
+def acknowledged(table: str, lineage: Lineage, markers: Iterable[str]) -> list[str]:
+    """A commit that a writer was told had succeeded is in the table's history."""
+    seen = {node.marker for node in lineage.nodes.values()}
+    lost = [one for one in markers if lineage.meant(one) and one not in seen]
+    return [f"{table}: acknowledged commits are gone: {lost[:SHOWN]}"] if lost else []
+
+
+def whole_history(table: str, lineage: Lineage) -> list[str]:
+    """Every snapshot is of a writer or a task, and stands on one that was seen."""
+    return [
+        f"{table}: snapshot {node.snapshot_id} is of nobody that we know"
+        for node in lineage.nodes.values()
+        if node.marker is None and not node.tasks
+    ]
+
+
+def files(table: str, facts: FileFacts) -> list[str]:
+    """Every live file is referenced once and exists; what Firnline wrote and no commit took is on a
+    list, and no list outlives its age."""
+    found = []
+    for ref, entries in facts.live.items():
+        twice = [one for one, times in Counter(entries).items() if times > 1]
+        if twice:
+            found.append(f"{table}@{ref}: live more than once: {twice[:SHOWN]}")
+    for words, paths in (
+        ("files of retained snapshots are gone", facts.missing),
+        ("files of Firnline's that nobody knows", facts.unlisted),
+        ("lists that were not swept", facts.overdue),
+    ):
+        if paths:
+            found.append(f"{table}: {len(paths)} {words}: {sorted(paths)[:SHOWN]}")
+    return found
+
+
+def counters(
+    table: str, head: int | None, state: TableState | None, recount: Mapping[Scope, FileTally]
+) -> list[str]:
+    """The planner's counters equal a recount from the metadata."""
+    if state is None:
+        return [f"{table}: the planner has said nothing of it"]
+    if state.head_snapshot_id != head:
+        return [f"{table}: the planner is at {state.head_snapshot_id}, the table at {head}"]
+    said = {one.scope: one.holds for one in state.partitions if one.holds != FileTally()}
+    wrong = [scope for scope in {*said, *recount} if said.get(scope) != recount.get(scope)]
+    return [
+        f"{table}: counters of {scope} are {said.get(scope)}, recounted {recount.get(scope)}"
+        for scope in wrong
+    ]
+
+
+def ends(ledger: Ledger) -> list[str]:
+    """Every attempt of every task comes to an end."""
+    found = []
+    for task, orders in ledger.orders.items():
+        for attempt in ledger.turns(task):
+            if not attempt.ends:
+                name = f"{orders[0].table.dotted}: task {task} attempt {attempt.order.attempt}"
+                found.append(f"{name} came to no end")
+    return found
+
+
+def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent]) -> list[str]:
+    """No task is committed a second time on top of the first. A rollback takes a commit back, and
+    the same order may then come again."""
+    request = {number: one.number for one in sent for number in one.snapshots}
+    nodes, found = lineage.nodes, []
+    for node in nodes.values():
+        for earlier in lineage.ancestors(node.parent):
+            same = set(node.tasks) & set(nodes[earlier].tasks)
+            if same and request.get(earlier) != request.get(node.snapshot_id):
+                found.append(
+                    f"{table}: task {same} was committed as {earlier} and {node.snapshot_id}"
+                )
+    return found
+
+
+def letters(ledger: Ledger) -> list[str]:
+    """No record is given up."""
+    return [
+        f"dead letter of {one.service}: {one.reason} {one.message[:120]} "
+        f"({one.topic}/{one.partition}@{one.offset})"
+        for one in ledger.letters
+    ]

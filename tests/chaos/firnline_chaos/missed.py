@@ -1,0 +1,7 @@
+"""A fault that met nothing."""
+
+from __future__ import annotations
+
+
+class Missed(Exception):
+    """There was nothing to strike at that moment: the fault does not count."""

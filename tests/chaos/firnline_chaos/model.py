@@ -1,0 +1,144 @@
+"""What every snapshot ought to show: the rows of its parent, and what its commit does to them.
+
+A commit carries a marker; what it means was written down under that marker before it was sent. So
+the model needs no answer to know what has landed: the table's own history says it, and a write
+whose answer was lost counts if, and only if, its snapshot is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from firnline_iceberg.commits import TASK_ID
+
+MARKER = "chaos.write"  # snapshot property of every writer's commit
+EVERYTHING = "*"
+MODULUS = 1_000_003
+Place = tuple[int, str]  # spec id and partition text: where a row lies for ever
+
+
+class Row(NamedTuple):
+    """One row. `version`: unique in a table. `top`: the highest column that it was written with."""
+
+    version: int
+    key: int | None
+    p: str
+    place: Place
+    top: int
+
+
+Rows = frozenset[Row]
+
+
+def value_of(row: Row, column: int) -> Any:
+    """What a reader sees in a column, by field id. Columns 1-3 are id, v and p; further ones are
+    made of the version, and NULL in rows that are older than the column."""
+    if column > row.top:
+        return None
+    fixed = {1: row.key, 2: row.version, 3: row.p}
+    return fixed[column] if column in fixed else row.version * column % MODULUS
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit does to the rows of the snapshot that it lands on: first rows go (by version,
+    by equality delete, by partition value), then rows come."""
+
+    added: tuple[Row, ...] = ()
+    killed: frozenset[int] = frozenset()
+    keys: frozenset[int | None] = frozenset()
+    place: Place | None = None  # of the equality delete; one without partition is global
+    cleared: str | None = None  # rows of this `p`, or EVERYTHING
+
+    def applied(self, rows: Rows) -> Rows:
+        return frozenset(row for row in rows if not self._takes(row)) | set(self.added)
+
+    def _takes(self, row: Row) -> bool:
+        if row.version in self.killed or self.cleared in (EVERYTHING, row.p):
+            return True
+        if row.key not in self.keys or self.place is None:
+            return False
+        return self.place[1] == "[]" or row.place == self.place
+
+
+@dataclass(frozen=True)
+class Node:
+    """A snapshot: `marker` of a writer, or `tasks` of Firnline."""
+
+    snapshot_id: int
+    parent: int | None
+    marker: str | None
+    tasks: tuple[str, ...]
+
+
+class Unseen(Exception):
+    """The model has not seen a snapshot, or not what its commit meant."""
+
+
+class Lineage:
+    """Every snapshot that a table ever had, as far as anybody saw it. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._nodes: dict[int, Node] = {}
+        self._changes: dict[str, Change] = {}
+        self._rows: dict[int, Rows] = {}
+
+    def mean(self, marker: str, change: Change) -> None:
+        """What the commit of this marker is going to do, if it lands."""
+        with self._lock:
+            self._changes[marker] = change
+
+    def meant(self, marker: str) -> Change | None:
+        """What was said of a marker; nothing of what makes no snapshot."""
+        with self._lock:
+            return self._changes.get(marker)
+
+    def observe(self, snapshots: Iterable[Mapping[str, Any]]) -> None:
+        """Snapshots as table metadata has them in JSON."""
+        with self._lock:
+            for one in snapshots:
+                number = one["snapshot-id"]
+                if number not in self._nodes:
+                    summary = one.get("summary") or {}
+                    tasks = tuple(filter(None, summary.get(TASK_ID, "").split(",")))
+                    self._nodes[number] = Node(
+                        number, one.get("parent-snapshot-id"), summary.get(MARKER), tasks
+                    )
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        with self._lock:
+            return dict(self._nodes)
+
+    def ancestors(self, snapshot_id: int | None) -> list[int]:
+        """The snapshot and its parents, as far as they were seen."""
+        nodes, found = self.nodes, []
+        while snapshot_id in nodes:
+            found.append(snapshot_id)
+            snapshot_id = nodes[snapshot_id].parent
+        return found
+
+    def rows(self, snapshot_id: int | None) -> Rows:
+        """What a snapshot ought to show. Raises Unseen."""
+        with self._lock:
+            chain: list[Node] = []
+            while snapshot_id is not None and snapshot_id not in self._rows:
+                if snapshot_id not in self._nodes:
+                    raise Unseen(f"snapshot {snapshot_id} was made and expired unseen")
+                chain.append(self._nodes[snapshot_id])
+                snapshot_id = chain[-1].parent
+            rows = frozenset() if snapshot_id is None else self._rows[snapshot_id]
+            for node in reversed(chain):
+                rows = self._rows[node.snapshot_id] = self._after(node, rows)
+            return rows
+
+    def _after(self, node: Node, rows: Rows) -> Rows:
+        if node.tasks:
+            return rows  # maintenance changes no row
+        if node.marker is None or node.marker not in self._changes:
+            raise Unseen(f"snapshot {node.snapshot_id} is of nobody we know ({node.marker})")
+        return self._changes[node.marker].applied(rows)

@@ -1,0 +1,117 @@
+"""What a round does, drawn from its seed alone: which writes and faults, where and when.
+
+When a process reaches which line is up to the machine: the same plan does not meet the same moment
+twice, but it meets the same kinds of moments.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from firnline_chaos.catalog_proxy import Spoil
+from firnline_chaos.tables import KINDS
+
+STORM_S = 60.0
+WRITES_PER_S = 1.6
+WRITERS = 2
+FAULTS = 13  # of a round
+HELD = 0.25  # share of writes that take their time between planning and commit
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write, at the earliest `at_s` after the storm's start. `dice`: seed of its details."""
+
+    number: str
+    at_s: float
+    writer: int
+    table: str
+    kind: str
+    hold_s: float
+    dice: int
+
+
+@dataclass(frozen=True)
+class Blow:
+    """One fault. `target`: a part, a topic ...; `seconds`: how long, where that means something."""
+
+    at_s: float
+    fault: str
+    target: str
+    seconds: float
+    dice: int
+
+    @property
+    def until_s(self) -> float:
+        return self.at_s + self.seconds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round."""
+
+    number: int
+    writes: tuple[Write, ...]
+    blows: tuple[Blow, ...]
+
+
+@dataclass(frozen=True)
+class Sort:
+    """A kind of fault, how often it is drawn, and what for how long."""
+
+    fault: str
+    weight: int
+    targets: tuple[str, ...]
+    shortest_s: float = 0.0
+    longest_s: float = 0.0
+
+
+SERVICES = ("gateway", "gateway-2", "enricher", "planner", "committer", "worker", "worker")
+SERVERS = ("kafka", "redis", "catalog")
+TOPICS = ("table-commits", "file-changes", "rewrite-tasks", "task-results", "maintenance-events")
+SORTS = (
+    Sort("kill", 6, (*SERVICES, "console")),
+    Sort("kill", 3, SERVERS),
+    Sort("pause", 4, SERVICES, 0.5, 14.0),  # a session of a consumer lasts 10 s
+    Sort("pause", 2, SERVERS, 0.5, 6.0),
+    Sort("kill_child", 2, ("worker", "worker", "committer")),
+    Sort("spoil", 8, tuple(Spoil)),
+    Sort("cut", 2, ("catalog",), 0.5, 6.0),
+    Sort("redeliver", 4, TOPICS),
+    Sort("rewind", 2, ("enricher", "committer", "worker"), 0.5, 4.0),
+    Sort("fill_disk", 3, (*SERVICES, *SERVERS), 1.0, 6.0),
+)
+
+
+def draw(seed: int, number: int, sorts: tuple[Sort, ...] = SORTS) -> Plan:
+    """The plan of a round; the same for the same seed and number."""
+    dice = random.Random(f"{seed}/{number}")
+    return Plan(number, _writes(dice, number), _blows(dice, sorts))
+
+
+def _writes(dice: random.Random, number: int) -> tuple[Write, ...]:
+    times = sorted(dice.uniform(0, STORM_S) for _ in range(int(STORM_S * WRITES_PER_S)))
+    return tuple(_write(dice, f"{number}-{n}", at_s) for n, at_s in enumerate(times))
+
+
+def _write(dice: random.Random, number: str, at_s: float) -> Write:
+    kind = dice.choice(KINDS)
+    what = dice.choices(list(kind.writes), list(kind.writes.values()))[0]
+    hold_s = dice.uniform(0.2, 2.5) if dice.random() < HELD else 0.0
+    writer, seed = dice.randrange(WRITERS), dice.getrandbits(32)
+    return Write(number, round(at_s, 2), writer, kind.name, what, round(hold_s, 2), seed)
+
+
+def _blows(dice: random.Random, sorts: tuple[Sort, ...]) -> tuple[Blow, ...]:
+    """No part is struck again before the last fault on it has ended."""
+    found: list[Blow] = []
+    for at_s in sorted(dice.uniform(1, STORM_S - 2) for _ in range(FAULTS)):
+        busy = {one.target for one in found if one.until_s + 1 > at_s}
+        sort = dice.choices(sorts, [one.weight for one in sorts])[0]
+        free = [target for target in sort.targets if target not in busy]
+        if free:
+            seconds = round(dice.uniform(sort.shortest_s, sort.longest_s), 2)
+            seed = dice.getrandbits(32)
+            found.append(Blow(round(at_s, 2), sort.fault, dice.choice(free), seconds, seed))
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""What independent eyes see: Spark reads the rows, straight from the catalog; metadata is read and
+counted anew."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firnline_demo.session import CATALOG, writer_session
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.tallies import FileTally
+from firnline_enricher.tallying import partition_changes
+from firnline_iceberg import output_lists
+from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.manifest_cache import ManifestCache
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
+from firnline_iceberg.sweeping import folders
+from firnline_iceberg.tables import LoadedTable, Tables
+from pyspark.sql import SparkSession
+
+from firnline_chaos.files import local
+from firnline_chaos.invariants import FileFacts, Seen
+from firnline_chaos.model import Rows, value_of
+from firnline_chaos.tables import NAMESPACE
+
+
+@dataclass
+class Reader:
+    """Reads the catalog without proxy and gateway."""
+
+    spark: SparkSession
+    tables: Tables
+
+    def load(self, name: str) -> LoadedTable:
+        return self.tables.named((NAMESPACE,), name)
+
+    def rows(self, name: str, ref: str) -> Seen:
+        """As Spark sees a ref, with how often."""
+        where = f"{CATALOG}.{NAMESPACE}.{name}"
+        self.spark.catalog.refreshTable(where)
+        frame = self.spark.sql(f"SELECT * FROM {where} VERSION AS OF '{ref}'")
+        return Counter(tuple(row) for row in frame.collect())
+
+
+def shown(table: LoadedTable, rows: Rows) -> Seen:
+    """The model's rows as a reader sees them; of a branch, too, with the table's schema of now."""
+    columns = [field.field_id for field in table.schema.fields]
+    return Counter(tuple(value_of(row, column) for column in columns) for row in rows)
+
+
+def recount(table: LoadedTable, target_bytes: int) -> dict[Scope, FileTally]:
+    """Counters of main from its manifests."""
+    head = table.head_id("main")
+    entries = [] if head is None else live_entries(table, head, Detail.COUNTS)
+    return {part.scope: part.added for part in partition_changes(entries, target_bytes)}
+
+
+def file_facts(table: LoadedTable, committed: Collection[str], sweep_age_s: float) -> FileFacts:
+    """`committed`: ids of tasks whose commit was told of. Once replaced, their files are expiry's
+    to remove, and one that was killed leaves some."""
+    live = {ref: _live(table, number.snapshot_id) for ref, number in table.metadata.refs.items()}
+    retained = {
+        normal_path(path)
+        for snapshot in table.snapshots
+        for path, _ in _live(table, snapshot.snapshot_id)
+    }
+    missing = [path for path in retained if not local(path).exists()]
+    listed, overdue = _listed(table, sweep_age_s)
+    stems = tuple(output_lists.output_stem(task, 0, "").removesuffix("0-") for task in committed)
+    unlisted = [
+        path
+        for path in _written(table)
+        if path not in retained | listed and not path.rsplit("/", 1)[1].startswith(stems)
+    ]
+    return FileFacts(live, missing, unlisted, overdue)
+
+
+def _live(table: LoadedTable, snapshot_id: int) -> list[tuple[str, int | None]]:
+    return [
+        (entry.normal, entry.content_offset if isinstance(entry, DeleteFileEntry) else None)
+        for entry in live_entries(table, snapshot_id, Detail.REFERENCES)
+    ]
+
+
+def _listed(table: LoadedTable, sweep_age_s: float) -> tuple[set[str], list[str]]:
+    """What write-ahead lists name, and those of them that are past their age."""
+    paths: set[str] = set()
+    overdue, now_ms = [], time.time() * 1000
+    for place in output_lists.places(table.io, folders(table)):
+        try:
+            found = output_lists.read(table.io, place.path)
+        except FileNotFoundError:
+            continue
+        paths |= {normal_path(path) for path in found.outputs}
+        if max(found.written_at_ms + sweep_age_s * 1000, found.deadline_ms) < now_ms:
+            overdue.append(place.path)
+    return paths, overdue
+
+
+def _written(table: LoadedTable) -> list[str]:
+    """Files below the table's data that carry Firnline's name."""
+    folder = local(table.metadata.location) / "data"
+    return [normal_path(f"file:{path}") for path in folder.rglob(f"{output_lists.PREFIX}*")]
+
+
+@contextmanager
+def reader(catalog_uri: str, iceberg_jar: Path, scratch: Path) -> Iterator[Reader]:
+    """A Spark session of our own for as long as the block lasts."""
+    spark = writer_session(catalog_uri, iceberg_jar, scratch)
+    try:
+        yield Reader(spark, Tables(catalog_uri, cache=ManifestCache()))
+    finally:
+        spark.stop()

@@ -1,0 +1,184 @@
+"""A round: a storm of writes and faults, then calm, then everything is looked at."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firnline_domain.events import RewriteCommitted
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.catalog.rest import RestCatalog
+
+from firnline_chaos import invariants, tables
+from firnline_chaos.catalog_proxy import Journal
+from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
+from firnline_chaos.model import Lineage, Unseen
+from firnline_chaos.plan import WRITERS, Plan, Write
+from firnline_chaos.reader import Reader, file_facts, reader, recount, shown
+from firnline_chaos.storm import Storm
+from firnline_chaos.tables import KINDS, NAMESPACE
+from firnline_chaos.topics import Topics
+from firnline_chaos.writers import Book, Writer
+
+READY_S = 180.0  # until all parts serve again after a storm
+REST_S = 240.0  # until nothing moves any more: as long as an order's deadline
+QUIET_S = 3.0  # nothing has moved for so long
+TARGET_BYTES = int(tables.PROPERTIES["write.target-file-size-bytes"])
+
+
+@dataclass
+class Run:
+    """All rounds of one seed."""
+
+    ground: Ground
+    reader: Reader
+    topics: Topics
+    writers: list[Writer]
+    book: Book
+    storm: Storm
+    say: Callable[[str], None]
+    findings: list[str] = field(default_factory=list)
+    checks: int = 0
+
+    def round(self, plan: Plan) -> list[str]:
+        """Findings of one round; none: all invariants hold."""
+        self._storm(plan)
+        found = self._calm(plan)
+        if not found:
+            found = self._rest()
+        found += self._look()
+        self.findings += found
+        return found
+
+    # ---- storm
+
+    def _storm(self, plan: Plan) -> None:
+        stop, started = threading.Event(), time.monotonic()
+        jobs = [
+            (self.writers[number].work, [one for one in plan.writes if one.writer == number])
+            for number in range(WRITERS)
+        ]
+        threads = [
+            threading.Thread(target=work, args=(writes, started, stop), daemon=True)
+            for work, writes in jobs
+        ]
+        rage = threading.Thread(target=self.storm.rage, args=(plan.blows, started, stop))
+        for thread in (*threads, rage):
+            thread.start()
+        rage.join()
+        for thread in threads:
+            thread.join()
+
+    # ---- calm
+
+    def _calm(self, plan: Plan) -> list[str]:
+        """No fault goes on, every part serves, and each table gets one more commit: a lost event
+        is noticed at the next one."""
+        self.ground.proxy.calm()
+        deadline = time.monotonic() + READY_S
+        while waiting := [one for one in self.ground.parts if not self.ground.is_ready(one)]:
+            if time.monotonic() > deadline:
+                return [f"not ready after {READY_S:g} s of calm: {', '.join(waiting)}"]
+            time.sleep(0.2)
+        return list(itertools.chain.from_iterable(self._last(plan, kind.name) for kind in KINDS))
+
+    def _last(self, plan: Plan, table: str) -> Iterator[str]:
+        write = Write(f"{plan.number}-last-{table}", 0.0, 0, table, "append", 0.0, plan.number)
+        done = self.writers[0].do(write, threading.Event(), tries=20)
+        self.book.done.append(done)
+        if done.outcome != "landed":
+            yield f"{table}: no append lands in calm: {done.outcome} {done.detail}"
+
+    # ---- rest
+
+    def _rest(self) -> list[str]:
+        """Wait until no task is open and no table moves; what moves at the end is a finding."""
+        deadline, since = time.monotonic() + REST_S, time.monotonic()
+        before, restless = None, []
+        while time.monotonic() < deadline:
+            now, restless = self._position()
+            if now != before or restless:
+                before, since = now, time.monotonic()
+            elif time.monotonic() - since > QUIET_S:
+                return []
+            time.sleep(0.5)
+        return [f"no rest after {REST_S:g} s: {one}" for one in restless or ["heads move"]]
+
+    def _position(self) -> tuple[dict[str, int | None], list[str]]:
+        ledger, restless = self.topics.read(), []
+        heads = {kind.name: self.reader.load(kind.name) for kind in KINDS}
+        for name, table in heads.items():
+            state = ledger.states.get(table.identity.uuid)
+            if state is None or state.head_snapshot_id != table.head_id("main"):
+                at = None if state is None else state.head_snapshot_id
+                restless.append(f"{name}: planner at {at}, table at {table.head_id('main')}")
+            elif state.waiting_for_resync:
+                restless.append(f"{name}: waits for a resync")
+        restless += [f"task {one} is open" for one in ledger.open]
+        return {name: table.head_id("main") for name, table in heads.items()}, restless
+
+    # ---- look
+
+    def _look(self) -> list[str]:
+        ledger = self.topics.read()
+        found = [*invariants.ends(ledger), *invariants.letters(ledger)]
+        for kind in KINDS:
+            found += self._table(kind.name)
+        return found
+
+    def _table(self, name: str) -> list[str]:
+        table, lineage = self.reader.load(name), self.book.lineages[name]
+        markers = [marker for where, marker in self.book.acknowledged if where == name]
+        ledger, head = self.topics.ledger, table.head_id("main")
+        committed = [task for task, ends in ledger.ends.items() if _committed(ends)]
+        state = ledger.states.get(table.identity.uuid)
+        found = [
+            *invariants.whole_history(name, lineage),
+            *invariants.acknowledged(name, lineage, markers),
+            *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
+            *invariants.files(name, file_facts(table, committed, SWEEP_AGE_S)),
+            *invariants.counters(name, head, state, recount(table, TARGET_BYTES)),
+        ]
+        for ref in table.metadata.refs:
+            found += self._rows(name, table, ref)
+        self.checks += 5 + len(table.metadata.refs)
+        return found
+
+    def _rows(self, name: str, table: LoadedTable, ref: str) -> list[str]:
+        try:
+            meant = shown(table, self.book.lineages[name].rows(table.head_id(ref)))
+        except Unseen as unseen:
+            return [f"{name}@{ref}: {unseen}"]
+        return invariants.rows(name, ref, meant, self.reader.rows(name, ref))
+
+
+def _committed(ends: Iterable[Any]) -> bool:
+    return any(isinstance(end, RewriteCommitted) for end in ends)
+
+
+@contextmanager
+def prepared(state_dir: Path, iceberg_jar: Path, say: Callable[[str], None]) -> Iterator[Run]:
+    """Everything up, and empty tables."""
+    lineages = {kind.name: Lineage() for kind in KINDS}
+    journal = Journal(see=lambda name, found: name in lineages and lineages[name].observe(found))
+    with ground(state_dir, journal) as found:
+        RestCatalog("lake", uri=found.stack.gateway_uri).create_namespace(NAMESPACE)
+        book = Book(lineages, itertools.count(1))
+        writers = [Writer(iceberg_jar, uri, book) for uri in found.gateways]
+        for kind in KINDS:
+            tables.create(writers[0].jvm, writers[0].catalog, kind)
+        scratch = state_dir / "reader"
+        with reader(found.stack.catalog_uri, iceberg_jar, scratch) as eyes:
+            topics = Topics(found.stack.kafka)
+            try:
+                yield Run(found, eyes, topics, writers, book, Storm(found, say), say)
+            finally:
+                topics.close()
+                for writer in writers:
+                    writer.close()

@@ -1,0 +1,85 @@
+"""The tables of a run, and which writes each of them gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NAMESPACE = "chaos"
+COLUMNS = ((1, "id", "long"), (2, "v", "long"), (3, "p", "string"), (4, "n", "int"))
+PARTITIONS = ("a", "b", "c")
+PROPERTIES = {
+    # Small files of a few kB against this target are fragments.
+    "write.target-file-size-bytes": str(1024 * 1024),
+    "write.parquet.compression-codec": "zstd",
+    "firnline.rewrite.min-fragments": "4",
+    "firnline.rewrite.min-equality-deletes": "2",
+    "firnline.rewrite.min-position-deletes": "2",
+    "firnline.rewrite.quiet-ms": "300",
+    "firnline.rewrite.cool-down-ms": "1500",
+    "firnline.rewrite.hold-off-ms": "2000",
+    "firnline.rewrite.deadline-ms": "240000",
+    "firnline.expire.min-interval-ms": "20000",
+    "history.expire.max-snapshot-age-ms": "45000",
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "commit.retry.num-retries": "6",
+    "commit.retry.max-wait-ms": "1000",
+}
+ROWS_COME = {"append": 6, "upsert": 6}
+FILES_GO = {"overwrite": 1, "copy_on_write": 2, "remove_file": 1, "expire": 1, "rollback": 1}
+BRANCHES = {"branch_write": 2, "fast_forward": 1, "drop_branch": 1}
+SHAPES = {"schema": 1, "spec": 1}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table: `writes` are kinds of writes with their weights."""
+
+    name: str
+    version: int
+    partitioned: bool
+    writes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def deletes(self) -> str:
+        """How single rows are marked as deleted."""
+        return "vector" if self.version == 3 else "position_delete"
+
+
+KINDS = tuple(
+    Kind(name, version, partitioned, {**writes, "vector" if version == 3 else "position_delete": 5})
+    for name, version, partitioned, writes in (
+        ("accounts", 2, False, {**ROWS_COME, **FILES_GO}),
+        ("orders", 2, True, {**ROWS_COME, **FILES_GO, **BRANCHES}),
+        ("events", 3, False, {**ROWS_COME, **FILES_GO, **BRANCHES}),
+        ("sensors", 3, True, {**ROWS_COME, **FILES_GO}),
+        ("moving", 2, True, {**ROWS_COME, **SHAPES, "overwrite": 1, "copy_on_write": 1}),
+    )
+)
+
+
+def create(jvm: Any, catalog: Any, kind: Kind) -> None:
+    """Make an empty table, by Iceberg's Java API."""
+    iceberg = jvm.org.apache.iceberg
+    fields = [
+        {"id": number, "name": name, "required": False, "type": sort}
+        for number, name, sort in COLUMNS
+    ]
+    schema = iceberg.SchemaParser.fromJson(
+        json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
+    )
+    spec = iceberg.PartitionSpec.builderFor(schema)
+    built = (spec.identity("p") if kind.partitioned else spec).build()
+    given = jvm.java.util.HashMap()
+    for key, value in {"format-version": str(kind.version), **PROPERTIES}.items():
+        given.put(key, value)
+    catalog.createTable(identifier(jvm, kind.name), schema, built, given)
+
+
+def identifier(jvm: Any, name: str) -> Any:
+    """Java's name of a table of ours."""
+    text = json.dumps({"namespace": [NAMESPACE], "name": name})
+    return jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text)

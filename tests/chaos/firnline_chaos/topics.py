@@ -1,0 +1,131 @@
+"""All that was said on the topics since the start: orders, outcomes, states, dead letters."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from firnline_adapters.records import RecordCodec
+from firnline_adapters.schema_topic import SchemaTopic
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.states import TableState
+
+READ = (
+    "rewrite-tasks", "expiry-tasks", "task-results", "maintenance-events", "table-states",
+    "dead-letters",
+)  # fmt: skip
+ENDS = (RewriteCommitted, RewriteConflicted, RewriteSkipped, TaskFailed, SnapshotsExpired)
+POLL_S = 0.2
+PATIENCE_S = 30.0  # a broker that was killed needs some seconds
+FOREVER = 1 << 62
+
+
+@dataclass
+class Ledger:
+    """What the records come to. Tasks by id, in the order of their topics."""
+
+    orders: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    results: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    ends: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    states: dict[str, TableState] = field(default_factory=dict)  # of main, by table uuid
+    letters: list[Any] = field(default_factory=list)
+
+    def take(self, topic: str, record: Any) -> None:
+        if isinstance(record, RewriteFiles | ExpireSnapshots):
+            self.orders[record.task_id].append(record)
+        elif topic == "task-results" and isinstance(record, (RewriteFinished, *ENDS)):
+            self.results[record.task_id].append(record)
+        elif isinstance(record, ENDS):
+            self.ends[record.task_id].append(record)
+        elif isinstance(record, TableState) and record.ref == "main":
+            self.states[record.table.uuid] = record
+        elif topic == "dead-letters":
+            self.letters.append(record)
+
+    @property
+    def open(self) -> list[str]:
+        """Tasks whose last order nothing was said of."""
+        return [task for task in self.orders if not self.turns(task)[-1].ends]
+
+    def turns(self, task: str) -> list[Attempt]:
+        """A task's attempts with what was said of each: the ends between its order and the next."""
+        found: dict[int, Any] = {}
+        for order in self.orders[task]:
+            found.setdefault(order.attempt, order)  # a redelivered order is the same one
+        orders = sorted(found.values(), key=lambda order: order.ordered_at_ms)
+        until = [order.ordered_at_ms for order in orders[1:]] + [FOREVER]
+        return [
+            Attempt(order, [one for one in self.ends.get(task, ())
+                            if order.ordered_at_ms <= said_at_ms(one) < end])
+            for order, end in zip(orders, until, strict=True)
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An order and its ends, in order, with repetitions."""
+
+    order: Any
+    ends: list[Any]
+
+
+def said_at_ms(end: Any) -> int:
+    """When a task came to this end."""
+    for name in ("committed_at_ms", "conflicted_at_ms", "failed_at_ms", "finished_at_ms", "at_ms"):
+        if hasattr(end, name):
+            return int(getattr(end, name))
+    raise TypeError(type(end).__name__)
+
+
+class Topics:
+    """Reads on where it stopped. One thread."""
+
+    def __init__(self, bootstrap: str) -> None:
+        options = {
+            "bootstrap.servers": bootstrap, "group.id": f"chaos-{uuid.uuid4()}",
+            "enable.auto.commit": False, "enable.partition.eof": True,
+            "fetch.message.max.bytes": 16 * 1024 * 1024,
+        }  # fmt: skip
+        self._consumer = Consumer(options)
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._seen: dict[tuple[str, int], int] = {}
+        self.ledger = Ledger()
+        known = self._consumer.list_topics(timeout=30).topics
+        self._places = [(name, number) for name in READ for number in known[name].partitions]
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in self._places])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self, patience_s: float = PATIENCE_S) -> Ledger:
+        """Everything up to the end as it is now. Raises TimeoutError where it stops before."""
+        ends, heard = {place: self._end(place) for place in self._places}, time.monotonic()
+        while behind := [place for place in ends if self._seen.get(place, 0) < ends[place]]:
+            if time.monotonic() - heard > patience_s:
+                raise TimeoutError(f"nothing comes of {behind}, at {ends[behind[0]]}: {self._seen}")
+            if found := self._consumer.consume(500, POLL_S):
+                heard = time.monotonic()
+            for message in found:
+                self._take(message)
+        return self.ledger
+
+    def _end(self, place: tuple[str, int]) -> int:
+        return int(self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=10)[1])
+
+    def _take(self, message: Any) -> None:
+        place = (message.topic(), message.partition())
+        if error := message.error():
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._seen[place] = message.offset()
+            return  # else the broker was away
+        if message.offset() < self._seen.get(place, 0):
+            return
+        self._seen[place] = message.offset() + 1
+        if message.value() is not None:
+            self.ledger.take(message.topic(), self._codec.decode(message.value()))

@@ -1,0 +1,132 @@
+"""Writers at work: each a thread with a JVM of its own, behind one of the gateways."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.java import rest_catalog
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.tables import LoadedTable, Tables
+from py4j.protocol import Py4JJavaError
+
+from firnline_chaos.model import Lineage
+from firnline_chaos.plan import Write
+from firnline_chaos.tables import KINDS, NAMESPACE, identifier
+from firnline_chaos.writes import WRITES, NothingToDo, Turn
+
+TRIES = 3  # of one write, each planned anew
+PATIENCE_MS = 12_000  # for one answer
+UNKNOWN = "CommitStateUnknownException"
+REFUSED = ("CommitFailedException", "ValidationException", "IllegalArgumentException")
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a write. `outcome`: landed, refused, unknown, unreachable or nothing."""
+
+    write: Write
+    outcome: str
+    tries: int
+    detail: str = ""
+
+
+@dataclass
+class Book:
+    """What all writers share. `acknowledged`: table and marker of every commit that was answered
+    with success."""
+
+    lineages: Mapping[str, Lineage]
+    versions: Iterator[int]
+    done: list[Done] = field(default_factory=list)
+    acknowledged: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Writer:
+    """Use it on one thread; `close` ends its JVM."""
+
+    def __init__(self, iceberg_jar: Path, uri: str, book: Book) -> None:
+        self._java = IcebergJvm(iceberg_jar, heap_mb=256)
+        self.jvm = self._java.jvm
+        waits = {
+            "rest.client.socket-timeout-ms": str(PATIENCE_MS),
+            "rest.client.connection-timeout-ms": str(PATIENCE_MS),
+        }
+        self.catalog = rest_catalog(self.jvm, uri, "lake", **waits)
+        self._tables = Tables(uri)
+        self._book = book
+
+    def close(self) -> None:
+        self._java.close()
+
+    def work(self, writes: list[Write], started: float, stop: threading.Event) -> None:
+        """Each at its time, or as soon as the one before is done."""
+        for write in writes:
+            if stop.wait(max(0.0, started + write.at_s - time.monotonic())):
+                return
+            self._book.done.append(self.do(write, stop))
+
+    def do(self, write: Write, stop: threading.Event, tries: int = TRIES) -> Done:
+        """One write with its tries."""
+        done = Done(write, "nothing", 0)
+        for number in range(1, tries + 1):
+            done = self._try(write, number)
+            if done.outcome in ("landed", "nothing", "unknown") or stop.wait(0.3 * number):
+                break
+        return done
+
+    def _try(self, write: Write, number: int) -> Done:
+        marker = f"{write.number}.{number}"
+        try:
+            WRITES[write.kind](self._turn(write, marker))
+        except NothingToDo as nothing:
+            return Done(write, "nothing", number, str(nothing))
+        except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
+            return Done(write, "unreachable", number, _short(error))
+        except Py4JJavaError as error:
+            return Done(write, _outcome(error), number, _short(error))
+        self._book.acknowledged.append((write.table, marker))
+        return Done(write, "landed", number)
+
+    def _turn(self, write: Write, marker: str) -> Turn:
+        table = self._tables.named((NAMESPACE,), write.table)
+        lineage = self._book.lineages[write.table]
+        lineage.observe(snapshots_json(table))
+        java = self.catalog.loadTable(identifier(self.jvm, write.table))
+        return Turn(
+            self.jvm, java, table, BY_NAME[write.table], lineage, marker,
+            random.Random(f"{write.dice}/{marker}"), self._book.versions, write.hold_s,
+        )  # fmt: skip
+
+
+def snapshots_json(table: LoadedTable) -> list[dict[str, Any]]:
+    """As `Lineage.observe` takes them."""
+    return [
+        {
+            "snapshot-id": one.snapshot_id,
+            "parent-snapshot-id": one.parent_snapshot_id,
+            "summary": {} if one.summary is None else dict(one.summary.additional_properties),
+        }
+        for one in table.snapshots
+    ]
+
+
+def _outcome(error: Py4JJavaError) -> str:
+    name = str(error.java_exception.getClass().getSimpleName())
+    if name == UNKNOWN:
+        return "unknown"
+    return "refused" if name in REFUSED else "unreachable"
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.toString())[:160]
+    return f"{type(error).__name__}: {error}"[:160]
