@@ -7,7 +7,19 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from firnline_local.parts import ALL, STAGES, ReadyLine, UnknownPart, chosen, pick_ports, port_names
+from firnline_local.__main__ import settings_of
+from firnline_local.parts import (
+    ALL,
+    STAGES,
+    Addresses,
+    ReadyLine,
+    UnknownPart,
+    chosen,
+    command_of,
+    pick_ports,
+    port_names,
+)
+from firnline_local.state import StateDir
 
 
 def test_every_part_is_in_exactly_one_stage() -> None:
@@ -47,3 +59,14 @@ def test_a_service_is_ready_when_its_present_life_says_so(tmp_path: Path) -> Non
     with log.open("a") as file:
         file.write("2026-01-01 INFO planner action=ready\n")
     assert line.seen()
+
+
+def test_settings_of_one_part_go_over_those_of_the_stack(tmp_path: Path) -> None:
+    where = Addresses(pick_ports({}))
+    settings = settings_of(["redis:A=1", "redis:B=x=y"])
+    state = StateDir.at(tmp_path)
+    given = command_of("redis", state, where, settings).env
+    assert (given["A"], given["B"]) == ("1", "x=y")
+    assert "A" not in command_of("catalog", state, where, settings).env
+    with pytest.raises(UnknownPart):
+        settings_of(["zookeeper:A=1"])

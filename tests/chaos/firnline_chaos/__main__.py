@@ -32,7 +32,8 @@ def main() -> int:
     say(f"SEED={asked.seed} MINUTES={asked.minutes:g}, state in {state_dir}")
     with prepared(state_dir, iceberg_jar(), say) as run:
         say("everything is up")
-        begun, number, found = time.monotonic(), 0, []
+        begun, number = time.monotonic(), 0
+        found: list[str] = []
         while not found and time.monotonic() - begun < asked.minutes * 60:
             number += 1
             found = run.round(draw(asked.seed, number))

@@ -79,9 +79,11 @@ class SecondGateway:
             "FIRNLINE_METRICS_PORT": "0",
             "FIRNLINE_STATE_DIR": str(state.data(GATEWAY_2)),
         }
-        log = state.log(GATEWAY_2)
-        command = replace(stock, name=GATEWAY_2, cwd=state.data(GATEWAY_2), env=env)
-        command = replace(command, **_ready_line(log))
+        line = ReadyLine(state.log(GATEWAY_2))
+        command = replace(
+            stock, name=GATEWAY_2, cwd=state.data(GATEWAY_2), env=env,
+            ready=line.seen, prepare=line.mark,
+        )  # fmt: skip
         self._part = Supervised(command, state, self.uri, quiet)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=GATEWAY_2, daemon=True)
@@ -108,11 +110,6 @@ class SecondGateway:
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-
-
-def _ready_line(log: Path) -> dict[str, object]:
-    line = ReadyLine(log)
-    return {"ready": line.seen, "prepare": line.mark}
 
 
 @contextmanager

@@ -100,7 +100,8 @@ class Run:
     def _rest(self) -> list[str]:
         """Wait until no task is open and no table moves; what moves at the end is a finding."""
         deadline, since = time.monotonic() + REST_S, time.monotonic()
-        before, restless = None, []
+        before: dict[str, int | None] | None = None
+        restless: list[str] = []
         while time.monotonic() < deadline:
             now, restless = self._position()
             if now != before or restless:
@@ -166,7 +167,12 @@ def _committed(ends: Iterable[Any]) -> bool:
 def prepared(state_dir: Path, iceberg_jar: Path, say: Callable[[str], None]) -> Iterator[Run]:
     """Everything up, and empty tables."""
     lineages = {kind.name: Lineage() for kind in KINDS}
-    journal = Journal(see=lambda name, found: name in lineages and lineages[name].observe(found))
+
+    def see(name: str, snapshots: Iterable[Any]) -> None:
+        if name in lineages:
+            lineages[name].observe(snapshots)
+
+    journal = Journal(see=see)
     with ground(state_dir, journal) as found:
         RestCatalog("lake", uri=found.stack.gateway_uri).create_namespace(NAMESPACE)
         book = Book(lineages, itertools.count(1))

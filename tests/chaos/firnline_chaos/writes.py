@@ -293,9 +293,18 @@ def spec(turn: Turn) -> None:
 
 
 WRITES: dict[str, Callable[[Turn], None]] = {
-    one.__name__: one  # type: ignore[attr-defined]
-    for one in (
-        append, upsert, position_delete, vector, overwrite, copy_on_write, remove_file, expire,
-        rollback, branch_write, fast_forward, drop_branch, schema, spec,
-    )
-}  # fmt: skip
+    "append": append,
+    "upsert": upsert,
+    "position_delete": position_delete,
+    "vector": vector,
+    "overwrite": overwrite,
+    "copy_on_write": copy_on_write,
+    "remove_file": remove_file,
+    "expire": expire,
+    "rollback": rollback,
+    "branch_write": branch_write,
+    "fast_forward": fast_forward,
+    "drop_branch": drop_branch,
+    "schema": schema,
+    "spec": spec,
+}
