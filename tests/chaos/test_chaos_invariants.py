@@ -117,6 +117,15 @@ def test_ends() -> None:
     assert ledger(order(1, 10)).open == ["t1"]
 
 
+def test_ends_where_clocks_jumped() -> None:
+    found = ledger(order(1, 1000), failed(20), order(2, 30))
+    found.timed = False
+    (lost,) = invariants.ends(found)
+    assert "attempt 2" in lost
+    found.take("maintenance-events", skipped(5))
+    assert invariants.ends(found) == []
+
+
 def test_one_commit() -> None:
     history = lineage((1, None, "m", ""), (2, 1, "", "t1"), (3, 2, "", "t1"), (4, 1, "", "t1"))
     together = [Sent(0, "t", (2, 3), True), Sent(1, "t", (4,), True)]  # 4: after a rollback

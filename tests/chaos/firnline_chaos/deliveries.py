@@ -9,14 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from firnline_chaos.ground import Ground
 from firnline_chaos.missed import Missed
@@ -24,6 +17,11 @@ from firnline_chaos.plan import Blow
 
 PATIENCE_S = 5.0
 MOST = 12  # records of a partition
+GROUPS = {
+    "enricher": ("table-commits", "resync-requests"),
+    "committer": ("task-results",),
+    "worker": ("rewrite-tasks", "expiry-tasks"),
+}
 BIG = 16 * 1024 * 1024
 
 
@@ -106,17 +104,25 @@ class Rewind:
 
 
 def set_back(bootstrap: str, group: str, dice: random.Random) -> None:
-    """By some records in every partition; the group must be empty. Raises KafkaException."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = ConsumerGroupTopicPartitions(group)
-    (future,) = admin.list_consumer_group_offsets([asked], request_timeout=PATIENCE_S).values()
-    now = [one for one in future.result().topic_partitions if one.offset > 0]
-    earlier = [
-        TopicPartition(one.topic, one.partition, max(0, one.offset - dice.randint(1, MOST)))
-        for one in now
-    ]
-    if not earlier:
-        return
-    wanted = [ConsumerGroupTopicPartitions(group, earlier)]
-    for future in admin.alter_consumer_group_offsets(wanted, request_timeout=PATIENCE_S).values():
-        future.result()
+    """By some records in every partition; nobody may be in the group. Raises KafkaException.
+
+    By a consumer, not by the admin client: librdkafka 2.16's aborts the process where a broker does
+    not answer it in time (an assertion on its request queue)."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group,
+                         "enable.auto.commit": False})  # fmt: skip
+    try:
+        known = consumer.list_topics(timeout=PATIENCE_S).topics
+        places = [
+            TopicPartition(topic, number)
+            for topic in GROUPS[group]
+            for number in known[topic].partitions
+        ]
+        earlier = [
+            TopicPartition(one.topic, one.partition, max(0, one.offset - dice.randint(1, MOST)))
+            for one in consumer.committed(places, timeout=PATIENCE_S)
+            if one.offset > 0
+        ]
+        if earlier:
+            consumer.commit(offsets=earlier, asynchronous=False)
+    finally:
+        consumer.close()

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import psutil
 
+from firnline_chaos.clocks import JumpClock
 from firnline_chaos.commits import Cut, SpoilCommits
 from firnline_chaos.deliveries import Redeliver, Rewind
 from firnline_chaos.disks import FillDisk
@@ -100,4 +101,5 @@ FAULTS: dict[str, Callable[[Ground, Blow], Fault]] = {
     "redeliver": Redeliver,
     "rewind": Rewind,
     "fill_disk": FillDisk,
+    "jump_clock": JumpClock,
 }

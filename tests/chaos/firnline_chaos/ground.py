@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ class Ground:
     proxy: CatalogProxy
     second: SecondGateway
     journal: Journal
+    clocks_jumped: bool = False  # times in records say nothing any more
 
     @property
     def state(self) -> StateDir:
@@ -113,19 +114,24 @@ class SecondGateway:
 
 
 @contextmanager
-def ground(state_dir: Path, journal: Journal) -> Iterator[Ground]:
-    """Start everything, hand it over when it is ready, take it down again."""
+def ground(
+    state_dir: Path, journal: Journal, clocks: Mapping[str, Mapping[str, str]]
+) -> Iterator[Ground]:
+    """Start everything, hand it over when it is ready, take it down again. `clocks`: more of the
+    services' environment, by part."""
     state = StateDir.at(state_dir)
     ports = pick_ports({})
     state.write(StackRecord(ports=ports))  # so that the proxy knows where the catalog will be
     proxy = CatalogProxy(ports["catalog"], journal)
     thread = threading.Thread(target=proxy.serve_forever, name="proxy", daemon=True)
     thread.start()
-    settings = {
+    special = {
         "gateway": {"FIRNLINE_UPSTREAM_URI": proxy.uri},
         "committer": {"FIRNLINE_SWEEP_AGE_S": str(SWEEP_AGE_S)},
         "worker": {"FIRNLINE_LEASE_S": "10"},
     }
+    parts = {*special, *clocks}
+    settings = {part: {**clocks.get(part, {}), **special.get(part, {})} for part in parts}
     try:
         with running(state_dir, settings=settings) as stack:
             second = SecondGateway(state, proxy.uri)

@@ -70,6 +70,7 @@ class Sort:
 SERVICES = ("gateway", "gateway-2", "enricher", "planner", "committer", "worker", "worker")
 SERVERS = ("kafka", "redis", "catalog")
 TOPICS = ("table-commits", "file-changes", "rewrite-tasks", "task-results", "maintenance-events")
+CLOCKS = ("gateway", "enricher", "planner", "committer", "worker", "console")
 SORTS = (
     Sort("kill", 6, (*SERVICES, "console")),
     Sort("kill", 3, SERVERS),
@@ -81,6 +82,7 @@ SORTS = (
     Sort("redeliver", 4, TOPICS),
     Sort("rewind", 2, ("enricher", "committer", "worker"), 0.5, 4.0),
     Sort("fill_disk", 3, (*SERVICES, *SERVERS), 1.0, 6.0),
+    Sort("jump_clock", 2, CLOCKS, 2.0, 10.0),
 )
 
 

@@ -33,6 +33,7 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
         "struck": struck,
         "commits spoiled": dict(run.ground.journal.spoiled),
         "faults that met nothing": dict(run.storm.missed),
+        "faults that this machine does not have": dict(run.storm.skipped),
         "tasks": tasks(run.topics.ledger),
         "invariants looked at": run.checks,
         "findings": run.findings,

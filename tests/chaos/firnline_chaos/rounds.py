@@ -15,7 +15,7 @@ from firnline_domain.events import RewriteCommitted
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.catalog.rest import RestCatalog
 
-from firnline_chaos import invariants, tables
+from firnline_chaos import clocks, invariants, tables
 from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.model import Lineage, Unseen
@@ -121,6 +121,7 @@ class Run:
                 restless.append(f"{name}: planner at {at}, table at {table.head_id('main')}")
             elif state.waiting_for_resync:
                 restless.append(f"{name}: waits for a resync")
+        ledger.timed = not self.ground.clocks_jumped
         restless += [f"task {one} is open" for one in ledger.open]
         return {name: table.head_id("main") for name, table in heads.items()}, restless
 
@@ -173,7 +174,7 @@ def prepared(state_dir: Path, iceberg_jar: Path, say: Callable[[str], None]) -> 
             lineages[name].observe(snapshots)
 
     journal = Journal(see=see)
-    with ground(state_dir, journal) as found:
+    with ground(state_dir, journal, clocks.settings(state_dir)) as found:
         RestCatalog("lake", uri=found.stack.gateway_uri).create_namespace(NAMESPACE)
         book = Book(lineages, itertools.count(1))
         writers = [Writer(iceberg_jar, uri, book) for uri in found.gateways]

@@ -13,7 +13,7 @@ from firnline_local.process import NotReady
 
 from firnline_chaos.faults import FAULTS, Fault
 from firnline_chaos.ground import Ground
-from firnline_chaos.missed import Missed
+from firnline_chaos.missed import Missed, Skipped
 from firnline_chaos.plan import Blow
 
 
@@ -32,6 +32,7 @@ class Storm:
     say: Callable[[str], None]
     struck: Counter[str] = field(default_factory=Counter)
     missed: Counter[str] = field(default_factory=Counter)
+    skipped: dict[str, str] = field(default_factory=dict)
     _going: dict[Blow, Fault] = field(default_factory=dict)
 
     def rage(self, blows: tuple[Blow, ...], started: float, stop: threading.Event) -> None:
@@ -48,6 +49,9 @@ class Storm:
         fault = FAULTS[blow.fault](self.ground, blow)
         try:
             fault.begin()
+        except Skipped as skipped:
+            self.skipped[blow.fault] = str(skipped)
+            return
         except (Missed, NotReady, psutil.NoSuchProcess) as missed:
             self.missed[name] += 1
             self.say(f"missed: {name}: {missed}")

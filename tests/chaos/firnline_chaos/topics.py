@@ -35,6 +35,7 @@ class Ledger:
     ends: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     states: dict[str, TableState] = field(default_factory=dict)  # of main, by table uuid
     letters: list[Any] = field(default_factory=list)
+    timed: bool = True  # the times in records can be compared
 
     def take(self, topic: str, record: Any) -> None:
         if isinstance(record, RewriteFiles | ExpireSnapshots):
@@ -54,17 +55,25 @@ class Ledger:
         return [task for task in self.orders if not self.turns(task)[-1].ends]
 
     def turns(self, task: str) -> list[Attempt]:
-        """A task's attempts with what was said of each: the ends between its order and the next."""
+        """A task's attempts with what was said of each: the ends between its order and the next;
+        where times say nothing, one end for each, as far as they go."""
+        orders, ends = self._attempts(task), self.ends.get(task, [])
+        if not self.timed:
+            shares = [ends[n : n + 1] for n in range(len(orders))]
+        else:
+            until = [order.ordered_at_ms for order in orders[1:]] + [FOREVER]
+            shares = [
+                [end for end in ends if order.ordered_at_ms <= said_at_ms(end) < limit]
+                for order, limit in zip(orders, until, strict=True)
+            ]
+        return [Attempt(*both) for both in zip(orders, shares, strict=True)]
+
+    def _attempts(self, task: str) -> list[Any]:
+        """One order of each attempt, in order: a redelivered one is the same one."""
         found: dict[int, Any] = {}
         for order in self.orders[task]:
-            found.setdefault(order.attempt, order)  # a redelivered order is the same one
-        orders = sorted(found.values(), key=lambda order: order.ordered_at_ms)
-        until = [order.ordered_at_ms for order in orders[1:]] + [FOREVER]
-        return [
-            Attempt(order, [one for one in self.ends.get(task, ())
-                            if order.ordered_at_ms <= said_at_ms(one) < end])
-            for order, end in zip(orders, until, strict=True)
-        ]  # fmt: skip
+            found.setdefault(order.attempt, order)
+        return [found[number] for number in sorted(found)]
 
 
 @dataclass(frozen=True)
