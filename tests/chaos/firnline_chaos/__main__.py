@@ -40,6 +40,9 @@ def main() -> int:
             say(f"round {number}: {len(found)} findings; {len(run.book.done)} writes so far")
             for one in found:
                 say(f"FINDING {one}")
+        for one in run.finale() if not found else ():
+            found.append(one)
+            say(f"FINDING after the sweep: {one}")
         figures = report.figures(run, asked.seed, number, (time.monotonic() - begun) / 60)
     (state_dir / "report.json").write_text(json.dumps(figures, indent=1))
     print("\n".join(report.lines(figures)))

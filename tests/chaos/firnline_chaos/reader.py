@@ -60,7 +60,7 @@ def recount(table: LoadedTable, target_bytes: int) -> dict[Scope, FileTally]:
     return {part.scope: part.added for part in partition_changes(entries, target_bytes)}
 
 
-def file_facts(table: LoadedTable, committed: Collection[str], sweep_age_s: float) -> FileFacts:
+def file_facts(table: LoadedTable, committed: Collection[str], promised_s: float) -> FileFacts:
     """`committed`: ids of tasks whose commit was told of. Once replaced, their files are expiry's
     to remove, and one that was killed leaves some."""
     live = {ref: _live(table, number.snapshot_id) for ref, number in table.metadata.refs.items()}
@@ -69,8 +69,8 @@ def file_facts(table: LoadedTable, committed: Collection[str], sweep_age_s: floa
         for snapshot in table.snapshots
         for path, _ in _live(table, snapshot.snapshot_id)
     }
-    missing = [path for path in retained if not local(path).exists()]
-    listed, overdue = _listed(table, sweep_age_s)
+    missing = [path for path in retained | _metadata(table) if not local(path).exists()]
+    listed, overdue = _listed(table, promised_s)
     stems = tuple(output_lists.output_stem(task, 0, "").removesuffix("0-") for task in committed)
     unlisted = [
         path
@@ -80,6 +80,13 @@ def file_facts(table: LoadedTable, committed: Collection[str], sweep_age_s: floa
     return FileFacts(live, missing, unlisted, overdue)
 
 
+def _metadata(table: LoadedTable) -> set[str]:
+    """Manifest lists and manifests of all retained snapshots."""
+    lists = {snapshot.manifest_list for snapshot in table.snapshots}
+    manifests = {one.path for snapshot in table.snapshots for one in table.manifests(snapshot)}
+    return lists | manifests
+
+
 def _live(table: LoadedTable, snapshot_id: int) -> list[tuple[str, int | None]]:
     return [
         (entry.normal, entry.content_offset if isinstance(entry, DeleteFileEntry) else None)
@@ -87,7 +94,7 @@ def _live(table: LoadedTable, snapshot_id: int) -> list[tuple[str, int | None]]:
     ]
 
 
-def _listed(table: LoadedTable, sweep_age_s: float) -> tuple[set[str], list[str]]:
+def _listed(table: LoadedTable, promised_s: float) -> tuple[set[str], list[str]]:
     """What write-ahead lists name, and those of them that are past their age."""
     paths: set[str] = set()
     overdue, now_ms = [], time.time() * 1000
@@ -97,7 +104,7 @@ def _listed(table: LoadedTable, sweep_age_s: float) -> tuple[set[str], list[str]
         except FileNotFoundError:
             continue
         paths |= {normal_path(path) for path in found.outputs}
-        if max(found.written_at_ms + sweep_age_s * 1000, found.deadline_ms) < now_ms:
+        if max(found.written_at_ms + promised_s * 1000, found.deadline_ms) < now_ms:
             overdue.append(place.path)
     return paths, overdue
 

@@ -35,6 +35,7 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
         "faults that met nothing": dict(run.storm.missed),
         "faults that this machine does not have": dict(run.storm.skipped),
         "tasks": tasks(run.topics.ledger),
+        "swept at the end": dict(run.swept),
         "invariants looked at": run.checks,
         "findings": run.findings,
     }

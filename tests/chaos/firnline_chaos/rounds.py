@@ -5,31 +5,34 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from firnline_committer.sweeping import AGAIN_MS
 from firnline_domain.events import RewriteCommitted
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.sweeping import Sweeper
+from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.catalog.rest import RestCatalog
 
-from firnline_chaos import clocks, invariants, tables
+from firnline_chaos import clocks, invariants
 from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Reader, file_facts, reader, recount, shown
 from firnline_chaos.storm import Storm
-from firnline_chaos.tables import KINDS, NAMESPACE
+from firnline_chaos.tables import KINDS, NAMESPACE, PROPERTIES, create
 from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
 
 READY_S = 180.0  # until all parts serve again after a storm
 REST_S = 240.0  # until nothing moves any more: as long as an order's deadline
 QUIET_S = 3.0  # nothing has moved for so long
-TARGET_BYTES = int(tables.PROPERTIES["write.target-file-size-bytes"])
+TARGET_BYTES = int(PROPERTIES["write.target-file-size-bytes"])
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Run:
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
+    swept: Counter[str] = field(default_factory=Counter)
 
     def round(self, plan: Plan) -> list[str]:
         """Findings of one round; none: all invariants hold."""
@@ -53,6 +57,18 @@ class Run:
         if not found:
             found = self._rest()
         found += self._look()
+        self.findings += found
+        return found
+
+    def finale(self) -> list[str]:
+        """What killed processes have left is swept, as an operator does it, and everything is
+        looked at once more: nothing of age is left, and nothing is gone that anybody needs."""
+        tables = Tables(self.ground.stack.catalog_uri)
+        sweeper = Sweeper(tables, now_ms, int(SWEEP_AGE_S * 1000))
+        for kind in KINDS:
+            swept = sweeper.sweep(self.reader.load(kind.name).identity)
+            self.swept += Counter(lists=len(swept.lists), files=len(swept.removed), **swept.reasons)
+        found = self._look(SWEEP_AGE_S)
         self.findings += found
         return found
 
@@ -127,14 +143,15 @@ class Run:
 
     # ---- look
 
-    def _look(self) -> list[str]:
+    def _look(self, promised_s: float = SWEEP_AGE_S + AGAIN_MS / 1000) -> list[str]:
+        """`promised_s`: no write-ahead list is older."""
         ledger = self.topics.read()
         found = [*invariants.ends(ledger), *invariants.letters(ledger)]
         for kind in KINDS:
-            found += self._table(kind.name)
+            found += self._table(kind.name, promised_s)
         return found
 
-    def _table(self, name: str) -> list[str]:
+    def _table(self, name: str, promised_s: float) -> list[str]:
         table, lineage = self.reader.load(name), self.book.lineages[name]
         markers = [marker for where, marker in self.book.acknowledged if where == name]
         ledger, head = self.topics.ledger, table.head_id("main")
@@ -144,7 +161,7 @@ class Run:
             *invariants.whole_history(name, lineage),
             *invariants.acknowledged(name, lineage, markers),
             *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
-            *invariants.files(name, file_facts(table, committed, SWEEP_AGE_S)),
+            *invariants.files(name, file_facts(table, committed, promised_s)),
             *invariants.counters(name, head, state, recount(table, TARGET_BYTES)),
         ]
         for ref in table.metadata.refs:
@@ -158,6 +175,10 @@ class Run:
         except Unseen as unseen:
             return [f"{name}@{ref}: {unseen}"]
         return invariants.rows(name, ref, meant, self.reader.rows(name, ref))
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _committed(ends: Iterable[Any]) -> bool:
@@ -179,7 +200,7 @@ def prepared(state_dir: Path, iceberg_jar: Path, say: Callable[[str], None]) -> 
         book = Book(lineages, itertools.count(1))
         writers = [Writer(iceberg_jar, uri, book) for uri in found.gateways]
         for kind in KINDS:
-            tables.create(writers[0].jvm, writers[0].catalog, kind)
+            create(writers[0].jvm, writers[0].catalog, kind)
         scratch = state_dir / "reader"
         with reader(found.stack.catalog_uri, iceberg_jar, scratch) as eyes:
             topics = Topics(found.stack.kafka)
