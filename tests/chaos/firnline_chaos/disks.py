@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psutil
 
 from firnline_chaos.ground import Ground
-from firnline_chaos.missed import Missed
+from firnline_chaos.missed import Missed, Skipped
 from firnline_chaos.plan import Blow
 
 FULL_AT = 4096  # bytes: outputs, logs and databases are larger
@@ -22,6 +22,8 @@ class FillDisk:
     blow: Blow
 
     def begin(self) -> None:
+        if not hasattr(psutil.Process, "rlimit"):
+            raise Skipped("the limits of another process can be set on Linux alone")
         found = self.ground.processes(self.blow.target)
         if not found:
             raise Missed(f"{self.blow.target} is not running")
