@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from firnline_chaos.catalog_proxy import Spoil
 from firnline_chaos.tables import KINDS
 
-STORM_S = 60.0
-WRITES_PER_S = 1.6
+STORM_S = 90.0
+WRITES_PER_S = 1.5
 WRITERS = 2
-FAULTS = 13  # of a round
+FAULTS = 18  # of a round
 HELD = 0.25  # share of writes that take their time between planning and commit
 
 

@@ -29,8 +29,8 @@ from firnline_chaos.tables import KINDS, NAMESPACE, PROPERTIES, create
 from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
 
-READY_S = 180.0  # until all parts serve again after a storm
-REST_S = 240.0  # until nothing moves any more: as long as an order's deadline
+READY_S = 300.0  # until all parts serve again after a storm
+REST_S = 300.0  # until nothing moves any more: longer than an order's deadline
 QUIET_S = 3.0  # nothing has moved for so long
 TARGET_BYTES = int(PROPERTIES["write.target-file-size-bytes"])
 
