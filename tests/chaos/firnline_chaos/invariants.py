@@ -94,10 +94,11 @@ def counters(
 
 
 def ends(ledger: Ledger) -> list[str]:
-    """Every attempt of every task comes to an end."""
-    found = []
+    """Every attempt of every task comes to an end; an expiry may be under way."""
+    found, late = [], set(ledger.open)
     for task, orders in ledger.orders.items():
-        for attempt in ledger.turns(task):
+        *earlier, last = ledger.turns(task)
+        for attempt in (*earlier, *([last] if task in late else [])):
             if not attempt.ends:
                 name = f"{orders[0].table.dotted}: task {task} attempt {attempt.order.attempt}"
                 found.append(f"{name} came to no end")

@@ -15,6 +15,7 @@ from firnline_domain.identity import Scope, normal_path
 from firnline_domain.tallies import FileTally
 from firnline_enricher.tallying import partition_changes
 from firnline_iceberg import output_lists
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.manifests import Detail
@@ -28,6 +29,8 @@ from firnline_chaos.invariants import FileFacts, Seen
 from firnline_chaos.model import Rows, value_of
 from firnline_chaos.tables import NAMESPACE
 
+LOOKS = 5
+
 
 @dataclass
 class Reader:
@@ -38,6 +41,15 @@ class Reader:
 
     def load(self, name: str) -> LoadedTable:
         return self.tables.named((NAMESPACE,), name)
+
+    def facts(self, name: str, committed: Collection[str], promised_s: float) -> FileFacts:
+        """Of the table as it is; looked at again where an expiry ran meanwhile."""
+        for _ in range(LOOKS):
+            table = self.load(name)
+            found = _facts_or_gone(table, committed, promised_s)
+            if not found.missing or self.load(name).metadata_location == table.metadata_location:
+                break
+        return found
 
     def rows(self, name: str, ref: str) -> Seen:
         """As Spark sees a ref, with how often."""
@@ -58,6 +70,13 @@ def recount(table: LoadedTable, target_bytes: int) -> dict[Scope, FileTally]:
     head = table.head_id("main")
     entries = [] if head is None else live_entries(table, head, Detail.COUNTS)
     return {part.scope: part.added for part in partition_changes(entries, target_bytes)}
+
+
+def _facts_or_gone(table: LoadedTable, committed: Collection[str], promised_s: float) -> FileFacts:
+    try:
+        return file_facts(table, committed, promised_s)
+    except MetadataFileGone as gone:
+        return FileFacts(missing=[str(gone)])
 
 
 def file_facts(table: LoadedTable, committed: Collection[str], promised_s: float) -> FileFacts:

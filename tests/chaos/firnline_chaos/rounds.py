@@ -23,7 +23,7 @@ from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
-from firnline_chaos.reader import Reader, file_facts, reader, recount, shown
+from firnline_chaos.reader import Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import KINDS, NAMESPACE, PROPERTIES, create
 from firnline_chaos.topics import Topics
@@ -31,6 +31,7 @@ from firnline_chaos.writers import Book, Writer
 
 READY_S = 300.0  # until all parts serve again after a storm
 REST_S = 300.0  # until nothing moves any more: longer than an order's deadline
+SAID_S = 20.0
 QUIET_S = 3.0  # nothing has moved for so long
 TARGET_BYTES = int(PROPERTIES["write.target-file-size-bytes"])
 
@@ -48,6 +49,7 @@ class Run:
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
+    said: float = 0.0  # when it was said why there is no rest
     swept: Counter[str] = field(default_factory=Counter)
 
     def round(self, plan: Plan) -> list[str]:
@@ -122,10 +124,16 @@ class Run:
             now, restless = self._position()
             if now != before or restless:
                 before, since = now, time.monotonic()
+                self._say_why(restless)
             elif time.monotonic() - since > QUIET_S:
                 return []
             time.sleep(0.5)
         return [f"no rest after {REST_S:g} s: {one}" for one in restless or ["heads move"]]
+
+    def _say_why(self, restless: list[str]) -> None:
+        if time.monotonic() - self.said > SAID_S:
+            self.said = time.monotonic()
+            self.say(f"not at rest: {'; '.join(restless[:4]) or 'heads move'}")
 
     def _position(self) -> tuple[dict[str, int | None], list[str]]:
         ledger, restless = self.topics.read(), []
@@ -161,7 +169,7 @@ class Run:
             *invariants.whole_history(name, lineage),
             *invariants.acknowledged(name, lineage, markers),
             *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
-            *invariants.files(name, file_facts(table, committed, promised_s)),
+            *invariants.files(name, self.reader.facts(name, committed, promised_s)),
             *invariants.counters(name, head, state, recount(table, TARGET_BYTES)),
         ]
         for ref in table.metadata.refs:

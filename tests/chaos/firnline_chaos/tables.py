@@ -22,7 +22,7 @@ PROPERTIES = {
     "firnline.rewrite.hold-off-ms": "2000",
     "firnline.rewrite.deadline-ms": "240000",
     "firnline.expire.min-interval-ms": "20000",
-    "history.expire.max-snapshot-age-ms": "45000",
+    "history.expire.max-snapshot-age-ms": "100000",
     "write.metadata.previous-versions-max": "20",
     "write.metadata.delete-after-commit.enabled": "true",
     "commit.retry.num-retries": "6",

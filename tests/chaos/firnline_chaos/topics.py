@@ -22,6 +22,7 @@ READ = (
 )  # fmt: skip
 ENDS = (RewriteCommitted, RewriteConflicted, RewriteSkipped, TaskFailed, SnapshotsExpired)
 POLL_S = 0.2
+YOUNG_S = 30.0
 PATIENCE_S = 30.0  # a broker that was killed needs some seconds
 FOREVER = 1 << 62
 
@@ -51,8 +52,17 @@ class Ledger:
 
     @property
     def open(self) -> list[str]:
-        """Tasks whose last order nothing was said of."""
-        return [task for task in self.orders if not self.turns(task)[-1].ends]
+        """Tasks whose last order nothing was said of; expiries come all the time, and are waited for
+        once they are old."""
+        young_ms = time.time() * 1000 - YOUNG_S * 1000
+        return [
+            task
+            for task in self.orders
+            if not (last := self.turns(task)[-1]).ends
+            and not (
+                isinstance(last.order, ExpireSnapshots) and last.order.ordered_at_ms > young_ms
+            )
+        ]
 
     def turns(self, task: str) -> list[Attempt]:
         """A task's attempts with what was said of each: the ends between its order and the next;
