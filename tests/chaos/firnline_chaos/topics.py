@@ -52,8 +52,8 @@ class Ledger:
 
     @property
     def open(self) -> list[str]:
-        """Tasks whose last order nothing was said of; expiries come all the time, and are waited for
-        once they are old."""
+        """Tasks whose last order nothing was said of; expiries come all the time, and are meant
+        once they are late."""
         young_ms = time.time() * 1000 - YOUNG_S * 1000
         return [
             task
