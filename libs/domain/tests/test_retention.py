@@ -139,3 +139,8 @@ def test_what_our_expiry_did_is_not_taken_off_twice() -> None:
 
 def test_after_anothers_expiry_the_number_is_unknown() -> None:
     assert left(after_expired(table(), 4)) is None
+
+
+def test_a_clock_that_was_set_back_does_not_stop_expiry() -> None:
+    ahead = table(TableWork(expiry=expiry_ended(ExpiryWork(), 3, "", NOW + 3_600_000)))
+    assert decide_expiry(ahead, LIMITS, NOW).reason is ExpiryReason.OLD_SNAPSHOTS

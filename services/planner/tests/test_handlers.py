@@ -892,3 +892,38 @@ def test_a_commit_that_is_equal_or_was_not_read_changes_nothing(world: World) ->
     assert world.take(compared(order, "equal")) == []
     assert world.take(compared(order, "skipped")) == []
     assert of(world.state(), A).status == "in_flight"
+
+
+HOUR_MS = 3_600_000
+
+
+def test_a_clock_that_was_set_back_does_not_hide_the_table(world: World) -> None:
+    world.now_ms += HOUR_MS
+    world.commit(part(A, 1))
+    assert world.state().head_snapshot_id == 1
+    world.commit(part(A, 1))
+    world.now_ms -= HOUR_MS
+    world.commit(part(A, 1))
+    assert world.state().head_snapshot_id == 3
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_table_waiting(world: World) -> None:
+    world.commit(part(A, 1))
+    world.now_ms += HOUR_MS
+    world.head += 1  # its event is lost
+    world.commit(part(A, 1))
+    world.now_ms -= HOUR_MS
+    world.commit(part(A, 1))
+    asked = [record for _ in range(10) for record in world.tick()]
+    assert [type(one) for one in asked if isinstance(one, ResyncTable)] == [ResyncTable]
+
+
+def test_a_look_at_a_dropped_table_does_not_forget_it_early(world: World) -> None:
+    """The moment of forgetting is a day away, and no clock was set back."""
+    world.commit(part(A, 9))
+    gone = world.change(0, None, snapshot_id=None, kind=ChangeKind.REMOVED, event_id="gone")
+    world.take(gone)
+    world.state()
+    for _ in range(3):
+        world.tick(LIMITS.deadline_ms)
+    assert world.bucket.tables == 1

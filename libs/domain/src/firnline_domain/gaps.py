@@ -137,8 +137,19 @@ def ask_ms(table: TableCounters) -> int | None:
     return waiting.asked_ms + pause
 
 
+def _not_ahead(table: TableCounters, now_ms: int) -> TableCounters:
+    """A clock that was set back does not make a table wait until it is that late again."""
+    waiting = table.waiting
+    if waiting is None or max(waiting.since_ms, waiting.asked_ms or 0) <= now_ms:
+        return table
+    asked_ms = None if waiting.asked_ms is None else min(waiting.asked_ms, now_ms)
+    since_ms = min(waiting.since_ms, now_ms)
+    return replace(table, waiting=replace(waiting, since_ms=since_ms, asked_ms=asked_ms))
+
+
 def ask(table: TableCounters, now_ms: int) -> tuple[TableCounters, ResyncTable | None]:
     """The request that is due now, if one is."""
+    table = _not_ahead(table, now_ms)
     due, waiting = ask_ms(table), table.waiting
     if waiting is None or due is None or due > now_ms:
         return table, None

@@ -52,7 +52,7 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
     due = oldest + limits.retention_ms + 1  # "older than" leaves out the moment itself
     if now_ms < due:
         return ExpiryDecision(ExpiryReason.NOTHING_OLD_ENOUGH, due)
-    if (again := _again_ms(table.work.expiry, limits)) > now_ms:
+    if (again := _again_ms(table.work.expiry, limits, now_ms)) > now_ms:
         return ExpiryDecision(ExpiryReason.TOO_SOON, again)
     ordered = (task.ordered_at_ms for task in table.work.running)
     older_than = min(now_ms - limits.retention_ms, *ordered, now_ms)
@@ -81,9 +81,9 @@ def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | N
     return None
 
 
-def _again_ms(expiry: ExpiryWork, limits: Thresholds) -> int:
+def _again_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
     """A round that expired nothing (all held by refs) is repeated ever more rarely."""
-    if expiry.finished_ms is None:
+    if expiry.finished_ms is None or expiry.finished_ms > now_ms:  # the clock was set back since
         return 0
     pause = limits.expire_interval_ms << min(expiry.fruitless, 12)
     return expiry.finished_ms + min(pause, max(DAY_MS, limits.expire_interval_ms))

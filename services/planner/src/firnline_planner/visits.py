@@ -164,11 +164,13 @@ def _expiring(visit: Visit, table: Table) -> Table:
 
 
 def _to_be_shown(visit: Visit, table: Table) -> Table:
-    show_ms = max(visit.now_ms, table.work.shown_ms + interval_ms(table))
-    planned = table.work.show_ms
+    work, latest_ms = table.work, visit.now_ms + interval_ms(table)
+    # Never later: where the clock was set back, it was shown in what is now the future.
+    show_ms = min(max(visit.now_ms, work.shown_ms + interval_ms(table)), latest_ms)
+    planned = work.show_ms
     if planned is not None and (planned <= show_ms or table.counters.removed):
         return table
-    return replace(table, work=replace(table.work, show_ms=show_ms))
+    return replace(table, work=replace(work, show_ms=show_ms))
 
 
 def show_or_forget(visit: Visit, table: Table) -> None:
