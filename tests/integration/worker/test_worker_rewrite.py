@@ -49,7 +49,9 @@ def test_equality_deletes_with_nulls_composite_keys_and_two_id_sets(lab, rewrite
     assert {group.keys.field_ids for group in result.groups} == {(1, 2)}
     with lab.table().io.new_input(result.output_list).open() as file:
         listed = json.loads(file.read())["outputs"]
-    assert {o.path for g in result.groups for o in g.outputs} <= set(listed)
+    outputs = {o.path for g in result.groups for o in g.outputs}
+    assert outputs <= set(listed)
+    assert {path.rsplit("/", 1)[0] for path in outputs} == {f"{lab.table().metadata.location}/data"}
 
 
 def test_keys_are_those_of_the_deletes_else_the_identifier_fields_else_unknown(lab, rewriter):

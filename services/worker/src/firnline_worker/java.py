@@ -51,6 +51,8 @@ class JavaTable:
     def locations(self, scope: Scope, names: Sequence[str]) -> list[str]:
         """Where the table's own LocationProvider puts files of these names."""
         provider, spec = self.java.locationProvider(), self._spec(scope)
+        if spec.isUnpartitioned():  # with a partition that is none it would say data//name
+            return [provider.newDataLocation(name) for name in names]
         partition = self._partition(scope)
         return [provider.newDataLocation(spec, partition, name) for name in names]
 
