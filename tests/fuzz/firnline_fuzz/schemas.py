@@ -82,6 +82,17 @@ def leaves(fields: list[Field]) -> Iterator[Field]:
             yield from leaves(field["type"]["fields"])
 
 
+def nested(fields: list[Field], wanted: set[int]) -> set[int]:
+    """Ids of those wanted fields that lie in structs, and of these structs."""
+    found: set[int] = set()
+    for field in fields:
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            members = field["type"]["fields"]
+            below = nested(members, wanted) | {one["id"] for one in members} & wanted
+            found |= below | ({field["id"]} if below else set())
+    return found
+
+
 def structs(kind: Kind) -> Iterator[Field]:
     """Every struct below a type (map keys apart: they never change)."""
     if isinstance(kind, str):
