@@ -8,6 +8,7 @@ no right clock follow for that hour.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ JUMPS_S = (-3600, -90, 90, 3600)
 def settings(root: Path) -> Mapping[str, Mapping[str, str]]:
     """What services need in their environment for their clocks to be moved later, by part."""
     (root / "clocks").mkdir(parents=True, exist_ok=True)
-    folder = str(Path(next(iter(clock.__path__))))
-    return {part: {"PYTHONPATH": folder, "CHAOS_CLOCK": str(_file(root, part))} for part in CLOCKS}
+    folders = [str(Path(next(iter(clock.__path__)))), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = os.pathsep.join(folders)
+    return {part: {"PYTHONPATH": path, "CHAOS_CLOCK": str(_file(root, part))} for part in CLOCKS}
 
 
 def set_clock(root: Path, part: str, ahead_s: float) -> None:
