@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import py4j.java_gateway
+import py4j.protocol
 from firnline_demo.session import CATALOG, writer_session
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.tallies import FileTally
@@ -138,6 +140,9 @@ def _written(table: LoadedTable) -> list[str]:
 def reader(catalog_uri: str, iceberg_jar: Path, scratch: Path) -> Iterator[Reader]:
     """A Spark session of our own for as long as the block lasts."""
     spark = writer_session(catalog_uri, iceberg_jar, scratch)
+    # PySpark has put itself between py4j and everybody: it would look for the exceptions of our
+    # writers' JVMs in Spark's.
+    py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     try:
         yield Reader(spark, Tables(catalog_uri, cache=ManifestCache()))
     finally:

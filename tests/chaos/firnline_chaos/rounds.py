@@ -155,6 +155,7 @@ class Run:
         """`promised_s`: no write-ahead list is older."""
         ledger = self.topics.read()
         found = [*invariants.ends(ledger), *invariants.letters(ledger)]
+        found += [f"a writer failed: {one}" for one in self.book.errors]
         for kind in KINDS:
             found += self._table(kind.name, promised_s)
         return found

@@ -42,12 +42,13 @@ class Done:
 @dataclass
 class Book:
     """What all writers share. `acknowledged`: table and marker of every commit that was answered
-    with success."""
+    with success. `errors`: what no writer should meet."""
 
     lineages: Mapping[str, Lineage]
     versions: Iterator[int]
     done: list[Done] = field(default_factory=list)
     acknowledged: list[tuple[str, str]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
 
 class Writer:
@@ -72,7 +73,10 @@ class Writer:
         for write in writes:
             if stop.wait(max(0.0, started + write.at_s - time.monotonic())):
                 return
-            self._book.done.append(self.do(write, stop))
+            try:
+                self._book.done.append(self.do(write, stop))
+            except Exception as error:
+                self._book.errors.append(f"{write.kind} of {write.table}: {error!r}"[:400])
 
     def do(self, write: Write, stop: threading.Event, tries: int = TRIES) -> Done:
         """One write with its tries."""
