@@ -30,6 +30,13 @@ def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int])
     return min(times)
 
 
+def agreed_ms(order: ExpireSnapshots, now_ms: int) -> int:
+    """Snapshots older than that are as old as the order asks for, by the planner's clock and by
+    ours: one clock that is ahead expires nothing too early."""
+    age_ms = order.ordered_at_ms - order.older_than_ms
+    return min(order.older_than_ms, now_ms - age_ms)
+
+
 def refusal(table: LoadedTable) -> str | None:
     """Why this table's snapshots are never expired by us; None = they may be."""
     if table.properties.get("gc.enabled", "true").lower() == "false":
@@ -57,7 +64,7 @@ class Expirer:
         if reason := refusal(table):
             return self._result(order, table, table, 0, reason)
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.uuid)}
-        cut_off = cut_off_ms(table, order.older_than_ms, keep)
+        cut_off = cut_off_ms(table, agreed_ms(order, self.now_ms()), keep)
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             return self._result(order, table, table, 0, None)
         deleted = self._run(order, cut_off)
