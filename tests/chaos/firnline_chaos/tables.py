@@ -21,7 +21,7 @@ PROPERTIES = {
     "firnline.rewrite.cool-down-ms": "1500",
     "firnline.rewrite.hold-off-ms": "2000",
     "firnline.rewrite.deadline-ms": "240000",
-    "firnline.expire.min-interval-ms": "20000",
+    "firnline.expire.min-interval-ms": "90000",
     "history.expire.max-snapshot-age-ms": "100000",
     "write.metadata.previous-versions-max": "20",
     "write.metadata.delete-after-commit.enabled": "true",
