@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,20 +27,20 @@ from firnline_iceberg.output_lists import OutputList
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
 PATIENCE_S = 60.0
-Start = Callable[[], subprocess.Popen[bytes]]
+Start = Callable[..., subprocess.Popen[bytes]]
 Events = Callable[[str, int], list[Any]]
 
 
 @pytest.fixture
 def start(kafka: str, catalog_uri: str, iceberg_jar: Path, tmp_path: Path) -> Iterator[Start]:
-    """Starts a committer; its log is `committer.log` of the test's directory."""
+    """Starts a committer, on the real catalog or another; its log is `committer.log`."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def run() -> subprocess.Popen[bytes]:
+    def run(catalog: str = catalog_uri) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
             "FIRNLINE_KAFKA": kafka,
-            "FIRNLINE_CATALOG_URI": catalog_uri,
+            "FIRNLINE_CATALOG_URI": catalog,
             "FIRNLINE_ICEBERG_JAR": str(iceberg_jar),
         }
         with (tmp_path / "committer.log").open("ab") as log:
@@ -104,6 +106,30 @@ def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
     again.send_signal(signal.SIGTERM)
     assert again.wait(30) == 0
     assert "action=ready" in (tmp_path / "committer.log").read_text()
+
+
+@pytest.fixture
+def slow_catalog() -> Iterator[str]:
+    """Hangs up on its callers once a consumer has had the time to join its group."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    caller = server.accept()[0]
+                except OSError:
+                    return
+                time.sleep(4)
+                caller.close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_start_that_fails_ends(start: Start, slow_catalog: str) -> None:
+    """A consumer that is in its group and not closed would hold the process for ever, and a
+    supervisor would wait with it."""
+    assert start(slow_catalog).wait(2 * PATIENCE_S) == 1
 
 
 def test_what_a_killed_worker_left_is_swept_when_its_task_counts_as_failed(

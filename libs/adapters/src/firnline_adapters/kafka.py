@@ -190,8 +190,10 @@ class KafkaInbox:
 
     def close(self) -> None:
         """See `Inbox.close`."""
-        self.commit()
-        self._consumer.close()
+        try:
+            self.commit()
+        finally:  # where the broker is away, too: see `bootstrap` of the committer
+            self._consumer.close()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._owned.update((new.topic, new.partition) for new in partitions)

@@ -37,7 +37,6 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     """
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_mb) as iceberg:
         publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
-        inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
         tables = Tables(settings.catalog_uri, settings.catalog_name, ManifestCache())
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
@@ -47,14 +46,17 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)
         switches = KafkaSwitches(settings.kafka)
+        # Last, for all of the above may raise: librdkafka waits for ever, at full speed, at the end
+        # of a process that joins a group and has not closed its consumer.
+        inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
         try:
             share = settings.compare_share
             yield Pump(
                 inbox, publisher, handlers, log, sweeps=sweeps, switches=switches, share=share
             )
         finally:
-            switches.close()
             inbox.close()
+            switches.close()
 
 
 def now_ms() -> int:
