@@ -11,12 +11,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from firnline_local.artifacts import iceberg_jar
 
 from firnline_chaos import report
 from firnline_chaos.plan import draw
-from firnline_chaos.rounds import prepared
+from firnline_chaos.rounds import Run, prepared
 
 
 def main() -> int:
@@ -40,13 +41,20 @@ def main() -> int:
             say(f"round {number}: {len(found)} findings; {len(run.book.done)} writes so far")
             for one in found:
                 say(f"FINDING {one}")
+            written(state_dir, run, asked.seed, number, begun)  # a run that is killed leaves these
         for one in run.finale() if not found else ():
             found.append(one)
             say(f"FINDING after the sweep: {one}")
-        figures = report.figures(run, asked.seed, number, (time.monotonic() - begun) / 60)
-    (state_dir / "report.json").write_text(json.dumps(figures, indent=1))
+        figures = written(state_dir, run, asked.seed, number, begun)
     print("\n".join(report.lines(figures)))
     return ended(state_dir, asked.seed, bool(found), asked.state is None)
+
+
+def written(state_dir: Path, run: Run, seed: int, rounds: int, begun: float) -> dict[str, Any]:
+    """The figures so far, in `report.json` too."""
+    found = report.figures(run, seed, rounds, (time.monotonic() - begun) / 60)
+    (state_dir / "report.json").write_text(json.dumps(found, indent=1))
+    return found
 
 
 def arguments() -> argparse.Namespace:
