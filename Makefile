@@ -34,8 +34,8 @@ lock: ## Resolve requirements.in into requirements.lock (hashes, no registry hos
 demo: setup ## The main job on the embedded stack: three writers, before and after, rows verified
 	$(BIN)/firnline demo
 
-# Tests wait for servers as often as for a core: half as many again as there are cores.
-WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 3 ? n + 1 : 4 )))
+# Tests wait for servers as often as for a core.
+WORKERS ?= 4
 .PHONY: test
 test: setup ## Lint, types and every test: unit, contract, integration, e2e
 	$(MAKE) lint types

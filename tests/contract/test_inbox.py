@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteSkipped
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
@@ -140,3 +141,27 @@ def take_nothing(bus: Bus, inbox: Inbox) -> bool:
     marker = event(bus, 99)
     put(bus, marker)
     return [delivery.record for delivery in take(bus, inbox, 1)] == [marker]
+
+
+class Unreachable(KafkaPublisher):
+    """A publisher whose broker went away."""
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        raise RetryLater("no broker")
+
+
+@pytest.mark.stack
+def test_an_inbox_leaves_its_group_though_its_last_commit_fails(kafka: str) -> None:
+    """The next reader need not wait for the end of a session, nor the process at its end."""
+    run = uuid.uuid4().hex
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    broken = Unreachable(kafka, BUCKETS, "contract")
+    inbox = KafkaInbox(kafka, run, [TOPIC], broken, Log("contract"))
+    bus = Bus(publisher, lambda: inbox, lambda *_: None, run)
+    put(bus, event(bus, 0))
+    for delivery in take(bus, inbox, 1):
+        inbox.done(delivery)
+    with pytest.raises(RetryLater):
+        inbox.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        inbox.poll(0.1)

@@ -40,7 +40,7 @@ def leftovers(state: Path) -> list[str]:
 
 
 def test_every_row_is_right_with_every_service_killed_once(tmp_path: Path) -> None:
-    figures = demo(tmp_path, "--seconds", "90", "--kill", SERVICES)
+    figures = demo(tmp_path, "--seconds", "60", "--kill", SERVICES)
     assert figures["verdict"]["text"].startswith("rows verified")
     tables = {table["name"]: table for table in figures["tables"]}
     accounts = tables["demo.accounts"]

@@ -90,7 +90,7 @@ _VECTOR = DeleteKind.DELETION_VECTOR
 NO_SECOND_LOOK = (aftermath, "needed_but_removed", nothing)
 
 CHECKS = [
-    Mutation("proof: rows", "v2: start!loses deliver.A", (without(conflicts.proof),)),
+    Mutation("proof: rows", "v2: start!loses deliver.A", ((conflicts, "_unbalanced", nothing),)),
     Mutation(
         "proof: stamp",
         "v2p: eq.global append.b start.b!low deliver.A",
