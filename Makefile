@@ -98,9 +98,10 @@ ROUNDS ?= 5
 SCALE ?= 1
 BENCH_FOLDER ?= .firnline/bench
 PEERS ?= $(findstring peers,$(PART))
+WITH_PEERS = $(filter-out 0,$(PEERS))
 .PHONY: bench-rewrite
-bench-rewrite: setup $(if $(PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too
-	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER); \
+bench-rewrite: setup $(if $(WITH_PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too
+	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(WITH_PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER); \
 	  status=$$?; $(BIN)/python -m bench.rewrite.report && exit $$status
 
 # Sail and its client, on no other program's path (232 MB). Trino is fetched by the bench itself.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.rewrite.markdown import commit, figure, megabytes, shortened, table
+from bench.rewrite.peers_report import peers_tables
 from bench.rewrite.plot import svg
 from bench.rewrite.run import PARTS, RESULTS
 
@@ -60,12 +62,6 @@ def _bars(results: Results) -> str:
     return "### The bars\n\n" + table(heads, rows)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _compared(name: str, result: Any) -> str:
     rows = [_contestant(who, one) for who, one in result["summary"].items()]
     heads = (
@@ -80,7 +76,7 @@ def _where_it_goes(result: Any) -> str:
         (
             who,
             *(f"{one['cpu_by'].get(kind, 0.0):.2f}" for kind in KINDS),
-            *(_mb(one["pss_by"].get(kind, 0)) for kind in KINDS),
+            *(megabytes(one["pss_by"].get(kind, 0)) for kind in KINDS),
         )
         for who, one in result["summary"].items()
     ]
@@ -90,27 +86,18 @@ def _where_it_goes(result: Any) -> str:
 
 def _contestant(who: str, one: Any) -> tuple[str, ...]:
     costs = one["commit"]
-    commit = _commit(costs) if costs else "in it" if who.startswith("stock") else "-"
+    commit_cost = commit(costs) if costs else "in it" if who.startswith("stock") else "-"
     return (
         who,
-        _figure(one["wall_s"]),
-        _figure(one["cpu_s"]),
-        _figure(one["pss_peak"], 1e6),
+        figure(one["wall_s"]),
+        figure(one["cpu_s"]),
+        figure(one["pss_peak"], 1e6),
         f"{one['output_bytes']['median'] / 1e6:.1f}",
         str(one["output_files"]),
         "yes" if one["same_rows"] else "**no**",
-        commit,
+        commit_cost,
         f"{one['start_s']['median']:.1f} + {one['warm_s']['median']:.1f}",
     )
-
-
-def _commit(costs: Any) -> str:
-    return f"{costs['wall_s']['median']:.2f} / {costs['cpu_s']['median']:.2f}"
-
-
-def _figure(found: Mapping[str, float], unit: float = 1.0) -> str:
-    median, low, high = (found[name] / unit for name in ("median", "low", "high"))
-    return f"{median:.3g} ({low:.3g}-{high:.3g})" if median < 1e3 else f"{median:.0f}"
 
 
 def _head(name: str, result: Any) -> str:
@@ -157,18 +144,20 @@ def _least(values: Sequence[float]) -> str:
 
 def _tasks(name: str, result: Any) -> str:
     rows = [
-        (who, tasks, _mb(one["pss_before"]), _mb(one["pss_peak"]), f"{one['cpu_s']:.1f}")
+        (
+            who,
+            tasks,
+            megabytes(one["pss_before"]),
+            megabytes(one["pss_peak"]),
+            f"{one['cpu_s']:.1f}",
+        )
         for who in ("firnline", "stock")
         for tasks, one in result[who].items()
         if one
     ]
     heads = ("", "tasks at once", "PSS before MB", "peak PSS MB", "CPU s")
-    cost = f"An idle Python process costs {_mb(result['process_bytes'])} MB."
+    cost = f"An idle Python process costs {megabytes(result['process_bytes'])} MB."
     return "\n\n".join([_head(name, result), table(heads, rows), cost])
-
-
-def _mb(count: float) -> str:
-    return f"{count / 1e6:.0f}"
 
 
 def _budget(name: str, result: Any) -> str:
@@ -182,8 +171,8 @@ def _budget(name: str, result: Any) -> str:
             what,
             f"{one['wall_s']:.2f}",
             f"{one['cpu_s']:.2f}",
-            _mb(one["pss_before"]),
-            _mb(one["pss_peak"]),
+            megabytes(one["pss_before"]),
+            megabytes(one["pss_peak"]),
             "yes" if one["same_rows"] else "**no**",
             ", ".join(one["modes"] or ()),
         )
@@ -192,18 +181,14 @@ def _budget(name: str, result: Any) -> str:
     heads = ("", "wall s", "CPU s", "PSS before MB", "peak PSS MB", "same rows", "mode")
     text = [
         _head(name, result),
-        f"The budget: {_mb(result['budget_bytes'])} MB.",
+        f"The budget: {megabytes(result['budget_bytes'])} MB.",
         table(heads, rows),
     ]
     if "failed" in stock:
         text.append(
-            f"Stock with a heap of {stock['heap']} did not finish: `{_cut(stock['failed'])}`"
+            f"Stock with a heap of {stock['heap']} did not finish: `{shortened(stock['failed'])}`"
         )
     return "\n\n".join(text)
-
-
-def _cut(text: str) -> str:
-    return " ".join(text.split())[:160]
 
 
 def _memory(name: str, result: Any) -> str:
@@ -217,7 +202,8 @@ def _smallest(who: str, one: Any) -> tuple[str, ...]:
     if "heap" not in one:
         return (who, "none of them", "-", "-", "-", tried)
     return (
-        who, one["heap"], _mb(one["pss_peak"]), f"{one['wall_s']:.1f}", f"{one['cpu_s']:.1f}", tried
+        who, one["heap"], megabytes(one["pss_peak"]), f"{one['wall_s']:.1f}",
+        f"{one['cpu_s']:.1f}", tried,
     )  # fmt: skip
 
 
@@ -236,7 +222,7 @@ def _shape_rows(result: Any) -> Iterator[tuple[str, ...]]:
                 made["contestant"],
                 f"{made['wall_s']:.2f}",
                 f"{made['cpu_s']:.2f}",
-                _mb(made["pss_peak"]),
+                megabytes(made["pss_peak"]),
                 f"{made['output_bytes'] / 1e6:.1f}",
                 str(made["output_files"]),
                 "yes" if made["same_rows"] else "**no**",
@@ -256,8 +242,8 @@ def _streams(name: str, result: Any) -> str:
         (
             who,
             str(one["turns"]),
-            _mb(one["bytes_committed"]),
-            _mb(one["bytes_lost"]),
+            megabytes(one["bytes_committed"]),
+            megabytes(one["bytes_lost"]),
             "-" if one["share"] is None else f"{100 * one['share']:.0f} %",
             str(one["rows_repaired"]),
             f"{one['failed']} of {one['commits']}",
@@ -271,48 +257,7 @@ def _streams(name: str, result: Any) -> str:
 
 
 def _peers(name: str, result: Any) -> str:
-    heads = (
-        "contestant", "start wall / CPU s", "first wall / CPU s", "warm wall s", "warm CPU s",
-        "peak PSS MB", "output MB", "files", "same rows", "same rows, keys with NULL",
-        "commit wall / CPU s",
-    )  # fmt: skip
-    kinds = result["summary"]
-    ended = [who for who in kinds["nulls"] if who not in result["failed"]]
-    rows = [_peer(who, {kind: found[who] for kind, found in kinds.items()}) for who in ended]
-    told = [f"- {who} was not run: {_cut(why)}." for who, why in result["absent"].items()]
-    told += [f"- **{who} failed**: `{_cut(why)}`" for who, why in result["failed"].items()]
-    told += _wrong(result, kinds)
-    return "\n\n".join(
-        [_head(name, result), table(heads, rows), *(["\n".join(told)] if told else ())]
-    )
-
-
-def _peer(who: str, by_kind: Mapping[str, Any]) -> tuple[str, ...]:
-    first, warm = by_kind["first"], by_kind["warm"]
-    start = f"{first['start_s']['median']:.1f} / {first['start_cpu_s']['median']:.1f}"
-    right = first["same_rows"] and warm["same_rows"]
-    return (
-        who,
-        start,
-        _commit(first),
-        _figure(warm["wall_s"]),
-        _figure(warm["cpu_s"]),
-        _figure(warm["pss_peak"], 1e6),
-        f"{warm['output_bytes']['median'] / 1e6:.1f}",
-        str(warm["output_files"]),
-        "yes" if right else "**no**",
-        "yes" if by_kind["nulls"]["same_rows"] else "**no**",
-        _commit(warm["commit"]) if warm["commit"] else "in it",
-    )
-
-
-def _wrong(result: Any, kinds: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for every result that is not the table."""
-    for kind, found in kinds.items():
-        right = result["nulls_table" if kind == "nulls" else "table"]["rows_out"]
-        for who, one in found.items():
-            if not one["same_rows"]:
-                yield f"- **{who} ({kind}) has other rows**: {one['rows_out']:,}, not {right:,}."
+    return f"{_head(name, result)}\n\n{peers_tables(result)}"
 
 
 def _requests(name: str, result: Any) -> str:
