@@ -107,6 +107,15 @@ def test_counters() -> None:
     assert invariants.counters("t", 5, None, {})
 
 
+def test_rest() -> None:
+    state: Any = SimpleNamespace(head_snapshot_id=5, waiting_for_resync=False)
+    assert invariants.unsettled("t", 5, state) == []
+    assert "planner at 5" in invariants.unsettled("t", 6, state)[0]
+    assert "planner at None" in invariants.unsettled("t", 5, None)[0]
+    state.waiting_for_resync = True
+    assert "resync" in invariants.unsettled("t", 5, state)[0]
+
+
 def test_ends() -> None:
     assert invariants.ends(ledger(order(1, 10), order(1, 10), skipped(20), skipped(20))) == []
     assert invariants.ends(ledger(order(1, 10), failed(20), order(2, 30), skipped(40))) == []

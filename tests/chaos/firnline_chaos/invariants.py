@@ -77,6 +77,14 @@ def files(table: str, facts: FileFacts) -> list[str]:
     return found
 
 
+def unsettled(table: str, head: int | None, state: TableState | None) -> list[str]:
+    """Why there is no rest at a table yet: the planner is somewhere else, or misses something."""
+    at = None if state is None else state.head_snapshot_id
+    if state is None or at != head:
+        return [f"{table}: planner at {at}, table at {head}"]
+    return [f"{table}: waits for a resync"] if state.waiting_for_resync else []
+
+
 def counters(
     table: str, head: int | None, state: TableState | None, recount: Mapping[Scope, FileTally]
 ) -> list[str]:

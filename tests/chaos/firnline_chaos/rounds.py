@@ -140,11 +140,7 @@ class Run:
         heads = {kind.name: self.reader.load(kind.name) for kind in KINDS}
         for name, table in heads.items():
             state = ledger.states.get(table.identity.uuid)
-            if state is None or state.head_snapshot_id != table.head_id("main"):
-                at = None if state is None else state.head_snapshot_id
-                restless.append(f"{name}: planner at {at}, table at {table.head_id('main')}")
-            elif state.waiting_for_resync:
-                restless.append(f"{name}: waits for a resync")
+            restless += invariants.unsettled(name, table.head_id("main"), state)
         ledger.timed = not self.ground.clocks_jumped
         restless += [f"task {one} is open" for one in ledger.open]
         return {name: table.head_id("main") for name, table in heads.items()}, restless
