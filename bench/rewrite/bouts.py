@@ -168,6 +168,7 @@ def question(origin: Source, name: str) -> dict[str, Any]:
     return {
         "table": name,
         "uuid": origin.table.identity.uuid,
+        "head": origin.table.head_id("main"),
         "namespace": NAMESPACE,
         "partition_fields": [field.name for field in origin.table.metadata.spec().fields],
         # The last is the largest: it goes first, as the planner's debts would have it.

@@ -94,7 +94,7 @@ def _order(question: Question, number: int) -> RewriteFiles:
         scope=scope,
         action="compact",
         reason="bench",
-        trigger_snapshot_id=now,
+        trigger_snapshot_id=question["head"],
         attempt=1,
         ordered_at_ms=now,
         deadline_ms=now + HOUR_MS,

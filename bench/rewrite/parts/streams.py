@@ -112,8 +112,8 @@ def _turn(visitor: Visitor, origin: Source, name: str) -> dict[str, Any]:
 
 
 def _stock_turn(visitor: Visitor, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The action says how many bytes it has rewritten and how many files it has not; these count
-    with the mean size of a live file. A call that fails as a whole has lost all of them."""
+    """With rewrite-all the action rewrites every live file. It says how many bytes of them were
+    committed; of commits that failed on the way it says nothing, so what is left was in vain."""
     loaded = visitor.place.loaded(name)
     live = live_files(loaded, loaded.head("main").snapshot_id).data
     every = sum(file.bytes for file in live)
@@ -121,13 +121,10 @@ def _stock_turn(visitor: Visitor, name: str, asked: dict[str, Any]) -> dict[str,
         row = visitor.running.ask(LIMIT_S, where=None, **asked)["answered"]
     except Failed as failed:
         return {"bytes_committed": 0, "bytes_lost": every, "reasons": {str(failed)[:150]: 1}}
-    lost = row["failed_data_files_count"] * every // max(1, len(live))
-    reasons = {"failed_data_files": row["failed_data_files_count"]} if lost else {}
-    return {
-        "bytes_committed": row["rewritten_bytes_count"],
-        "bytes_lost": lost,
-        "reasons": reasons,
-    }
+    committed = row["rewritten_bytes_count"]
+    lost = max(0, every - committed)
+    reasons = {"commits_failed": 1} if lost else {}
+    return {"bytes_committed": committed, "bytes_lost": lost, "reasons": reasons}
 
 
 def _told(turns: list[dict[str, Any]], book: Book) -> dict[str, Any]:

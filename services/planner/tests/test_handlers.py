@@ -232,6 +232,19 @@ def test_a_failed_task_is_tried_again_after_a_pause_as_the_same_task(world: Worl
     assert (again.task_id, again.attempt) == (order.task_id, 2)
 
 
+def test_an_order_that_came_again_after_its_commit_waits_for_the_committers_word(
+    world: World,
+) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.take(replace(failed(order, retryable=True), reason="already_committed"))
+    assert of(world.state(), A).status == "in_flight"
+    gone = replace(failed(order, retryable=True), reason="trigger_gone")
+    for _ in range(12):  # says nothing of the partition: never parked
+        world.take(gone)
+        assert of(world.state(), A).status == "backing_off"
+        gone = replace(gone, task_id=only(world.tick(1_800_000)).task_id)
+
+
 def test_hopeless_failures_park_the_partition_until_settings_change(world: World) -> None:
     order = only(world.commit(part(A, 8)))
     for _ in range(2):

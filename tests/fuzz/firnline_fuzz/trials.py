@@ -176,9 +176,10 @@ class Trial:
     def _order(self, ref: str, scope: Scope) -> RewriteFiles:
         number, now = next(_numbers), int(time.time() * 1000)
         text = f"{scope.spec_id}{scope.partition}"
+        head = self.bench.tables.load(self.table.name).head(ref).snapshot_id
         task = task_id(self.table.name.uuid, ref, text, "compact", number)
         return RewriteFiles(
             task_id=task, table=self.table.name, ref=ref, scope=scope, action="compact",
-            reason="fuzz", trigger_snapshot_id=number, attempt=1, ordered_at_ms=now,
+            reason="fuzz", trigger_snapshot_id=head, attempt=1, ordered_at_ms=now,
             deadline_ms=now + 600_000,
         )  # fmt: skip

@@ -123,6 +123,23 @@ def test_killed_after_the_commit(table: Table, committer: Committer, sweep: Any)
     assert (ours(table), table.rows()) == ([], before)
 
 
+def test_another_attempts_outputs_stay_on_their_list(
+    table: Table, committer: Committer, sweep: Any
+) -> None:
+    """An order that came again was done again: in the table by its task's id, not by its files."""
+    result = listed(table, started(table))
+    other = listed(table, replace(table.rewrite(), task_id=result.task_id, attempt=2))
+    committer.handle([result])
+    (event,) = committer.handle([other])
+    assert event.redelivered
+    assert all(path.exists() for path in outputs(other))
+    before = table.rows()
+    swept = sweep(table)
+    assert {file.path for file in conflicts.outputs(other)} <= set(swept.removed)
+    assert all(path.exists() for path in outputs(result))
+    assert (ours(table), table.rows()) == ([], before)
+
+
 def test_a_repair_whose_committer_was_killed(
     table: Table, meddled: Committer, meddler: Meddler, sweep: Any, monkeypatch: Any
 ) -> None:

@@ -25,7 +25,7 @@ from firnline_deletes.projection import table_schema
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.results import RewriteFinished
-from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.commits import TASK_ID, JavaCommits
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import live_files
@@ -119,7 +119,7 @@ class Lab:
             scope=scope,
             action="compact",
             reason="test",
-            trigger_snapshot_id=number,
+            trigger_snapshot_id=self.table().head_id(ref) or 0,
             attempt=1,
             ordered_at_ms=now_ms(),
             deadline_ms=now_ms() + 600_000,
@@ -204,6 +204,7 @@ class Lab:
         mapper = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
         rewrite = table.newRewrite().validateFromSnapshot(result.start_snapshot_id)
         rewrite = rewrite.dataSequenceNumber(result.start_sequence_number)
+        rewrite = rewrite.set(TASK_ID, result.task_id)
         live = {}
         tasks = table.newScan().planFiles()
         each = tasks.iterator()

@@ -69,11 +69,11 @@ def results(kafka: str) -> Iterator[Callable[[str], Any]]:
     inbox.close()
 
 
-def ordered(kafka: str, table: TableName, scope: Scope, attempt: int = 1) -> str:
+def ordered(kafka: str, table: TableName, head: int, attempt: int = 1) -> str:
     now = int(time.time() * 1000)
-    name = task_id(table.uuid, "main", scope.partition, "compact", attempt)
+    name, scope = task_id(table.uuid, "main", "[]", "compact", attempt), Scope(0, "[]")
     order = RewriteFiles(
-        name, table, "main", scope, "compact", "test", 1, attempt, now, now + 600_000
+        name, table, "main", scope, "compact", "test", head, attempt, now, now + 600_000
     )
     publisher = KafkaPublisher(kafka, 8, "test")
     publisher.publish("rewrite-tasks", table.uuid, order)
@@ -106,17 +106,18 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     for _ in range(4):
         table.append(rows)
     name = TableName(str(table.metadata.table_uuid), (namespace,), "t")
-    result = results(ordered(kafka, name, Scope(0, "[]")))
+    head = table.refresh().current_snapshot().snapshot_id
+    result = results(ordered(kafka, name, head))
     assert [len(group.inputs) for group in result.groups] == [2, 2]
     assert sum(group.rows_out for group in result.groups) == 8
-    assert result.start_snapshot_id == table.refresh().current_snapshot().snapshot_id
+    assert result.start_snapshot_id == head
     assert all(os.path.exists(_local(o.path)) for g in result.groups for o in g.outputs)
     found = results(looked_at(kafka, name, result.start_snapshot_id))
     assert (found.outcome, found.before.rows, found.after.rows) == ("differ", 0, 2)  # an append
-    gone = results(ordered(kafka, TableName("no-such", (namespace,), "nothing"), Scope(0, "[]")))
+    gone = results(ordered(kafka, TableName("no-such", (namespace,), "nothing"), head))
     assert (gone.reason, gone.retryable) == ("table_gone", False)
     paused(kafka, name)
-    held = results(ordered(kafka, name, Scope(0, "[]"), attempt=2))
+    held = results(ordered(kafka, name, head, attempt=2))
     assert (held.reason, held.retryable) == ("paused", True)
     assert "by ops: migration" in held.message
     worker.terminate()

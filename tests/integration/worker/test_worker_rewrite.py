@@ -329,6 +329,36 @@ def test_a_missing_ref_is_refused(lab, rewriter):
     assert refused.value.reason == "ref_gone"
 
 
+def test_an_order_that_was_committed_is_not_done_again(lab, rewriter):
+    lab.create("id BIGINT")
+    lab.insert("(1)")
+    lab.equality_delete(["id"], "(1)", rows="(2)")
+    order = lab.order()
+    lab.commit(rewriter.rewrite(order, print))
+    lab.equality_delete(["id"], "(2)", rows="(3)")
+    with pytest.raises(TaskRefused) as again:
+        rewriter.rewrite(order, print)
+    assert (again.value.reason, again.value.retryable) == ("already_committed", True)
+    name = f"{lab.namespace}.t"
+    lab.sql(f"CALL lake.system.expire_snapshots('{name}', TIMESTAMP '2100-01-01')")
+    with pytest.raises(TaskRefused) as later:
+        rewriter.rewrite(order, print)
+    assert (later.value.reason, later.value.retryable) == ("trigger_gone", True)
+    rewritten(lab, rewriter)  # an order of now is done
+
+
+def test_an_order_whose_snapshot_was_rolled_back_is_of_another_time(lab, rewriter):
+    lab.create("id BIGINT")
+    lab.insert("(1)")
+    kept = lab.table().head_id("main")
+    lab.insert("(2)")
+    order = lab.order()
+    lab.sql(f"CALL lake.system.rollback_to_snapshot('{lab.namespace}.t', {kept})")
+    with pytest.raises(TaskRefused) as gone:
+        rewriter.rewrite(order, print)
+    assert gone.value.reason == "trigger_gone"
+
+
 def test_a_failed_attempt_leaves_nothing_behind(lab, rewriter, monkeypatch):
     lab.create("id BIGINT")
     lab.insert("(1)")

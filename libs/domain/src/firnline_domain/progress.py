@@ -17,7 +17,10 @@ BACK_OFF_MAX_MS = 30 * 60_000
 PARK_AFTER = 3  # failures in a row that no retry can help
 PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
 # reasons that say nothing of the partition
-SURROUNDINGS = frozenset({"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused"})
+SURROUNDINGS = frozenset(
+    {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
+)
+ALREADY_COMMITTED = "already_committed"  # a worker's word for an order that came again
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced

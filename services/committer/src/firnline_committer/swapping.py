@@ -226,7 +226,8 @@ class Swapper:
         batch.events.append(event)
         metrics.count("rewrites_committed", classification=event.classification)
         self._log.info("committed", table=batch.table.dotted, task=task_id, redelivered=redelivered)
-        self._outputs.clear(table, result, found.lost)
+        if not redelivered:  # else it may be another attempt's, whose outputs its list must name
+            self._outputs.clear(table, result, found.lost)
 
     def _refuse(self, batch: Batch, task_id: str, conflict: Conflict, head: int | None) -> None:
         result = batch.open.pop(task_id)

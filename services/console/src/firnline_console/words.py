@@ -82,6 +82,8 @@ ENDS = {
     "unreachable": "catalog or storage was not reachable",
     "deadline": "no answer came before the deadline",
     "deadline_passed": "it began after its deadline",
+    "already_committed": "it was committed before",
+    "trigger_gone": "the snapshot that it was ordered at is gone; it is decided anew",
     "open_branch": "left alone while a branch is ahead of it, for a fast-forward",
     "unpublished_wap": "left alone while a staged commit (wap.id) is not published",
     "rows_do_not_add_up": "rows in and rows out did not add up",

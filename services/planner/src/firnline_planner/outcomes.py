@@ -11,7 +11,7 @@ from firnline_domain.events import (
     RewriteSkipped,
 )
 from firnline_domain.identity import MAIN
-from firnline_domain.progress import RunningTask, Table
+from firnline_domain.progress import ALREADY_COMMITTED, RunningTask, Table
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.retention import expiry_ended
 from firnline_domain.thresholds import Thresholds
@@ -67,6 +67,8 @@ def _rewrite_ended(
         case RewriteConflicted():
             retryable = event.reason not in HOPELESS
             return _failed(visit, table, task, event.reason, retryable)
+        case TaskFailed(reason=reason) if reason == ALREADY_COMMITTED:
+            return table  # the committer says what it came to
         case TaskFailed():
             return _failed(visit, table, task, event.reason, event.retryable)
 

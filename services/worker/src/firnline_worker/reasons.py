@@ -53,6 +53,9 @@ REFUSED: dict[str, str] = {
     "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "
     "schema, as Iceberg 1.12.0 writes those of partitions by a fixed column.",
     "deadline_passed": "The planner has taken the partition back.",
+    "already_committed": "The order came again after its commit.",
+    "trigger_gone": "The snapshot that the order was made at is expired or rolled back: whether it "
+    "was carried out cannot be told, and the planner decides anew.",
     "paused": "Somebody paused maintenance (`firnline pause`) while the order waited.",
     "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
     "keys_do_not_add_up": "The checksums of the keys in, masked and out do not balance.",

@@ -21,6 +21,7 @@ from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, report
+from firnline_worker.belonging import refuse_if_over
 from firnline_worker.clock import Clock
 from firnline_worker.columns import proving_ids, shape_of
 from firnline_worker.eligibility import reasons
@@ -73,6 +74,7 @@ class Rewriter:
         table = self.tables.load(order.table)
         head = table.head(order.ref)
         note(head.snapshot_id)
+        refuse_if_over(table, order)
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
         chosen = plan(live, order.scope, target_bytes(table))
