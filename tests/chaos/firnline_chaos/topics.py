@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
@@ -124,7 +124,8 @@ class Topics:
 
     def read(self, patience_s: float = PATIENCE_S) -> Ledger:
         """Everything up to the end as it is now. Raises TimeoutError where it stops before."""
-        ends, heard = {place: self._end(place) for place in self._places}, time.monotonic()
+        ends = {place: self._end(place, patience_s) for place in self._places}
+        heard = time.monotonic()
         while behind := [place for place in ends if self._seen.get(place, 0) < ends[place]]:
             if time.monotonic() - heard > patience_s:
                 raise TimeoutError(f"nothing comes of {behind}, at {ends[behind[0]]}: {self._seen}")
@@ -134,8 +135,17 @@ class Topics:
                 self._take(message)
         return self.ledger
 
-    def _end(self, place: tuple[str, int]) -> int:
-        return int(self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=10)[1])
+    def _end(self, place: tuple[str, int], patience_s: float) -> int:
+        """A broker that has just come back knows no partition for a moment."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                where = TopicPartition(*place)
+                return int(self._consumer.get_watermark_offsets(where, timeout=10)[1])
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_S)
 
     def _take(self, message: Any) -> None:
         place = (message.topic(), message.partition())
