@@ -8,23 +8,38 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from firnline_console.explain import explained, settings_json
+from firnline_console.explain import explained
+from firnline_console.settings_shown import settings_json
 from firnline_console.tables import fold_state, fold_states
 from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
 from firnline_domain.events import ConflictReason
 from firnline_domain.policy import Reason
 from firnline_domain.retention import ExpiryReason
-from firnline_domain.thresholds import PROPERTIES
+from firnline_domain.settings import SettingInForce, effective
+from firnline_domain.thresholds import PROPERTIES, Thresholds
 
 Make = Callable[..., Any]
 STATE = "table_state/in_flight"
 
 
-def sources(properties: dict[str, str]) -> dict[str, tuple[str, str]]:
-    return {one["name"]: (one["value"], one["source"]) for one in settings_json(properties)}
+Sources = Callable[..., dict[str, tuple[str, str]]]
 
 
-def test_settings_say_where_they_come_from() -> None:
+@pytest.fixture
+def sources(make: Make) -> Sources:
+    """(Value, source) by name: of these properties, under a planner with these defaults."""
+
+    def found(
+        settings: dict[str, str], fleet: Thresholds | None = None
+    ) -> dict[str, tuple[str, str]]:
+        told = tuple(one for one in effective(settings, fleet).values() if one.origin != "default")
+        state = make(STATE, settings=settings, in_force=None if fleet is None else told)
+        return {one["name"]: (one["value"], one["source"]) for one in settings_json(state)}
+
+    return found
+
+
+def test_settings_say_where_they_come_from(sources: Sources) -> None:
     found = sources({"firnline.rewrite.min-fragments": "3", "firnline.retain.hours": "24"})
     assert found["firnline.rewrite.min-fragments"] == ("3", "table property")
     assert found["firnline.retain.hours"] == ("24", "table property")
@@ -32,15 +47,41 @@ def test_settings_say_where_they_come_from() -> None:
     assert found.keys() == PROPERTIES.keys()
 
 
-def test_a_property_equal_to_the_default_is_still_the_tables() -> None:
+def test_every_origin_is_told(sources: Sources) -> None:
+    settings = {
+        "firnline.rewrite.min-fragments": "3",
+        "self-optimizing.minor.trigger.interval": "60000",
+        "namespace:firnline.retain.hours": "24",
+    }
+    found = sources(settings, Thresholds(min_position_deletes=5))
+    assert found["firnline.rewrite.min-fragments"] == ("3", "table property")
+    assert found["firnline.rewrite.max-age-ms"] == (
+        "60000",
+        "table property self-optimizing.minor.trigger.interval",
+    )
+    assert found["firnline.retain.hours"] == ("24", "namespace property")
+    assert found["firnline.rewrite.min-position-deletes"] == (
+        "5",
+        "fleet (the planner's environment)",
+    )
+    assert found["firnline.rewrite.min-equality-deletes"] == ("4", "default")
+
+
+def test_a_setting_of_a_newer_planner_is_shown(make: Make) -> None:
+    newer = SettingInForce("firnline.rewrite.new", "1", "table", "firnline.rewrite.new")
+    shown = settings_json(make(STATE, in_force=(newer,)))
+    assert [one["value"] for one in shown if one["name"] == newer.name] == ["1"]
+
+
+def test_a_property_equal_to_the_default_is_still_the_tables(sources: Sources) -> None:
     assert sources({"firnline.enabled": "true"})["firnline.enabled"] == ("true", "table property")
 
 
-def test_a_property_that_cannot_be_read_is_said_so() -> None:
+def test_a_property_that_cannot_be_read_is_said_so(sources: Sources) -> None:
     value, source = sources({"firnline.rewrite.min-fragments": "many"})[
         "firnline.rewrite.min-fragments"
     ]
-    assert (value, source) == ("8", "default; the table property cannot be read")
+    assert (value, source) == ("8", "default; 'many' of the table property cannot be read")
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -122,7 +163,7 @@ def test_a_table_that_is_held_back_says_so_first(make: Make) -> None:
     assert answer(state)["table"]["hold"]["detail"] == "by ops: storage migration"
 
 
-def test_a_window_that_cannot_be_read_says_how_to_write_it() -> None:
+def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> None:
     value, source = sources({"firnline.window": "at night"})["firnline.window"]
     assert value == "at night"
     assert "nothing is ordered: 'at night' cannot be read: write '[DAYS] HH:MM-HH:MM" in source

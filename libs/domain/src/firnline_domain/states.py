@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from firnline_domain.holds import Hold
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.settings import SettingInForce
 from firnline_domain.tallies import FileTally
 
 
@@ -45,3 +46,6 @@ class TableState:
     removed: bool
     updated_at_ms: int
     hold: Hold | None = None  # what keeps all its orders back
+    # Settings that are not the default, or have a problem; None: the planner did not tell.
+    in_force: tuple[SettingInForce, ...] | None = None
+    advised: tuple[str, ...] = ()  # rules of the advice that holds

@@ -1,9 +1,12 @@
-"""When a table deserves maintenance: table properties, then defaults."""
+"""When a table deserves maintenance: table properties, then namespace's, then defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+
+from firnline_domain.amoro import UNDERSTOOD
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -70,15 +73,59 @@ _KINDS = {each.name: str(each.type) for each in fields(Thresholds)}
 _FLAGS = {"true": True, "false": False}
 
 
+NAMESPACE = "namespace:"  # before the name of a property that the table's namespace sets
+
+
+class Origin(StrEnum):
+    """Who says what holds for a table."""
+
+    TABLE = "table"
+    NAMESPACE = "namespace"
+    FLEET = "fleet"  # the planner's environment
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Saying:
+    """What one property says about one field; `value` None = its text cannot be read."""
+
+    field: str
+    value: bool | int | float | str | None
+    origin: Origin
+    name: str  # of the property
+    text: str
+
+    @property
+    def is_amoros(self) -> bool:
+        return self.name not in PROPERTIES
+
+    @property
+    def weight(self) -> tuple[bool, bool]:
+        """The table goes before its namespace; at one of them our own names before Amoro's."""
+        return self.origin is Origin.TABLE, not self.is_amoros
+
+
+def sayings(settings: Mapping[str, str]) -> list[Saying]:
+    """All that the properties of a table and of its namespace say, the weaker ones first."""
+    found = [saying for name, text in settings.items() for saying in _sayings(name, text)]
+    return sorted(found, key=lambda one: one.weight)
+
+
+def _sayings(name: str, text: str) -> Iterator[Saying]:
+    property_name = name.removeprefix(NAMESPACE)
+    origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
+    if field := PROPERTIES.get(property_name):
+        yield Saying(field, _read(text, _KINDS[field]), origin, property_name, text)
+    elif meaning := UNDERSTOOD.get(property_name):
+        for field in meaning.fields:
+            value = _read(meaning.translated(text), _KINDS[field])
+            yield Saying(field, value, origin, property_name, text)
+
+
 def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
-    """What holds for a table with these properties."""
-    read = {
-        field: _read(settings[name], _KINDS[field])
-        for name, field in PROPERTIES.items()
-        if name in settings
-    }
-    usable = {field: value for field, value in read.items() if value is not None}
-    return replace(defaults or Thresholds(), **usable)  # type: ignore[arg-type]
+    """What holds for a table with these properties; `defaults` are the fleet's."""
+    said = {one.field: one.value for one in sayings(settings) if one.value is not None}
+    return replace(defaults or Thresholds(), **said)  # type: ignore[arg-type]
 
 
 def _read(text: str, kind: str) -> bool | int | float | str | None:
@@ -91,4 +138,4 @@ def _read(text: str, kind: str) -> bool | int | float | str | None:
         value = int(text) if kind == "int" else float(text)
     except ValueError:
         return None
-    return value if value >= 0 else None
+    return value if 0 <= value < float("inf") else None

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from firnline_domain.holds import Hold
 from firnline_domain.states import PartitionState, TableState
-from firnline_domain.thresholds import PROPERTIES, Thresholds, thresholds
-from firnline_domain.windows import problem
 
 from firnline_console.amounts import scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
+from firnline_console.settings_shown import settings_json
 from firnline_console.tables import TableStates, TableView, debt_of
 from firnline_console.tasks import Status, TaskView
 from firnline_console.words import in_words
-
-DEFAULT = "default"
-TABLE_PROPERTY = "table property"
-UNREADABLE = "default; the table property cannot be read"
 
 
 def explained(
@@ -32,7 +26,7 @@ def explained(
         "table": table_json(view),
         "verdict": verdict(view, state),
         "hold": hold_json(state.hold if state else None),
-        "settings": settings_json(state.settings if state else {}),
+        "settings": settings_json(state),
         "expiry": expiry_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
         "tasks": {
@@ -91,41 +85,6 @@ def _leading(state: TableState) -> str:
 
 def _partitions(count: int) -> str:
     return "1 partition" if count == 1 else f"{count:,} partitions"
-
-
-def settings_json(properties: Mapping[str, str]) -> list[dict[str, str]]:
-    """Every setting that holds for a table, and where it comes from."""
-    effective = asdict(thresholds(properties))
-    defaults = {each.name: each.default for each in fields(Thresholds)}
-    return [
-        {
-            "name": name,
-            "value": _text(effective[field]),
-            "default": _text(defaults[field]),
-            "source": _source(name, field, properties),
-        }
-        for name, field in PROPERTIES.items()
-    ]
-
-
-def _source(name: str, field: str, properties: Mapping[str, str]) -> str:
-    if name not in properties:
-        return DEFAULT
-    if field in ("window", "blackout") and (wrong := problem(properties[name])):
-        return f"{TABLE_PROPERTY}; nothing is ordered: {wrong}"
-    # A text that cannot be read counts as unset: two different defaults show through then.
-    first, second = Thresholds(), Thresholds(**{field: object()})  # type: ignore[arg-type]
-    alone = {name: properties[name]}
-    taken = getattr(thresholds(alone, first), field) == getattr(thresholds(alone, second), field)
-    return TABLE_PROPERTY if taken else UNREADABLE
-
-
-def _text(value: Any) -> str:
-    if value is None or value == "":
-        return "not set"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def expiry_json(state: TableState | None) -> dict[str, Any]:

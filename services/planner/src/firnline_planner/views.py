@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.policy import Reason, debts, decide
 from firnline_domain.progress import Partition, Table
+from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.states import PartitionState, TableState
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.thresholds import Origin, Thresholds
 
 SHOWN_PARTITIONS = 100
 INTERVAL_MS = 1_000  # between two states of a table at the least
@@ -29,9 +30,13 @@ def deepest_in_debt(table: Table, partitions: Iterable[Partition]) -> list[Parti
 
 
 def table_state(
-    table: Table, deepest: Iterable[Partition], limits: Thresholds, now_ms: int
+    table: Table,
+    deepest: Iterable[Partition],
+    limits: Thresholds,
+    fleet: Thresholds,
+    now_ms: int,
 ) -> TableState:
-    """The state to publish."""
+    """The state to publish; `fleet` is what holds where table and namespace say nothing."""
     counters = table.counters
     return TableState(
         table=counters.table,
@@ -52,7 +57,14 @@ def table_state(
         removed=counters.removed,
         updated_at_ms=now_ms,
         hold=rewrite_hold_of(table, limits, now_ms),
+        in_force=in_force(table, fleet),
     )
+
+
+def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
+    """Settings that are not the default, or about which there is something to say."""
+    found = effective(table.counters.settings, fleet).values()
+    return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
 
 
 def partition_state(

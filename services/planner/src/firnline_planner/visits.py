@@ -46,6 +46,7 @@ class Visit:
     limits: Thresholds
     now_ms: int
     step: Step
+    fleet: Thresholds  # what holds where the table and its namespace say nothing
 
     def partition(self, table: Table, scope: Scope) -> Partition:
         """The partition as it is known, or a fresh one."""
@@ -65,7 +66,8 @@ class Visit:
 
 def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
     """A visit under the table's own settings."""
-    return Visit(state, thresholds(table.counters.settings, defaults), now_ms, step)
+    limits = thresholds(table.counters.settings, defaults)
+    return Visit(state, limits, now_ms, step, defaults)
 
 
 def due_ms(table: Table) -> int | None:
@@ -190,7 +192,7 @@ def show_or_forget(visit: Visit, table: Table) -> None:
         again = turns_ms(table, visit.limits, visit.now_ms)
     shown_work = replace(work, show_ms=again, shown_ms=visit.now_ms)
     table = replace(table, counters=recount.checked(visit.now_ms), work=shown_work)
-    shown = table_state(table, deepest, visit.limits, visit.now_ms)
+    shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms)
     visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
     visit.state.put_table(table)
 

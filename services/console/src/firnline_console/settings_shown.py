@@ -1,0 +1,43 @@
+"""The settings that hold for a table, and who says so, as JSON values."""
+
+from __future__ import annotations
+
+from firnline_domain.settings import SettingInForce, effective
+from firnline_domain.states import TableState
+from firnline_domain.thresholds import Origin
+
+NOT_SET = "not set"
+
+
+def settings_json(state: TableState | None) -> list[dict[str, str]]:
+    """Every setting, as the planner last told; before it did, as they would hold without a fleet's
+    defaults."""
+    defaults = effective({})
+    told = effective(state.settings) if state else {}
+    if state is not None and state.in_force is not None:
+        told = {one.name: one for one in state.in_force}
+    every = {**defaults, **told}  # a planner may know settings that this console does not
+    return [_setting_json(one, defaults.get(name)) for name, one in every.items()]
+
+
+def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> dict[str, str]:
+    return {
+        "name": setting.name,
+        "value": setting.value or NOT_SET,
+        "default": (default.value if default else "") or NOT_SET,
+        "origin": setting.origin,
+        "said_by": setting.said_by,
+        "problem": setting.problem,
+        "source": source_words(setting),
+    }
+
+
+def source_words(setting: SettingInForce) -> str:
+    """Where it comes from, and what is wrong with it, in one phrase."""
+    amoro = f" {setting.said_by}" if setting.said_by not in ("", setting.name) else ""
+    where = {
+        Origin.TABLE: f"table property{amoro}",
+        Origin.NAMESPACE: f"namespace property{amoro}",
+        Origin.FLEET: "fleet (the planner's environment)",
+    }.get(Origin(setting.origin), setting.origin)
+    return f"{where}; {setting.problem}" if setting.problem else where
