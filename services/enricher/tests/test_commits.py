@@ -225,6 +225,6 @@ def test_after_a_failure_of_the_storage_the_table_is_loaded_again(lake, rows) ->
 
 def test_the_properties_that_matter() -> None:
     kept = ("firnline.x", "self-optimizing.y", "history.expire.z", "write.delete.mode")
-    kept += ("write.target-file-size-bytes", "gc.enabled")
-    everything = dict.fromkeys((*kept, "write.format.default", "owner"), "1")
+    kept += ("write.target-file-size-bytes", "gc.enabled", "write.format.default")
+    everything = dict.fromkeys((*kept, "write.distribution-mode", "owner"), "1")
     assert settings_of(everything) == dict.fromkeys(kept, "1")

@@ -22,7 +22,7 @@ def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> N
     monkeypatch.setattr(facts, "_MOST_TABLES", 2)
     catalog = MemoryCatalog(str(tmp_path))
     one, two, three = names(catalog, 3)
-    cache = FactsCache(MemoryTables(catalog))
+    cache = FactsCache(MemoryTables(catalog), lambda: 0)
     for name in (one, two, one, three):
         cache.get(name)
     assert [cache.peek(name) is not None for name in (one, two, three)] == [True, False, True]

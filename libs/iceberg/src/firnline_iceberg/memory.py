@@ -39,6 +39,7 @@ class MemoryCatalog(NoopCatalog):
         super().__init__("memory")
         self._warehouse = warehouse
         self._tables: dict[Identifier, TableMetadata] = {}
+        self.namespaces: dict[Identifier, dict[str, str]] = {}  # properties
         self.commits: list[Commit] = []
 
     def make(
@@ -101,6 +102,7 @@ class MemoryTables:
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
         self.loads = 0  # of the catalog, for tests that count them
+        self.namespace_loads = 0
 
     def load(self, table: TableName) -> LoadedTable:
         """As `Tables.load`."""
@@ -114,6 +116,11 @@ class MemoryTables:
         """As `Tables.named`."""
         found = self._found(TableName("", namespace, name))
         return loaded(_name((*namespace, name), found.metadata), found)
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """As `Tables.namespace_properties`."""
+        self.namespace_loads += 1
+        return dict(self._catalog.namespaces.get(namespace, {}))
 
     def _found(self, table: TableName) -> Table:
         try:

@@ -12,6 +12,8 @@ from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
+    BadRequestError,
+    ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
     RESTError,
@@ -196,6 +198,16 @@ class Tables:
         found = self._load(TableName("", namespace, name))
         identity = TableName(str(found.metadata.table_uuid), namespace, name)
         return loaded(identity, found, self._cache)
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """Of one level of namespaces; {} where the catalog knows none, or tells none: not every
+        catalog has them, nor lets everybody read them. Raises RetryLater."""
+        try:
+            return dict(self._catalog.load_namespace_properties(namespace))
+        except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
+            return {}
+        except (RESTError, requests.RequestException) as error:
+            raise RetryLater(f"catalog: {error}") from error
 
     def names(self) -> Iterator[tuple[str, ...]]:
         """Every table, as namespace levels and name. Raises RetryLater."""

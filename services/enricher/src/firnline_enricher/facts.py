@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from firnline_domain.identity import TableName
+from firnline_domain.settings import with_namespace
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
 
+from firnline_enricher.namespaces import Catalog, Namespaces
+
 TARGET_BYTES = "write.target-file-size-bytes"
 _PREFIXES = ("firnline.", "self-optimizing.", "history.expire.", "write.delete.")
-_EXACT = (TARGET_BYTES, "gc.enabled")
+_EXACT = (
+    TARGET_BYTES,
+    "gc.enabled",
+    "write.format.default",
+    "write.parquet.compression-codec",
+    "write.update.mode",
+    "write.merge.mode",
+    "write.metadata.delete-after-commit.enabled",
+)
 _MOST_TABLES = 2000  # a few kB each
 
 
-class Tables(Protocol):
+class Tables(Catalog, Protocol):
     """Where tables are loaded from: `firnline_iceberg.tables.Tables` or its twin in memory."""
 
     def load(self, table: TableName) -> LoadedTable:
@@ -56,23 +67,23 @@ def settings_of(properties: Mapping[str, str]) -> dict[str, str]:
 class FactsCache:
     """Facts by table uuid, the least recently used forgotten first."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self._tables = tables
+        self._namespaces = Namespaces(tables, now_ms)
         self._facts: OrderedDict[str, TableFacts] = OrderedDict()
 
     def get(self, table: TableName) -> TableFacts:
         """Kept facts, else loaded ones. Raises TableGone, RetryLater."""
-        if (facts := self.peek(table)) is not None:
-            return facts
-        self.load(table)
-        return self._facts[table.uuid]
+        if table.uuid not in self._facts:
+            self.load(table)
+        self._facts.move_to_end(table.uuid)
+        facts = self._facts[table.uuid]
+        namespace = self._namespaces.settings(table.namespace)
+        return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek(self, table: TableName) -> TableFacts | None:
-        """Kept facts, if there are any."""
-        if table.uuid not in self._facts:
-            return None
-        self._facts.move_to_end(table.uuid)
-        return self._facts[table.uuid]
+        """Kept facts, if there are any. Raises RetryLater as `get`."""
+        return self.get(table) if table.uuid in self._facts else None
 
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now; its facts replace the kept ones. Raises TableGone, RetryLater."""

@@ -19,7 +19,7 @@ class Handlers:
     """What to send for a delivery. Holds nothing that a restart would miss."""
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
-        self._facts = FactsCache(tables)
+        self._facts = FactsCache(tables, now_ms)
         self._commits = Commits(self._facts, now_ms)
         self._resyncs = Resyncs(self._facts, now_ms)
         self._read: dict[tuple[str, int], int] = {}  # (topic, partition) -> last offset

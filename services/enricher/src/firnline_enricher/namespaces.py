@@ -1,0 +1,59 @@
+"""Properties of namespaces, as defaults for their tables; asked for rarely, for no event tells."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from firnline_domain.errors import RetryLater
+
+FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
+AGAIN_MS = 30_000  # after a catalog that did not answer
+_PREFIXES = ("firnline.", "self-optimizing.")
+_MOST = 2_000  # namespaces
+
+
+class Catalog(Protocol):
+    """Where namespaces are read: `firnline_iceberg.tables.Tables` or its twin in memory."""
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """{} where the catalog knows or tells none. Raises RetryLater."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    properties: Mapping[str, str]
+    until_ms: int
+
+
+class Namespaces:
+    """What the namespaces say, of the table's own level alone; the least used are forgotten."""
+
+    def __init__(self, catalog: Catalog, now_ms: Callable[[], int]) -> None:
+        self._catalog = catalog
+        self._now_ms = now_ms
+        self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
+
+    def settings(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        """Its properties that matter to the planner. Raises RetryLater where they were never read;
+        later on what was read last holds until the catalog answers again."""
+        kept, now_ms = self._kept.get(namespace), self._now_ms()
+        if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
+            kept = self._read(namespace, kept, now_ms)
+        self._kept[namespace] = kept
+        self._kept.move_to_end(namespace)
+        if len(self._kept) > _MOST:
+            self._kept.popitem(last=False)
+        return kept.properties
+
+    def _read(self, namespace: tuple[str, ...], kept: _Kept | None, now_ms: int) -> _Kept:
+        try:
+            found = self._catalog.namespace_properties(namespace)
+        except RetryLater:
+            if kept is None:
+                raise
+            return _Kept(kept.properties, now_ms + AGAIN_MS)
+        matter = {name: text for name, text in found.items() if name.startswith(_PREFIXES)}
+        return _Kept(matter, now_ms + FRESH_MS)

@@ -1,0 +1,86 @@
+"""What a namespace says reaches the planner beside what the table says."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_domain.errors import RetryLater
+from firnline_enricher.namespaces import AGAIN_MS, FRESH_MS, Namespaces
+
+LAKE = ("lake", "shop")
+THREE = {"firnline.rewrite.min-fragments": "3"}
+
+
+class Catalog:
+    """A catalog of one namespace, which can be away; `now_ms` is the clock beside it."""
+
+    def __init__(self) -> None:
+        self.properties = {**THREE, "owner": "ops"}
+        self.away = False
+        self.reads = 0
+        self.now_ms = 1_000_000
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        self.reads += 1
+        if self.away:
+            raise RetryLater("catalog: away")
+        return self.properties if namespace == LAKE else {}
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog()
+
+
+@pytest.fixture
+def namespaces(catalog: Catalog) -> Namespaces:
+    return Namespaces(catalog, lambda: catalog.now_ms)
+
+
+def test_only_what_matters_is_kept_and_it_is_read_once(catalog, namespaces) -> None:
+    assert [namespaces.settings(LAKE) for _ in range(3)] == [THREE] * 3
+    assert namespaces.settings(("other",)) == {}
+    assert catalog.reads == 2
+
+
+def test_a_change_is_seen_after_a_while(catalog, namespaces) -> None:
+    namespaces.settings(LAKE)
+    catalog.properties = {}
+    catalog.now_ms += FRESH_MS - 1
+    assert namespaces.settings(LAKE) == THREE
+    catalog.now_ms += 1
+    assert namespaces.settings(LAKE) == {}
+
+
+def test_a_clock_that_was_set_back_does_not_keep_it_for_ever(catalog, namespaces) -> None:
+    namespaces.settings(LAKE)
+    catalog.properties, catalog.now_ms = {}, 1
+    assert namespaces.settings(LAKE) == {}
+
+
+def test_a_catalog_that_is_away_takes_nothing_back(catalog, namespaces) -> None:
+    namespaces.settings(LAKE)
+    catalog.away = True
+    catalog.now_ms += FRESH_MS
+    assert [namespaces.settings(LAKE) for _ in range(2)] == [THREE] * 2
+    assert catalog.reads == 2, "not asked again at once"
+    catalog.away, catalog.properties = False, {}
+    catalog.now_ms += AGAIN_MS
+    assert namespaces.settings(LAKE) == {}
+
+
+def test_what_was_never_read_is_waited_for(catalog, namespaces) -> None:
+    catalog.away = True
+    with pytest.raises(RetryLater):
+        namespaces.settings(LAKE)
+
+
+def test_they_travel_apart_from_the_tables_own(lake, rows) -> None:
+    lake.catalog.namespaces[("db",)] = THREE
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    changes = lake.follow()
+    assert len(changes) == 2
+    for change in changes:
+        assert change.settings["namespace:firnline.rewrite.min-fragments"] == "3"
+        assert change.settings["write.target-file-size-bytes"] == "4096"
+    assert lake.tables.namespace_loads == 1
