@@ -305,3 +305,55 @@ def test_switches_are_shown_while_they_are_pulled(bench: Bench) -> None:
     bench.tell(resumed, fleet)
     assert [view.table for view in bench.model.pauses()] == ["shop.orders"]
     assert len([one for one in bench.model.events(None, 5) if one.event.kind == "operator"]) == 3
+
+
+def word(rule: str, at_ms: int, withdrawn: bool = False, number: int = 1) -> Any:
+    path = "table_advice/withdrawn" if withdrawn else "table_advice/tiny_partitions"
+    return make(path, table=table(number), rule=rule, since_ms=at_ms, at_ms=at_ms)
+
+
+def listing(rules: tuple[str, ...], at_ms: int, number: int = 1, **more: Any) -> Any:
+    return make(
+        "table_state/in_flight", table=table(number), advised=rules, updated_at_ms=at_ms, **more
+    )
+
+
+def advised(bench: Bench) -> dict[str, list[str]]:
+    found = {view.uuid: [one.rule for one in view.holding] for view in bench.model.advice(10)}
+    for table_uuid, rules in found.items():
+        of_one = bench.model.advice_of(table_uuid)
+        assert of_one is not None
+        assert [one.rule for one in of_one.holding] == rules
+    return found
+
+
+def test_advice_is_listed_by_table_those_with_most_of_it_first(bench: Bench) -> None:
+    bench.tell(word("a", 1), listing(("a",), 1))
+    bench.tell(word("a", 1, number=2), word("b", 1, number=2), listing(("a", "b"), 1, number=2))
+    assert list(advised(bench).items()) == [("uuid-2", ["a", "b"]), ("uuid-1", ["a"])]
+    assert [view.uuid for view in bench.model.advice(1)] == ["uuid-2"]
+    assert bench.model.totals(0)["advice"] == 3
+    assert bench.model.advice_of("uuid-3") is None
+
+
+def test_advice_that_is_withdrawn_is_gone_in_whatever_order_it_is_told(bench: Bench) -> None:
+    bench.tell(listing(("a",), 1), word("a", 3, withdrawn=True), word("a", 1))
+    assert advised(bench) == {}
+    bench.tell(word("a", 4))
+    assert advised(bench) == {"uuid-1": ["a"]}
+
+
+def test_advice_that_the_planner_does_not_list_any_more_is_gone(bench: Bench) -> None:
+    """It has lost its state, and withdraws nothing that it does not know of."""
+    bench.tell(word("a", 1), listing(("a",), 1), word("b", 1), listing(("b",), 5))
+    assert advised(bench) == {"uuid-1": ["b"]}
+    bench.tell(word("a", 6))
+    assert advised(bench) == {"uuid-1": ["b", "a"]}
+
+
+def test_advice_about_a_table_that_is_gone_is_gone(bench: Bench) -> None:
+    bench.tell(word("a", 1), listing(("a",), 1))
+    bench.tell(listing(("a",), 2, removed=True))
+    assert advised(bench) == {}
+    bench.tell(dropped(1, 3), dropped(2, 4))  # the first is trimmed
+    assert bench.model.advice_of("uuid-1") is None

@@ -290,3 +290,26 @@ def test_a_named_directory_beats_the_variable(
     monkeypatch.setenv("FIRNLINE_CONSOLE_URI", site.uri)
     assert firnline("tables").exit_code == 0
     assert firnline("tables", "--state", str(tmp_path / "none")).exit_code == 1
+
+
+def test_advise_says_what_was_found_and_what_to_do(site: Site) -> None:
+    advice = make("table_advice/tiny_partitions")
+    site.tell(advice, make("table_state/in_flight", advised=(advice.rule,)))
+    for words in (("advise",), ("advise", "shop.orders")):
+        text = said(site, *words)
+        assert "shop.orders" in text
+        assert f"tiny partitions: {advice.finding}  (for 3 h)" in text
+        assert f"-> {advice.remedy}" in text
+    explained = said(site, "explain", "shop.orders")
+    assert f"tiny partitions: {advice.finding}" in explained
+    assert "firnline advise shop.orders" in explained
+    assert json.loads(said(site, "advise", "--json"))["advice"][0]["rule"] == advice.rule
+
+
+def test_without_advice_it_says_so_and_a_wrong_name_is_helped(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    assert "Nothing to say about any table." in said(site, "advise")
+    assert "Nothing to say about shop.orders." in said(site, "advise", "shop.orders")
+    result = firnline("advise", "shop.order", "--console", site.uri)
+    assert result.exit_code == 1
+    assert "Did you mean: shop.orders?" in result.output

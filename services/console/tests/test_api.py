@@ -207,3 +207,24 @@ async def test_health_is_lost_with_the_loop_or_the_view(site: Site) -> None:
     site.following = True
     site.model.lose()
     assert (await site.client.get("/healthz")).status == 503
+
+
+async def test_advice_is_told_by_table_and_for_the_fleet(site: Site, make: Make) -> None:
+    site.tell(
+        make("table_advice/tiny_partitions"),
+        make("table_state/in_flight", advised=("tiny_partitions",)),
+    )
+    for path in ("/api/advice", "/api/tables/shop.orders/advice"):
+        [word] = (await site.get(path))["advice"]
+        assert (word["table"], word["rule"]) == ("shop.orders", "tiny_partitions")
+        assert word["numbers"]["partitions"] == 8412
+        assert word["limits"]["partitions"] == 100
+    explained = await site.get("/api/tables/shop.orders/explain")
+    assert [word["rule"] for word in explained["advice"]] == ["tiny_partitions"]
+    assert (await site.get("/api/fleet"))["totals"]["advice"] == 1
+
+
+async def test_a_table_without_advice_says_so(site: Site, make: Make) -> None:
+    site.tell(make("table_state/in_flight"))
+    assert (await site.get("/api/tables/shop.orders/advice"))["advice"] == []
+    assert (await site.client.get("/api/tables/shop.nothing/advice")).status == 404

@@ -85,7 +85,7 @@ def test_a_property_that_cannot_be_read_is_said_so(sources: Sources) -> None:
 
 
 def answer(state: Any) -> dict[str, Any]:
-    return explained(fold_state(None, state), fold_states(None, state), [], 0)
+    return explained(fold_state(None, state), fold_states(None, state), [], None, 0)
 
 
 def test_a_partition_has_its_reason_numbers_and_words(make: Make) -> None:

@@ -24,6 +24,7 @@ CounterName = Literal[
     "changes_held",  # FilesChanged held back because their parent is not the head
     "resyncs",  # ResyncTable requests sent
     "orders",  # orders sent, by reason
+    "advice",  # words of advice about tables, by rule: given (or told anew), withdrawn
     "tasks_finished",  # tasks that ended, by outcome; `parked` beside it: no try for a day
     "rows_in",  # rows read by rewrites
     "rows_masked",  # rows dropped by deletes

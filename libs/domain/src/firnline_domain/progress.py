@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.habits import Habits
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.others import OtherMaintainer
@@ -142,6 +143,15 @@ class ExpiryWork:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A word of advice that holds: since when, and what it was told with last."""
+
+    since_ms: int
+    lead: float = 0.0  # its leading number
+    mark: int = 0  # of its text, where that says more than a number
+
+
+@dataclass(frozen=True)
 class TableWork:
     """What maintenance does in one ref of a table."""
 
@@ -154,6 +164,8 @@ class TableWork:
     shown_ms: int = 0  # when it was published last
     pace: Pace = field(default_factory=Pace)  # of our own commits
     other: OtherMaintainer | None = None
+    habits: Habits = field(default_factory=Habits)
+    advice: dict[str, Given] = field(default_factory=dict)  # by rule
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """The partition's order, if one is out."""

@@ -25,6 +25,25 @@ class PartitionState:
 
 
 @dataclass(frozen=True)
+class TableAdvice:
+    """What the owner of a table could do better, by one rule; the newest word about it (`advice`).
+
+    `numbers` are what the rule was judged by, `limits` what they passed, by the same names.
+    """
+
+    table: TableName
+    ref: str
+    rule: str  # a rule of `advice.RULES`
+    withdrawn: bool
+    finding: str
+    remedy: str
+    numbers: dict[str, float]
+    limits: dict[str, float]
+    since_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True)
 class TableState:
     """A table's state after a fold; the record of the compacted topic `table-states`."""
 

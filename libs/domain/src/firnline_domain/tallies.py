@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # `write.target-file-size-bytes` when unset
+TARGET_BYTES = "write.target-file-size-bytes"  # table property
+DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # where it is unset
+FRAGMENTS_IN_TARGET = 8  # a file is a fragment below that part of the target
 
 
 class SizeClass(StrEnum):
@@ -17,9 +20,15 @@ class SizeClass(StrEnum):
     OVERSIZED = "oversized"  # > 180 % of target, Iceberg's own maximum
 
 
+def target_bytes_of(settings: Mapping[str, str]) -> int:
+    """Target file size; the default where it is unset or not a number."""
+    text = settings.get(TARGET_BYTES, "")
+    return int(text) if text.isdecimal() else DEFAULT_TARGET_BYTES
+
+
 def size_class(file_bytes: int, target_bytes: int) -> SizeClass:
     """Class of a data file of `file_bytes` in a table that aims at `target_bytes`."""
-    if file_bytes * 8 < target_bytes:
+    if file_bytes * FRAGMENTS_IN_TARGET < target_bytes:
         return SizeClass.FRAGMENT
     if file_bytes * 100 < target_bytes * 75:
         return SizeClass.UNDERSIZED

@@ -29,7 +29,7 @@ def command(
     table: str, state: Path | None, uri: str | None, all_wanted: bool, json_wanted: bool
 ) -> None:
     """Say why TABLE (namespace.name, or its uuid) was, or was not, chosen for maintenance."""
-    answer = asked(console_at(state, uri), table)
+    answer = about_table(console_at(state, uri), table, "/explain")
     if json_wanted:
         click.echo(json.dumps(answer, indent=1))
         return
@@ -39,10 +39,10 @@ def command(
     terminal.print(report(answer, None if all_wanted else terminal.height))
 
 
-def asked(site: Site, table: str) -> Any:
-    """The explanation of a table. Raises NotThere with the names that come close."""
+def about_table(site: Site, table: str, rest: str) -> Any:
+    """An answer about a table. Raises NotThere with the names that come close."""
     try:
-        return site.table(table, "/explain")
+        return site.table(table, rest)
     except NotThere as error:
         names = [one["table"] for one in site.get("/api/tables?limit=5000")["tables"]]
         close = difflib.get_close_matches(table, names, 5, 0.5) or sorted(names)[:5]
@@ -57,6 +57,7 @@ def report(answer: dict[str, Any], height: int | None) -> Group:
     parts: list[RenderableType] = [
         Text.assemble(styled(answer["table"]["table"], "bold"), "  ", answer["verdict"]),
         figures(answer),
+        *advice(answer.get("advice", [])),
         "",
         *partitions(answer["partitions"], shown, now_ms),
         *tasks(answer["tasks"], None if shown is None else TASKS_SHOWN, now_ms),
@@ -86,6 +87,16 @@ def figures(answer: dict[str, Any]) -> Text:
         f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
     )
     return styled("", "dim").append("\n".join((files, deletes, snapshots)), "dim")
+
+
+def advice(words: list[dict[str, Any]]) -> list[RenderableType]:
+    """What the table's owner could do better; `firnline advise` says what exactly."""
+    if not words:
+        return []
+    table = words[0]["table"]
+    lines: list[RenderableType] = ["", styled("Advice", "bold")]
+    lines += [styled(f"{word['rule'].replace('_', ' ')}: {word['finding']}") for word in words]
+    return [*lines, styled(f"What to do: firnline advise {table}", "dim")]
 
 
 def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:

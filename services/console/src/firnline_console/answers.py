@@ -80,6 +80,7 @@ def _summary_json(view: TableView) -> dict[str, Any]:
         "waiting_for_resync": summary.waiting_for_resync,
         "updated_at_ms": summary.updated_at_ms,
         "hold": hold_json(summary.hold),
+        "advice": len(summary.advised),
         **holds_json(summary.holds),
     }
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from aiohttp import web
 from firnline_domain.errors import RetryLater
 
+from firnline_console.advice import advice_json
 from firnline_console.answers import event_json, letter_json, pause_json, table_json, task_json
 from firnline_console.explain import explained, partition_json
 from firnline_console.readmodel import ReadModel
@@ -48,6 +49,8 @@ class Api:
                 web.get("/api/tables", self.tables),
                 web.get("/api/tables/{table}", self.table),
                 web.get("/api/tables/{table}/explain", self.explain),
+                web.get("/api/tables/{table}/advice", self.table_advice),
+                web.get("/api/advice", self.advice),
                 web.get("/api/tasks", self.tasks),
                 web.get("/api/events", self.events),
                 web.get("/api/events/stream", self.event_stream),
@@ -99,11 +102,25 @@ class Api:
     async def explain(self, request: web.Request) -> web.Response:
         """Why the table was, or was not, chosen: settings, counters, decisions, tasks."""
         view = await self._find(request)
-        states, tasks = await asyncio.gather(
+        states, tasks, advice = await asyncio.gather(
             asyncio.to_thread(self._model.states, view.uuid),
             asyncio.to_thread(self._model.tasks, TASKS_EXPLAINED, view.uuid),
+            asyncio.to_thread(self._model.advice_of, view.uuid),
         )
-        return web.json_response(explained(view, states, tasks, self._now_ms()))
+        return web.json_response(explained(view, states, tasks, advice, self._now_ms()))
+
+    async def advice(self, request: web.Request) -> web.Response:
+        """`?limit=`: advice that holds, by table, those with most of it first."""
+        found = await asyncio.to_thread(self._model.advice, limit_of(request))
+        words = [advice_json(one) for view in found for one in view.holding]
+        return web.json_response({"advice": words, "now_ms": self._now_ms()})
+
+    async def table_advice(self, request: web.Request) -> web.Response:
+        """The same of one table."""
+        view = await self._find(request)
+        found = await asyncio.to_thread(self._model.advice_of, view.uuid)
+        words = [advice_json(one) for one in found.holding] if found else []
+        return web.json_response({"advice": words, "now_ms": self._now_ms()})
 
     async def _find(self, request: web.Request) -> TableView:
         name = request.match_info["table"]

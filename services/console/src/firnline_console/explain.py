@@ -9,6 +9,7 @@ from typing import Any
 from firnline_domain.holds import Hold
 from firnline_domain.states import PartitionState, TableState
 
+from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.settings_shown import settings_json
@@ -18,7 +19,11 @@ from firnline_console.words import in_words
 
 
 def explained(
-    view: TableView, states: TableStates, tasks: Sequence[TaskView], now_ms: int
+    view: TableView,
+    states: TableStates,
+    tasks: Sequence[TaskView],
+    advice: AdviceView | None,
+    now_ms: int,
 ) -> dict[str, Any]:
     """The answer of /api/tables/{table}/explain; only `main` is maintained, so only it is here."""
     state = states.refs.get(view.summary.ref) if view.summary else None
@@ -27,6 +32,7 @@ def explained(
         "verdict": verdict(view, state),
         "hold": hold_json(state.hold if state else None),
         "settings": settings_json(state),
+        "advice": [advice_json(one) for one in advice.holding] if advice else [],
         "expiry": expiry_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
         "tasks": {

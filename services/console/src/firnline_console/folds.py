@@ -22,9 +22,10 @@ from firnline_domain.events import (
     TableCommitted,
 )
 from firnline_domain.results import SnapshotsExpired, TaskFailed
-from firnline_domain.states import TableState
+from firnline_domain.states import TableAdvice, TableState
 
 from firnline_console import tables, tasks
+from firnline_console.advice import AdviceView, fold_advice
 from firnline_console.letters import LetterView, fold_letter, place_of
 from firnline_console.lines import EventView, line_of
 from firnline_console.pauses import PauseView, fold_pause, place_of_switch
@@ -40,11 +41,11 @@ TASK_FACTS = (
     TaskFailed,
     SnapshotsExpired,
 )
-Doc = TableView | TableStates | TaskView | LetterView | PauseView
+Doc = TableView | TableStates | TaskView | LetterView | PauseView | AdviceView
 
 
 class Key(NamedTuple):
-    """Names a document: kind is table, state, task, letter or pause."""
+    """Names a document: kind is table, state, task, letter, pause or advice."""
 
     kind: str
     id: str
@@ -73,6 +74,8 @@ def touched(fact: Any) -> tuple[Key, ...]:
         return (Key("letter", place_of(fact)),)
     if isinstance(fact, PauseMaintenance | ResumeMaintenance):
         return (Key("pause", place_of_switch(fact)),)
+    if isinstance(fact, TableAdvice):
+        return (Key("advice", fact.table.uuid),)
     return ()
 
 
@@ -105,6 +108,8 @@ def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
         return fold_letter(old, fact)
     if isinstance(fact, PauseMaintenance | ResumeMaintenance):
         return fold_pause(old, fact)
+    if isinstance(fact, TableAdvice):
+        return fold_advice(old, fact)
     return tasks.fold_task(old, fact)
 
 

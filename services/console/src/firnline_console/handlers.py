@@ -19,6 +19,7 @@ TOPICS = (
     "maintenance-events",
     "operator-orders",
     "table-states",
+    "advice",
     "dead-letters",
 )
 

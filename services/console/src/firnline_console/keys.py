@@ -39,6 +39,8 @@ NAMES = {
     "table-tasks": "sorted set, all scores 0: uuid, NUL, time in hexadecimal, NUL, task id",
     "letters": "sorted set: place of a dead letter by its time; bounded",
     "letter-docs": "hash: place -> LetterView",
+    "advice-docs": "hash: uuid -> AdviceView",
+    "advised": "sorted set: uuid by the number of words of advice that hold",
     "pause-docs": "hash: uuid or fleet -> PauseView",
     "events": "sorted set: event id by its time; bounded",
     "event-order": "sorted set: event id by its number of arrival",

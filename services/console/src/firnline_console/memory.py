@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from firnline_console.advice import AdviceView, foremost, in_force
 from firnline_console.folds import Doc, Folded, Key, fold, totals_moved, touched
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
@@ -80,6 +81,7 @@ class MemoryReadModel:
         for table in self._dropped()[self._limits.dropped :]:
             del self._docs[Key("table", table.uuid)]
             self._docs.pop(Key("state", table.uuid), None)
+            self._docs.pop(Key("advice", table.uuid), None)
 
     def _by_time(self) -> list[Numbered]:
         return sorted(self._events.values(), key=lambda one: (one.event.at_ms, one.event.id))
@@ -155,6 +157,20 @@ class MemoryReadModel:
     def letters(self, limit: int) -> list[LetterView]:
         """See `ReadModel.letters`."""
         return self._letters()[:limit]
+
+    def advice(self, limit: int) -> list[AdviceView]:
+        """See `ReadModel.advice`."""
+        views = [doc for doc in self._docs.values() if isinstance(doc, AdviceView)]
+        return foremost([self._in_force(one) for one in views], limit)
+
+    def advice_of(self, uuid: str) -> AdviceView | None:
+        """See `ReadModel.advice_of`."""
+        found = self._docs.get(Key("advice", uuid))
+        return self._in_force(found) if isinstance(found, AdviceView) else None
+
+    def _in_force(self, view: AdviceView) -> AdviceView:
+        table = self._docs.get(Key("table", view.uuid))
+        return in_force(view, table if isinstance(table, TableView) else None)
 
     def pauses(self) -> list[PauseView]:
         """See `ReadModel.pauses`."""

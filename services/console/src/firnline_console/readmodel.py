@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from firnline_console.advice import AdviceView
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
 from firnline_console.pauses import PauseView
@@ -97,6 +98,12 @@ class ReadModel(Protocol):
 
     def letters(self, limit: int) -> list[LetterView]:
         """The newest dead letters."""
+
+    def advice(self, limit: int) -> list[AdviceView]:
+        """Tables with advice that holds now, those with most of it first."""
+
+    def advice_of(self, uuid: str) -> AdviceView | None:
+        """What holds now for one table; None where nothing was ever said about it."""
 
     def pauses(self) -> list[PauseView]:
         """Switches that are pulled now, the fleet's first."""

@@ -14,6 +14,7 @@ import redis
 from firnline_domain.errors import RetryLater
 from redis.client import Pipeline
 
+from firnline_console.advice import AdviceView, foremost, in_force
 from firnline_console.folds import Doc, Key, fold, touched
 from firnline_console.keys import Keys
 from firnline_console.letters import LetterView
@@ -197,6 +198,21 @@ class RedisReadModel:
         with _reachable():
             places = self._client.zrange(self._keys["letters"], 0, limit - 1, desc=True)
             return self._docs("letter", cast("list[str]", places))
+
+    def advice(self, limit: int) -> list[AdviceView]:
+        """See `ReadModel.advice`."""
+        with _reachable():
+            uuids = self._client.zrange(self._keys["advised"], 0, limit - 1, desc=True)
+            return foremost(self._advice(cast("list[str]", uuids)), limit)
+
+    def advice_of(self, uuid: str) -> AdviceView | None:
+        """See `ReadModel.advice_of`."""
+        with _reachable():
+            return next(iter(self._advice([uuid])), None)
+
+    def _advice(self, uuids: list[str]) -> list[AdviceView]:
+        tables = {one.uuid: one for one in self._docs("table", uuids)}
+        return [in_force(one, tables.get(one.uuid)) for one in self._docs("advice", uuids)]
 
     def pauses(self) -> list[PauseView]:
         """See `ReadModel.pauses`."""

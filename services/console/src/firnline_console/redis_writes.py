@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 from redis.client import Pipeline
 
+from firnline_console.advice import AdviceView
 from firnline_console.folds import Doc, Docs, Folded, totals_moved
 from firnline_console.keys import Keys
 from firnline_console.letters import LetterView
@@ -23,6 +24,7 @@ DOCS: dict[str, TypeAdapter[Any]] = {  # JSON of each kind of document and back
     "task": TypeAdapter(TaskView),
     "letter": TypeAdapter(LetterView),
     "pause": TypeAdapter(PauseView),
+    "advice": TypeAdapter(AdviceView),
 }
 NUL = "\0"
 # Numbers the events that are not there yet, in one step with keeping them: a cursor never passes
@@ -66,6 +68,8 @@ HANGS_ON: dict[str, dict[str, Role]] = {
     "dropped": {
         "table-docs": "docs",
         "state-docs": "docs",
+        "advice-docs": "docs",
+        "advised": "order",
         "members": "members",
         "names": "named",
     },
@@ -101,6 +105,8 @@ class Writer:
             before = _place_of(cast("TaskView | None", old))
             self._name("table-tasks", doc.task_id, before, _place_of(doc))
             self._index_task(doc)
+        elif isinstance(doc, AdviceView):
+            self._index_advice(doc)
         elif isinstance(doc, LetterView):
             self._pipe.zadd(self._keys["letters"], {doc.place: doc.at_ms})
 
@@ -122,6 +128,12 @@ class Writer:
             self._pipe.zadd(self._keys["open-tasks"], {doc.task_id: doc.order.deadline_ms})
         else:
             self._pipe.zrem(self._keys["open-tasks"], doc.task_id)
+
+    def _index_advice(self, doc: AdviceView) -> None:
+        if doc.holding:
+            self._pipe.zadd(self._keys["advised"], {doc.uuid: len(doc.holding)})
+        else:
+            self._pipe.zrem(self._keys["advised"], doc.uuid)
 
     def _append(self, events: list[EventView]) -> None:
         keys = [self._keys[name] for name in ("event-docs", "events", "event-order", "seq")]

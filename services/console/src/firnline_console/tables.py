@@ -66,6 +66,7 @@ class Summary:
     waiting_for_resync: bool
     removed: bool
     hold: Hold | None = None
+    advised: tuple[str, ...] = ()  # rules of the advice that holds
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ def _summary(state: TableState) -> Summary:
         waiting_for_resync=state.waiting_for_resync,
         removed=state.removed,
         hold=state.hold,
+        advised=state.advised,
     )
 
 
@@ -214,4 +216,5 @@ def totals_of(view: TableView) -> Counter[str]:
         position_deletes=holds.position_deletes.files,
         deletion_vectors=holds.deletion_vectors.files,
         debt_files=debt_of(holds),
+        advice=len(summary.advised),
     )

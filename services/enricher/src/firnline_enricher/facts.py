@@ -9,14 +9,13 @@ from typing import Protocol
 
 from firnline_domain.identity import TableName
 from firnline_domain.settings import with_namespace
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.tallies import TARGET_BYTES, target_bytes_of
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
 
 from firnline_enricher.namespaces import Catalog, Namespaces
 
-TARGET_BYTES = "write.target-file-size-bytes"
 _PREFIXES = ("firnline.", "self-optimizing.", "history.expire.", "write.delete.")
 _EXACT = (
     TARGET_BYTES,
@@ -49,8 +48,7 @@ class TableFacts:
     @property
     def target_bytes(self) -> int:
         """Target file size; the default where it is unset or not a number."""
-        text = self.settings.get(TARGET_BYTES, "")
-        return int(text) if text.isdecimal() else DEFAULT_TARGET_BYTES
+        return target_bytes_of(self.settings)
 
 
 def facts_of(table: LoadedTable) -> TableFacts:

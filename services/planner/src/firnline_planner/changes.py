@@ -27,6 +27,7 @@ from firnline_domain.retention import after_expired
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import Thresholds
 
+from firnline_planner.advising import noting_commit
 from firnline_planner.state import State
 from firnline_planner.step import Step
 from firnline_planner.visits import Visit, end_task, look_at, visit_of
@@ -88,6 +89,7 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
     if folded.verdict in (Verdict.FOLDED, Verdict.PART):
         other = noticed(after.work.other, change, visit.now_ms)
         after = replace(after, work=replace(after.work, other=other))
+        after = noting_commit(after, change, visit.now_ms)
     if folded.verdict is Verdict.FOLDED:
         after = _with_finished(visit, after, change)
     return after, folded.verdict
@@ -97,7 +99,7 @@ def _removed(visit: Visit, table: Table) -> Table:
     uuid, ref = table.counters.table.uuid, table.counters.ref
     for partition in visit.state.partitions(uuid, ref):
         visit.state.drop_partition(uuid, ref, partition.counters.scope)
-    return replace(table, work=TableWork())
+    return replace(table, work=TableWork(advice=table.work.advice))  # to be withdrawn
 
 
 def _keep_partitions(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from firnline_adapters import metrics
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.folding import Verdict
+from firnline_domain.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.step import RESYNC_REQUESTS, Step
@@ -25,6 +26,9 @@ def count(step: Step) -> None:
         metrics.count("tasks_finished", outcome=outcome)
     for output in step.outputs:
         metrics.count("records_written", topic=output.topic)
+        if isinstance(output.record, TableAdvice):
+            word = "withdrawn" if output.record.withdrawn else "given"
+            metrics.count("advice", rule=output.record.rule, word=word)
         if output.topic == RESYNC_REQUESTS:
             metrics.count("resyncs")
         elif isinstance(output.record, RewriteFiles | ExpireSnapshots):

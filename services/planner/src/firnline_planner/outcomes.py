@@ -16,6 +16,7 @@ from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.retention import expiry_ended
 from firnline_domain.thresholds import Thresholds
 
+from firnline_planner.advising import noting_result
 from firnline_planner.changes import finish, is_in_counters
 from firnline_planner.state import State
 from firnline_planner.step import Step
@@ -44,6 +45,8 @@ def on_outcome(event: Outcome, state: State, defaults: Thresholds, now_ms: int, 
 
 def _counted(visit: Visit, table: Table, event: Outcome) -> Table:
     """Our commits count, also those of orders that were given up for lost."""
+    if isinstance(event, RewriteCommitted | RewriteConflicted) and table.work.task(event.task_id):
+        table = noting_result(table, event, visit.now_ms)
     if not isinstance(event, RewriteCommitted):
         return table
     at_ms = min(event.committed_at_ms, visit.now_ms)

@@ -10,6 +10,7 @@ REWRITE_TASKS = "rewrite-tasks"
 EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
+ADVICE = "advice"
 
 
 @dataclass(frozen=True)

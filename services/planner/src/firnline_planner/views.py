@@ -58,6 +58,7 @@ def table_state(
         updated_at_ms=now_ms,
         hold=rewrite_hold_of(table, limits, now_ms),
         in_force=in_force(table, fleet),
+        advised=tuple(table.work.advice),
     )
 
 

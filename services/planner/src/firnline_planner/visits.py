@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from firnline_domain.advising import Known
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.gaps import ask, ask_ms
 from firnline_domain.heat import waiting
@@ -22,8 +23,11 @@ from firnline_domain.progress import (
 from firnline_domain.recounting import Recount, is_gone
 from firnline_domain.retention import decide_expiry, expiry_order
 from firnline_domain.schedule import earliest
+from firnline_domain.spread import Spread
+from firnline_domain.tallies import target_bytes_of
 from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
 
+from firnline_planner.advising import advised, stale_ms
 from firnline_planner.state import State
 from firnline_planner.step import (
     EXPIRY_TASKS,
@@ -184,14 +188,18 @@ def show_or_forget(visit: Visit, table: Table) -> None:
         visit.state.drop_table(table)
         return
     recount = Recount(table.counters)
-    deepest = deepest_in_debt(table, recount.through(visit.all_partitions(table)))
+    spread = Spread(target_bytes_of(table.counters.settings))
+    every = spread.through(recount.through(visit.all_partitions(table)))
+    deepest = deepest_in_debt(table, every)
     _drop_gone(visit, table)
     if table.counters.removed:
         again: int | None = visit.now_ms + REMEMBER_REMOVED_MS
     else:
-        again = turns_ms(table, visit.limits, visit.now_ms)
+        again = earliest(turns_ms(table, visit.limits, visit.now_ms), stale_ms(table, visit.now_ms))
     shown_work = replace(work, show_ms=again, shown_ms=visit.now_ms)
     table = replace(table, counters=recount.checked(visit.now_ms), work=shown_work)
+    known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
+    table = advised(known, visit.step)
     shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms)
     visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
     visit.state.put_table(table)

@@ -1,0 +1,102 @@
+"""Advice for the owner of a table: the rules, and when a word is given, repeated, withdrawn.
+
+docs/advice.md lists the rules with their limits, and those that would need more than is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from firnline_domain import (
+    advice_habits,
+    advice_layout,
+    advice_settings,
+    advice_snapshots,
+)
+from firnline_domain.advising import Finding, Known, Rule, without_limit
+from firnline_domain.progress import Given, Table
+from firnline_domain.states import TableAdvice
+
+EASE = 0.8  # what holds is withdrawn only a fifth below its limit
+AGAIN = 2.0  # told again when its leading number has doubled or halved
+
+RULES: dict[str, Rule] = {
+    "unknown_settings": without_limit(advice_settings.unknown_settings),
+    "unreadable_settings": without_limit(advice_settings.unreadable_settings),
+    "contradictory_settings": without_limit(advice_settings.contradictory_settings),
+    "unused_amoro_settings": without_limit(advice_settings.unused_amoro_settings),
+    "switched_off_by_amoros_name": without_limit(advice_settings.switched_off_by_amoros_name),
+    "tiny_partitions": advice_layout.tiny_partitions,
+    "huge_partitions": advice_layout.huge_partitions,
+    "skewed_partitions": advice_layout.skewed_partitions,
+    "position_deletes_in_v2": advice_layout.position_deletes_in_v2,
+    "global_deletes": advice_layout.global_deletes,
+    "file_format": without_limit(advice_layout.file_format),
+    "codec": advice_layout.codec,
+    "frequent_commits": advice_habits.frequent_commits,
+    "metadata_files_kept": advice_habits.metadata_files_kept,
+    "copy_on_write": advice_habits.copy_on_write,
+    "write_conflicts": advice_habits.write_conflicts,
+    "many_snapshots": advice_snapshots.many_snapshots,
+    "held_snapshots": advice_snapshots.held_snapshots,
+}
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What holds now, by rule, and what is to be told because it changed."""
+
+    given: dict[str, Given]
+    told: tuple[TableAdvice, ...]
+
+
+def advise(known: Known) -> Advised:
+    """Judge a table by every rule. While its counters may be wrong nothing is changed."""
+    table, given = known.table, known.table.work.advice
+    if table.counters.removed:
+        return Advised({}, tuple(_withdrawals(table, given, known.now_ms)))
+    if table.counters.waiting or not table.counters.known:
+        return Advised(given, ())
+    found = {name: one for name in RULES if (one := _judged(known, name)) is not None}
+    after = {name: _given(given.get(name), one, known.now_ms) for name, one in found.items()}
+    changed = [name for name in after if after[name] != given.get(name)]
+    told = [_advice(table, name, found[name], after[name], known.now_ms) for name in changed]
+    gone = {name: one for name, one in given.items() if name not in found}
+    return Advised(after, (*told, *_withdrawals(table, gone, known.now_ms)))
+
+
+def _judged(known: Known, name: str) -> Finding | None:
+    return RULES[name](known, EASE if name in known.table.work.advice else 1.0)
+
+
+def _given(old: Given | None, found: Finding, now_ms: int) -> Given:
+    """What is remembered of it; the same as before where it need not be told again."""
+    new = Given(old.since_ms if old else now_ms, found.lead, found.mark)
+    if old is None or found.mark != old.mark:
+        return new
+    grown = found.lead >= old.lead * AGAIN or found.lead * AGAIN <= old.lead
+    return new if found.lead and grown else old
+
+
+def _advice(table: Table, rule: str, found: Finding, given: Given, now_ms: int) -> TableAdvice:
+    return TableAdvice(
+        table=table.counters.table,
+        ref=table.counters.ref,
+        rule=rule,
+        withdrawn=False,
+        finding=found.finding,
+        remedy=found.remedy,
+        numbers=found.numbers,
+        limits=found.limits,
+        since_ms=given.since_ms,
+        at_ms=now_ms,
+    )
+
+
+def _withdrawals(table: Table, gone: Mapping[str, Given], now_ms: int) -> Iterator[TableAdvice]:
+    counters = table.counters
+    for rule, given in gone.items():
+        yield TableAdvice(
+            counters.table, counters.ref, rule, True, "", "", {}, {}, given.since_ms, now_ms
+        )

@@ -1,0 +1,54 @@
+"""Advice about settings that mean nothing, or not what somebody may have meant."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+from firnline_domain.advising import Finding, Known
+from firnline_domain.contradictions import contradictions
+from firnline_domain.settings import effective, unknown, unreadable, unused
+
+SWITCH = "firnline.enabled"
+
+
+def _told(said: Iterable[str], remedy: str) -> Finding | None:
+    found = [*said]
+    if not found:
+        return None
+    text = "; ".join(found)
+    return Finding(text, remedy, {"settings": len(found)}, mark=zlib.crc32(text.encode()))
+
+
+def unknown_settings(known: Known) -> Finding | None:
+    """A name that is misspelt sets nothing."""
+    return _told(unknown(known.settings), "correct the name, or remove the property")
+
+
+def unreadable_settings(known: Known) -> Finding | None:
+    """A value that is no value counts as unset."""
+    return _told(unreadable(known.settings), "correct the value, or remove the property")
+
+
+def contradictory_settings(known: Known) -> Finding | None:
+    """A value that can be read, and that nobody can want."""
+    said = contradictions(known.settings, known.limits, known.fleet, known.now_ms)
+    return _told(said, "change one of them")
+
+
+def unused_amoro_settings(known: Known) -> Finding | None:
+    """Understood, and not used."""
+    said = unused(known.settings)
+    return _told(said, "nothing, where that is acceptable; else by the settings named")
+
+
+def switched_off_by_amoros_name(known: Known) -> Finding | None:
+    """Who moves from Amoro to Firnline switches Amoro off first: was that meant for both?"""
+    switch = effective(known.settings, known.fleet)[SWITCH]
+    if known.limits.enabled or switch.said_by in ("", SWITCH):
+        return None
+    return Finding(
+        f"{switch.said_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",
+        f"if that was meant for Amoro alone, set {SWITCH}=true",
+        mark=1,
+    )

@@ -1,0 +1,57 @@
+"""Advice about snapshots, which make the metadata grow that every reader and writer loads."""
+
+from __future__ import annotations
+
+from firnline_domain.advising import Finding, Known
+from firnline_domain.thresholds import DAY_MS, HOUR_MS
+
+SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
+FRUITLESS = 3  # expiries in a row that found nothing to expire
+HELD_RETENTIONS = 2.0  # age of the oldest snapshot
+
+
+def many_snapshots(known: Known, ease: float) -> Finding | None:
+    """More than a table of that kind needs; what keeps them decides what to do."""
+    count = known.table.counters.snapshot_count or 0
+    if count < SNAPSHOTS * ease:
+        return None
+    return Finding(
+        f"{count:,} snapshots are kept; each commit writes the list of all of them",
+        _remedy(known),
+        {"snapshots": count, "retention_hours": known.limits.retention_ms / HOUR_MS},
+        {"snapshots": SNAPSHOTS},
+        lead=count,
+    )
+
+
+def _remedy(known: Known) -> str:
+    limits = known.limits
+    if not limits.enabled:
+        return "nothing expires them here (firnline.enabled=false)"
+    if not limits.gc_enabled:
+        return "gc.enabled=false keeps them all: set it to true, and tag what has to stay"
+    if limits.min_snapshots >= SNAPSHOTS:
+        return "lower history.expire.min-snapshots-to-keep"
+    hours = limits.retention_ms / HOUR_MS
+    return (
+        f"keep them less long than {hours:,.0f} hours (firnline.retain.hours), or commit less often"
+    )
+
+
+def held_snapshots(known: Known, ease: float) -> Finding | None:
+    """Expiry comes back empty-handed: tags and branches keep what is old enough."""
+    counters, fruitless = known.table.counters, known.table.work.expiry.fruitless
+    if counters.oldest_snapshot_ms is None or fruitless < FRUITLESS:
+        return None
+    age_ms = known.now_ms - counters.oldest_snapshot_ms
+    retentions = age_ms / max(known.limits.retention_ms, HOUR_MS)
+    if retentions < HELD_RETENTIONS * ease:
+        return None
+    return Finding(
+        f"the oldest snapshot is {age_ms / DAY_MS:,.1f} days old and cannot be expired",
+        "remove the tags and branches that are no longer needed, or let them end "
+        "(max-ref-age-ms); files that they alone reach stay in storage",
+        {"retentions": retentions, "fruitless_expiries": fruitless},
+        {"retentions": HELD_RETENTIONS, "fruitless_expiries": FRUITLESS},
+        lead=retentions,
+    )

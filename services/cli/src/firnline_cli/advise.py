@@ -1,0 +1,61 @@
+"""firnline advise"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from firnline_cli._console import console_at, console_options
+from firnline_cli._figures import age, styled
+from firnline_cli.explain import WIDTH, about_table
+
+MOST = 5_000
+
+
+@click.command("advise")
+@click.argument("table", required=False)
+@console_options
+@click.option("--json", "json_wanted", is_flag=True, help="The console's answer, for machines.")
+def command(table: str | None, state: Path | None, uri: str | None, json_wanted: bool) -> None:
+    """Say what the owner of TABLE (namespace.name, or its uuid) could do better; without one, of
+    every table, those with most to do first.
+    """
+    site = console_at(state, uri)
+    path = f"/api/advice?limit={MOST}"
+    answer = about_table(site, table, "/advice") if table else site.get(path)
+    if json_wanted:
+        click.echo(json.dumps(answer, indent=1))
+        return
+    terminal = Console()
+    if not terminal.is_terminal:
+        terminal.width = WIDTH
+    terminal.print(report(answer, table or "any table"))
+
+
+def report(answer: dict[str, Any], about: str) -> Group:
+    """Every word by table: what was found, since when, and what to do."""
+    if not answer["advice"]:
+        return Group(styled(f"Nothing to say about {about}.", "dim"))
+    parts: list[RenderableType] = []
+    for name, words in groupby(answer["advice"], key=lambda word: word["table"]):
+        parts.append(styled(name, "bold"))
+        parts.extend(Padding(one, (0, 0, 0, 2)) for one in lines(words, answer["now_ms"]))
+    return Group(*parts)
+
+
+def lines(words: Any, now_ms: int) -> list[RenderableType]:
+    """Two lines for each word of advice."""
+    found: list[RenderableType] = []
+    for word in words:
+        since = styled(f"  (for {age(word['since_ms'], now_ms)})", "dim")
+        rule = styled(word["rule"].replace("_", " "), "yellow")
+        found.append(Text.assemble(rule, ": ", styled(word["finding"]), since))
+        found.append(Padding(Text.assemble(styled("-> ", "dim"), styled(word["remedy"])), (0, 2)))
+    return found

@@ -1,0 +1,77 @@
+"""Advice about a table, as the console keeps and shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from firnline_domain.states import TableAdvice
+
+from firnline_console.amounts import finite
+from firnline_console.tables import TableView
+
+
+@dataclass(frozen=True)
+class AdviceView:
+    """The newest word by each rule about one table, the withdrawn ones too: they may be told
+    again, in any order."""
+
+    uuid: str
+    table: str
+    words: dict[str, TableAdvice] = field(default_factory=dict)
+
+    @property
+    def holding(self) -> tuple[TableAdvice, ...]:
+        """What holds, the oldest first."""
+        found = (one for one in self.words.values() if not one.withdrawn)
+        return tuple(sorted(found, key=lambda one: (one.since_ms, one.rule)))
+
+
+def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
+    """The later word holds; at one moment the withdrawal does."""
+    known = old or AdviceView(fact.table.uuid, fact.table.dotted)
+    before = known.words.get(fact.rule)
+    if before is not None and _age(before) > _age(fact):
+        return known
+    sound = replace(fact, numbers=finite(fact.numbers), limits=finite(fact.limits))
+    return replace(known, table=fact.table.dotted, words={**known.words, fact.rule: sound})
+
+
+def _age(one: TableAdvice) -> tuple[int, bool]:
+    return one.at_ms, one.withdrawn
+
+
+def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
+    """Only what holds by the planner's newest state: one that has lost its own withdraws nothing,
+    but lists what it has given."""
+    summary = table.summary if table else None
+    if table is None or summary is None or table.is_dropped:
+        return replace(view, words={})
+    words = {
+        one.rule: one
+        for one in view.holding
+        if one.rule in summary.advised or one.at_ms > summary.updated_at_ms
+    }
+    return replace(view, words=words)
+
+
+def foremost(found: Sequence[AdviceView], limit: int) -> list[AdviceView]:
+    """Tables with most advice first."""
+    some = [one for one in found if one.words]
+    return sorted(some, key=lambda one: (len(one.words), one.uuid), reverse=True)[:limit]
+
+
+def advice_json(one: TableAdvice) -> dict[str, Any]:
+    """One word of advice."""
+    return {
+        "table": one.table.dotted,
+        "table_uuid": one.table.uuid,
+        "rule": one.rule,
+        "finding": one.finding,
+        "remedy": one.remedy,
+        "numbers": one.numbers,
+        "limits": one.limits,
+        "since_ms": one.since_ms,
+        "at_ms": one.at_ms,
+    }

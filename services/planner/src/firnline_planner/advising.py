@@ -1,0 +1,42 @@
+"""Advice for a table's owner: judged whenever its state is shown, told when it changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firnline_domain.advice import advise
+from firnline_domain.advising import Known
+from firnline_domain.events import FilesChanged, RewriteCommitted, RewriteConflicted
+from firnline_domain.habits import after_commit, after_result
+from firnline_domain.progress import Table
+from firnline_domain.states import TableAdvice
+
+from firnline_planner.step import ADVICE, Output, Step
+
+
+def advised(known: Known, step: Step) -> Table:
+    """The table with the advice that holds for it; what changed is told."""
+    after = advise(known)
+    step.send(Output(ADVICE, _key(one), one) for one in after.told)
+    return replace(known.table, work=replace(known.table.work, advice=after.given))
+
+
+def _key(advice: TableAdvice) -> str:
+    return f"{advice.table.uuid}/{advice.ref}/{advice.rule}"
+
+
+def stale_ms(table: Table, now_ms: int) -> int | None:
+    """When advice about an hour of the writers' is over, though nothing more happens."""
+    return table.work.habits.stale_ms(now_ms) if table.work.advice else None
+
+
+def noting_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
+    """With one more commit in the writers' hour."""
+    habits = after_commit(table.work.habits, change, now_ms)
+    return replace(table, work=replace(table.work, habits=habits))
+
+
+def noting_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
+    """With one more result of ours in it."""
+    habits = after_result(table.work.habits, event, now_ms)
+    return replace(table, work=replace(table.work, habits=habits))

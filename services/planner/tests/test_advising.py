@@ -1,0 +1,143 @@
+"""Advice is told when it changes, remembered over a restart, and withdrawn with its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from firnline_domain.advice_habits import METADATA_COMMITS
+from firnline_domain.events import (
+    ChangeKind,
+    ConflictReason,
+    FilesChanged,
+    PartitionChange,
+    RewriteConflicted,
+    TickPassed,
+)
+from firnline_domain.habits import HOUR_MS
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.states import TableAdvice, TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+from firnline_planner.bucket import Bucket
+from firnline_planner.state import MemoryPairs
+from firnline_planner.step import ADVICE, Output
+
+TABLE = TableName("u1", ("db",), "t")
+MISSPELT = {"firnline.rewrite.min-fragment": "3"}
+
+
+@dataclass
+class World:
+    """A bucket, a clock, and a table to which a writer appends."""
+
+    pairs: MemoryPairs = field(default_factory=MemoryPairs)
+    now_ms: int = 1_000_000_000
+    head: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+    sent: list[Output] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.bucket = Bucket(self.pairs, Thresholds(quiet_ms=0, min_fragments=2))
+
+    def take(self, record: object) -> list[Any]:
+        outputs = self.bucket.handle(record, self.now_ms).outputs
+        self.bucket.commit()
+        self.sent.extend(outputs)
+        return [one.record for one in outputs]
+
+    def append(self, **more: Any) -> list[Any]:
+        self.head += 1
+        part = PartitionChange(
+            Scope(0, "[]"), FileTally(fragments=Tally(1, 1, 1)), FileTally(), None, None
+        )
+        values: dict[str, Any] = {
+            "event_id": f"e{self.head}",
+            "table": TABLE,
+            "ref": "main",
+            "kind": ChangeKind.DELTA,
+            "snapshot_id": self.head,
+            "parent_snapshot_id": self.head - 1 or None,
+            "sequence_number": self.head,
+            "timestamp_ms": self.now_ms,
+            "operation": "append",
+            "partitions": (part,),
+            "format_version": 2,
+            "settings": self.settings,
+            "observed_at_ms": self.now_ms,
+        }
+        return self.take(FilesChanged(**values | more))
+
+    def told(self, ms: int = 1_000) -> list[tuple[str, bool]]:
+        """(Rule, withdrawn) of what is told within so long."""
+        self.now_ms += ms
+        records = self.take(TickPassed(0, self.now_ms))
+        return [(one.rule, one.withdrawn) for one in records if isinstance(one, TableAdvice)]
+
+    def listed(self) -> tuple[str, ...]:
+        """Of the newest state."""
+        return [one.record for one in self.sent if isinstance(one.record, TableState)][-1].advised
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_advice_goes_to_its_topic_once_and_is_listed_with_every_state(world: World) -> None:
+    world.settings = MISSPELT
+    world.append()
+    assert world.told() == [("unknown_settings", False)]
+    [sent] = [one for one in world.sent if isinstance(one.record, TableAdvice)]
+    assert (sent.topic, sent.key) == (ADVICE, "u1/main/unknown_settings")
+    world.append()
+    assert world.told() == []
+    assert world.listed() == ("unknown_settings",)
+
+
+def test_a_restart_does_not_tell_it_again_and_a_correction_withdraws_it(world: World) -> None:
+    world.settings = MISSPELT
+    world.append()
+    world.told()
+    world.restart()
+    world.append()
+    assert world.told() == []
+    world.settings = {"firnline.rewrite.min-fragments": "3"}
+    world.append()
+    assert world.told() == [("unknown_settings", True)]
+    assert world.listed() == ()
+
+
+def test_what_is_said_about_an_hour_is_withdrawn_though_nothing_happens(world: World) -> None:
+    for _ in range(METADATA_COMMITS):
+        world.append()
+    assert world.told() == [("metadata_files_kept", False)]
+    assert world.told(HOUR_MS) == []
+    assert world.told(HOUR_MS) == [("metadata_files_kept", True)]
+
+
+def test_results_that_writers_spoil_are_counted_once(world: World) -> None:
+    world.append()
+    for _ in range(3):
+        [order] = [one for one in world.append() if hasattr(one, "deadline_ms")]
+        spoilt = RewriteConflicted(
+            order.task_id, TABLE, "main", order.scope, ConflictReason.PIN_LOST, "", 1, 2, 0
+        )
+        assert ("write_conflicts", False) not in world.told()
+        world.take(spoilt)
+        world.take(spoilt)
+        world.now_ms += 60_000
+    assert ("write_conflicts", False) in world.told()
+
+
+def test_a_dropped_table_takes_its_advice_along(world: World) -> None:
+    world.settings = MISSPELT
+    world.append()
+    world.told()
+    world.append(kind=ChangeKind.REMOVED, snapshot_id=None, partitions=(), format_version=0)
+    assert world.told() == [("unknown_settings", True)]
+    assert world.told() == []
