@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from firnline_domain.advising import Finding, Known
 from firnline_domain.contradictions import contradictions
 from firnline_domain.settings import effective, unknown, unreadable, unused
 
 SWITCH = "firnline.enabled"
+
+
+Frozen = tuple[tuple[str, str], ...]
+
+
+def _frozen(settings: Mapping[str, str]) -> Frozen:
+    return tuple(sorted(settings.items()))
+
+
+# Judged whenever a table is shown; most tables of a fleet say the same.
+@lru_cache(maxsize=4_096)
+def _unknown(settings: Frozen) -> tuple[str, ...]:
+    return tuple(unknown(dict(settings)))
+
+
+@lru_cache(maxsize=4_096)
+def _unreadable(settings: Frozen) -> tuple[str, ...]:
+    return tuple(unreadable(dict(settings)))
 
 
 def _told(said: Iterable[str], remedy: str) -> Finding | None:
@@ -22,12 +41,12 @@ def _told(said: Iterable[str], remedy: str) -> Finding | None:
 
 def unknown_settings(known: Known) -> Finding | None:
     """A name that is misspelt sets nothing."""
-    return _told(unknown(known.settings), "correct the name, or remove the property")
+    return _told(_unknown(_frozen(known.settings)), "correct the name, or remove the property")
 
 
 def unreadable_settings(known: Known) -> Finding | None:
     """A value that is no value counts as unset."""
-    return _told(unreadable(known.settings), "correct the value, or remove the property")
+    return _told(_unreadable(_frozen(known.settings)), "correct the value, or remove the property")
 
 
 def contradictory_settings(known: Known) -> Finding | None:
@@ -44,8 +63,10 @@ def unused_amoro_settings(known: Known) -> Finding | None:
 
 def switched_off_by_amoros_name(known: Known) -> Finding | None:
     """Who moves from Amoro to Firnline switches Amoro off first: was that meant for both?"""
+    if known.limits.enabled:
+        return None
     switch = effective(known.settings, known.fleet)[SWITCH]
-    if known.limits.enabled or switch.said_by in ("", SWITCH):
+    if switch.said_by in ("", SWITCH):
         return None
     return Finding(
         f"{switch.said_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",

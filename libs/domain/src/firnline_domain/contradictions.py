@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from firnline_domain.settings import effective
-from firnline_domain.thresholds import Origin, Thresholds
+from firnline_domain.thresholds import Thresholds
 from firnline_domain.windows import UnreadablePeriod, inside_until, opens_ms
 
 SHORTEST_DEADLINE_MS = 10_000  # no rewrite, however small, is ordered, done and committed before
@@ -49,10 +49,10 @@ def _numbers(limits: Thresholds) -> Iterator[str]:
 
 
 def _expiry(settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds) -> Iterator[str]:
+    if limits.retain_hours is None:
+        return
     found = effective(settings, fleet)
     hours, age = found["firnline.retain.hours"], found["history.expire.max-snapshot-age-ms"]
-    if hours.origin == Origin.DEFAULT:
-        return
     if not limits.gc_enabled:
         yield (
             f"firnline.retain.hours={hours.value} has no effect: gc.enabled=false forbids every "

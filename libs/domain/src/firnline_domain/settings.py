@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from firnline_domain.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD, UNUSED
@@ -49,11 +50,18 @@ def effective(
     settings: Mapping[str, str], fleet: Thresholds | None = None
 ) -> dict[str, SettingInForce]:
     """Every setting by the name of its property; `settings` as `with_namespace` gives them."""
-    found = sayings(settings)
-    return {
-        name: _in_force(name, [one for one in found if one.field == field], fleet or DEFAULTS)
+    return {one.name: one for one in _effective(tuple(sorted(settings.items())), fleet or DEFAULTS)}
+
+
+@lru_cache(maxsize=4_096)  # asked whenever a table is shown; most tables of a fleet say the same
+def _effective(
+    settings: tuple[tuple[str, str], ...], fleet: Thresholds
+) -> tuple[SettingInForce, ...]:
+    found = sayings(dict(settings))
+    return tuple(
+        _in_force(name, [one for one in found if one.field == field], fleet)
         for name, field in PROPERTIES.items()
-    }
+    )
 
 
 def _in_force(name: str, said: list[Saying], fleet: Thresholds) -> SettingInForce:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
 
@@ -70,6 +71,7 @@ PROPERTIES = {
     "firnline.blackout": "blackout",
 }
 _KINDS = {each.name: str(each.type) for each in fields(Thresholds)}
+_DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
 
 
@@ -124,8 +126,13 @@ def _sayings(name: str, text: str) -> Iterator[Saying]:
 
 def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
     """What holds for a table with these properties; `defaults` are the fleet's."""
-    said = {one.field: one.value for one in sayings(settings) if one.value is not None}
-    return replace(defaults or Thresholds(), **said)  # type: ignore[arg-type]
+    return _resolved(tuple(sorted(settings.items())), defaults or _DEFAULTS)
+
+
+@lru_cache(maxsize=4_096)  # asked with every record; most tables of a fleet say the same
+def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
+    said = {one.field: one.value for one in sayings(dict(settings)) if one.value is not None}
+    return replace(defaults, **said)  # type: ignore[arg-type]
 
 
 def _read(text: str, kind: str) -> bool | int | float | str | None:
