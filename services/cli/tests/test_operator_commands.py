@@ -32,6 +32,7 @@ def firnline(*words: str) -> Result:
         ("verify", "abcdef"),
         ("pause",),
         ("resume", "a.b"),
+        ("plan", "--dry-run"),
     ],
 )
 def test_without_a_stack_they_say_how_to_start_one(words: tuple[str, ...]) -> None:
@@ -66,7 +67,10 @@ def test_an_age_that_is_not_safe_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "--idle" not in firnline(*short).output
 
 
-@pytest.mark.parametrize("words", [("sweep-outputs", "a.b"), ("unpark", "a.b"), ("pause", "a.b")])
+@pytest.mark.parametrize(
+    "words",
+    [("sweep-outputs", "a.b"), ("unpark", "a.b"), ("pause", "a.b"), ("plan", "--dry-run")],
+)
 def test_a_catalog_that_is_away_is_said(words: tuple[str, ...]) -> None:
     result = firnline(*words, "--catalog", f"http://127.0.0.1:{free_port()}")
     assert result.exit_code == 1
@@ -76,3 +80,19 @@ def test_a_catalog_that_is_away_is_said(words: tuple[str, ...]) -> None:
 def test_a_table_has_a_namespace() -> None:
     result = firnline("unpark", "orders", "--catalog", "http://127.0.0.1:9")
     assert "namespace.name" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say --dry-run"),
+        (("--dry-run", "--table", "orders"), "namespace.name"),
+        (("--dry-run", "--set", "firnline.enabled"), "NAME=VALUE"),
+        (("--dry-run", "--set", "firnline.enable=true"), "firnline.enabled is meant?"),
+        (("--dry-run", "--fleet", "firnline.enabled=maybe"), "true or false"),
+    ],
+)
+def test_plan_says_what_it_wants(words: tuple[str, ...], said: str) -> None:
+    result = firnline("plan", *words, "--catalog", "http://127.0.0.1:9")
+    assert result.exit_code == 2
+    assert said in result.output.replace("\n", " ").replace("│", "")

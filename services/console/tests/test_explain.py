@@ -13,6 +13,7 @@ from firnline_console.settings_shown import settings_json
 from firnline_console.tables import fold_state, fold_states
 from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
 from firnline_domain.events import ConflictReason
+from firnline_domain.holds import Hold
 from firnline_domain.policy import Reason
 from firnline_domain.retention import ExpiryReason
 from firnline_domain.settings import SettingInForce, effective
@@ -168,3 +169,16 @@ def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> 
     assert value == "at night"
     assert "nothing is ordered: 'at night' cannot be read: write '[DAYS] HH:MM-HH:MM" in source
     assert sources({})["firnline.window"] == ("not set", "default")
+
+
+def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
+    state = make(STATE, hold=Hold("shadow"))
+    would = replace(state.partitions[0], status="would_order", reason="old_debt")
+    assert answer(replace(state, partitions=(would,)))["verdict"] == (
+        "Shadow mode: a rewrite of 1 partition of 1 would be ordered now. The deepest, 2026-11-21: "
+        f"{in_words('old_debt')}."
+    )
+    idle = replace(would, status="idle", reason="healthy")
+    assert answer(replace(state, partitions=(idle,)))["verdict"] == (
+        "Shadow mode: nothing would be ordered now."
+    )

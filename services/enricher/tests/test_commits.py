@@ -12,9 +12,9 @@ from firnline_domain.events import ChangeKind, TableChange
 from firnline_domain.identity import Scope
 from firnline_domain.tallies import FileTally, Tally
 from firnline_enricher.facts import settings_of
-from firnline_enricher.tallying import partition_changes
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
+from firnline_iceberg.tallying import partition_changes
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 

@@ -9,10 +9,10 @@ import pytest
 from firnline_domain.commands import ResyncTable
 from firnline_domain.events import ChangeKind
 from firnline_enricher.resyncs import missing_snapshots
-from firnline_enricher.tallying import partition_changes
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
+from firnline_iceberg.tallying import partition_changes
 
 
 @pytest.fixture

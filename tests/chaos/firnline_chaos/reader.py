@@ -15,7 +15,6 @@ import py4j.protocol
 from firnline_demo.session import CATALOG, writer_session
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.tallies import FileTally
-from firnline_enricher.tallying import partition_changes
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import DeleteFileEntry
@@ -24,6 +23,7 @@ from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.sweeping import folders
 from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tallying import partition_changes
 from pyspark.sql import SparkSession
 
 from firnline_chaos.files import local

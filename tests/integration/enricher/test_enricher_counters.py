@@ -9,10 +9,10 @@ from firnline_demo.upserts import upsert
 from firnline_domain.events import ChangeKind
 from firnline_domain.identity import Scope
 from firnline_domain.tallies import FileTally
-from firnline_enricher.tallying import partition_changes
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.tallying import partition_changes
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 COMMITS = 16

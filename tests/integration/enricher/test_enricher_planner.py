@@ -22,11 +22,11 @@ from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
-from firnline_enricher.tallying import partition_changes
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.tallying import partition_changes
 from firnline_planner.inputs import Reader
 from firnline_planner.twin import MemoryDriver
 from pyiceberg.partitioning import PartitionField, PartitionSpec

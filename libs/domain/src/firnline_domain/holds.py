@@ -24,6 +24,7 @@ class HoldReason(StrEnum):
     UNREADABLE_WINDOW = "unreadable_window"  # one of them is not written as it has to be
     OTHER_MAINTAINER = "other_maintainer"  # somebody else maintains the table as well
     COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
+    SHADOW = "shadow"  # firnline.shadow: all else being equal it would be ordered
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class Hold:
 
 def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
     """What holds the table back now; of several the one that a person looks for first."""
+    return _not_now(table, limits, now_ms) or _shadow(limits)
+
+
+def _not_now(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
     if table.pause is not None:
         return _paused(table.pause)
     return _untimely(limits, now_ms)
@@ -57,12 +62,12 @@ def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 
 def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
     """The same for rewrites alone, which add snapshots and meet others at the same files."""
-    if hold := hold_of(table, limits, now_ms) or _yielding(table, limits, now_ms):
+    if hold := _not_now(table, limits, now_ms) or _yielding(table, limits, now_ms):
         return hold
     work = table.work
     room_ms = work.pace.room_ms(work.uncommitted, limits.max_commits, now_ms)
     if room_ms == now_ms:
-        return None
+        return _shadow(limits)
     said = f"{limits.max_commits} an hour, {at_once(limits.max_commits)} of them at once"
     return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
 
@@ -73,6 +78,10 @@ def turns_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
         return hold.until_ms
     # Both are readable, for else there was a hold.
     return earliest(inside_until(limits.window, now_ms), opens_ms(limits.blackout, now_ms))
+
+
+def _shadow(limits: Thresholds) -> Hold | None:
+    return Hold(HoldReason.SHADOW) if limits.shadow else None
 
 
 def _yielding(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:

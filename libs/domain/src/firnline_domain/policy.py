@@ -42,6 +42,7 @@ class Reason(StrEnum):
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
     OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.value
     COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
+    SHADOW = HoldReason.SHADOW.value
     TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false

@@ -30,6 +30,7 @@ class ExpiryReason(StrEnum):
     BLACKOUT = HoldReason.BLACKOUT.value
     OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.value
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
+    SHADOW = HoldReason.SHADOW.value
     UNKNOWN = "snapshots_unknown"
     REMOVED = "removed"
 

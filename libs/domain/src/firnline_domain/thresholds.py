@@ -20,6 +20,7 @@ class Thresholds:
     """
 
     enabled: bool = True  # firnline.enabled
+    shadow: bool = False  # firnline.shadow: decide and show, order nothing
     min_fragments: int = 8  # firnline.rewrite.min-fragments: data files < target / 8
     min_equality_deletes: int = 4  # firnline.rewrite.min-equality-deletes: files
     min_position_deletes: int = 8  # firnline.rewrite.min-position-deletes: files and DVs
@@ -50,6 +51,7 @@ class Thresholds:
 
 PROPERTIES = {
     "firnline.enabled": "enabled",
+    "firnline.shadow": "shadow",
     "firnline.rewrite.min-fragments": "min_fragments",
     "firnline.rewrite.min-equality-deletes": "min_equality_deletes",
     "firnline.rewrite.min-position-deletes": "min_position_deletes",

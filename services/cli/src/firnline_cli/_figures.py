@@ -9,12 +9,14 @@ from rich.text import Text
 
 STATUS = {
     "in_flight": "at work",
+    "would_order": "would order",
     "cooling": "cooling",
     "backing_off": "backing off",
     "parked": "parked",
 }
 COLOURS = {
     "in_flight": "cyan",
+    "would_order": "cyan",
     "running": "cyan",
     "committed": "green",
     "conflicted": "yellow",

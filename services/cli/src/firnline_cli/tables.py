@@ -84,7 +84,7 @@ def status_of(row: dict[str, Any]) -> Text:
         return styled("not counted yet", "dim")
     if row["waiting_for_resync"]:
         return styled("waiting for commits", "yellow")
-    if hold := row.get("hold"):
+    if (hold := row.get("hold")) and not row["statuses"].get("would_order"):
         return styled(hold["reason"].replace("_", " "), "yellow")
     busy = [
         styled(f"{row['statuses'][code]} {words}", COLOURS[code])

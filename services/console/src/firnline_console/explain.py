@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from firnline_domain.holds import Hold
+from firnline_domain.holds import Hold, HoldReason
 from firnline_domain.states import PartitionState, TableState
 
 from firnline_console.advice import AdviceView, advice_json
@@ -51,11 +51,22 @@ def verdict(view: TableView, state: TableState | None) -> str:
         return "The planner has not counted this table yet."
     if state.waiting_for_resync:
         return "Commits are missing from the counters; nothing is ordered until they are read."
+    if state.hold is not None and state.hold.reason == HoldReason.SHADOW:
+        return _shadowed(state)
     if state.hold is not None:
         return f"Held back: {_held(state.hold)}."
     if not state.partitions:
         return "The table holds no files."
     return _leading(state)
+
+
+def _shadowed(state: TableState) -> str:
+    wanting = [part for part in state.partitions if part.status == "would_order"]
+    if not wanting:
+        return "Shadow mode: nothing would be ordered now."
+    where, why = scope_label(wanting[0].scope), partition_words(wanting[0])
+    count = f"{_partitions(len(wanting))} of {state.partition_count:,}"
+    return f"Shadow mode: a rewrite of {count} would be ordered now. The deepest, {where}: {why}."
 
 
 def _held(hold: Hold) -> str:

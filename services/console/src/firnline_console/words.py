@@ -38,6 +38,7 @@ DECISIONS = {
     "time (firnline.yield-ms)",
     "commit_ceiling": "Firnline has committed as often as firnline.commit.max-per-hour "
     "lets it; the next commit waits its turn",
+    "shadow": "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
     "table_busy": "{in_flight} tasks of this table are out already, its limit",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off by firnline.enabled=false",

@@ -12,11 +12,11 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.tables import TableGone
+from firnline_iceberg.tallying import partition_changes
 
 from firnline_enricher.announcements import Subject, delta, dropped, moved, noted, removed
 from firnline_enricher.branches import BranchMove, branch_moves
 from firnline_enricher.facts import FactsCache, TableFacts
-from firnline_enricher.tallying import partition_changes
 
 
 class StaleFacts(Exception):

@@ -12,12 +12,12 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone
+from firnline_iceberg.tallying import partition_changes
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_enricher.announcements import Subject, absolute, dropped, empty, removed
 from firnline_enricher.commits import knowing, snapshot_delta
 from firnline_enricher.facts import FactsCache, TableFacts
-from firnline_enricher.tallying import partition_changes
 
 MOST_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
 

@@ -34,6 +34,7 @@ def thresholds_of(settings: Settings) -> Thresholds:
     return Thresholds(
         window=settings.window,
         blackout=settings.blackout,
+        shadow=settings.shadow,
         min_fragments=settings.min_fragments,
         min_equality_deletes=settings.min_equality_deletes,
         min_position_deletes=settings.min_position_deletes,

@@ -29,6 +29,11 @@ class Settings:
     blackout: str = setting(
         "FIRNLINE_BLACKOUT", "Default of firnline.blackout, for every table.", ""
     )
+    shadow: bool = setting(
+        "FIRNLINE_SHADOW",
+        "Default of firnline.shadow: true decides and shows, and orders nothing.",
+        False,
+    )
     min_fragments: int = setting(
         "FIRNLINE_MIN_FRAGMENTS", "Default of firnline.rewrite.min-fragments.", 8
     )

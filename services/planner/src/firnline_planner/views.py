@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import replace
 
 from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.policy import Reason, debts, decide
+from firnline_domain.policy import Decision, Reason, debts, decide
 from firnline_domain.progress import Partition, Table
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.thresholds import Origin, Thresholds
 
 SHOWN_PARTITIONS = 100
+WOULD_ORDER = "would_order"  # a partition's status in shadow
 INTERVAL_MS = 1_000  # between two states of a table at the least
 INTERVAL_MAX_MS = 60_000
 
@@ -68,18 +70,26 @@ def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
     return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
 
 
+def unshadowed(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """What would be decided if orders went out."""
+    return decide(table, partition, replace(limits, shadow=False), now_ms)
+
+
 def partition_state(
     table: Table, partition: Partition, limits: Thresholds, now_ms: int
 ) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
     decision = decide(table, partition, limits, now_ms)
+    status = decision.status
+    if decision.reason is Reason.SHADOW:
+        decision, status = unshadowed(table, partition, limits, now_ms), WOULD_ORDER
     task = table.work.task_of(partition.counters.scope)
     failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
     why = partition.work.failure if failing else decision.reason
     return PartitionState(
         scope=partition.counters.scope,
         holds=partition.counters.holds,
-        status=decision.status,
+        status=status,
         reason=task.reason if task else why,
         numbers=task.numbers if task else decision.numbers,
         task_id=task.task_id if task else None,

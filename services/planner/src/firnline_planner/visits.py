@@ -21,7 +21,7 @@ from firnline_domain.progress import (
     ordered,
 )
 from firnline_domain.recounting import Recount, is_gone
-from firnline_domain.retention import decide_expiry, expiry_order
+from firnline_domain.retention import ExpiryReason, decide_expiry, expiry_order
 from firnline_domain.schedule import earliest
 from firnline_domain.spread import Spread
 from firnline_domain.tallies import target_bytes_of
@@ -39,6 +39,8 @@ from firnline_planner.step import (
 )
 from firnline_planner.views import deepest_in_debt, interval_ms, table_state
 
+# Nothing tells a table that its fleet has left shadow mode; those that would be served look again.
+SHADOW_LOOK_MS = 10 * 60_000
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
 
 
@@ -140,6 +142,8 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
         table = replace(table, work=table.work.looking(decision.until_ms))
         if decision.order:
             wanting.append(partition)
+        elif decision.reason is Reason.SHADOW:
+            table = replace(table, work=table.work.looking(visit.now_ms + SHADOW_LOOK_MS))
         elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
             visit.keep(table, replace(partition, work=waiting(partition.work, visit.now_ms)))
     wanting.sort(key=lambda one: (-sum(debts(table, one)[1].counts), one.counters.scope))
@@ -165,7 +169,10 @@ def _expiring(visit: Visit, table: Table) -> Table:
         order, expiry = expiry_order(table, decision, visit.limits, visit.now_ms)
         visit.step.send([Output(EXPIRY_TASKS, order.table.uuid, order)])
     reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
-    work = replace(table.work, expiry=expiry, expiry_reason=reason, expiry_ms=decision.until_ms)
+    until_ms = decision.until_ms
+    if decision.reason is ExpiryReason.SHADOW:
+        until_ms = visit.now_ms + SHADOW_LOOK_MS
+    work = replace(table.work, expiry=expiry, expiry_reason=reason, expiry_ms=until_ms)
     return replace(table, work=work)
 
 

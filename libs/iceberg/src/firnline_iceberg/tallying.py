@@ -10,6 +10,7 @@ from firnline_domain.events import PartitionChange
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
 from firnline_domain.tallies import FileTally, Tally, size_class
+
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 
 _DELETE_FIELDS = {

@@ -6,8 +6,8 @@ from firnline_domain.events import PartitionChange
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
 from firnline_domain.tallies import FileTally, Tally
-from firnline_enricher.tallying import partition_changes
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.tallying import partition_changes
 
 BASE: dict[str, Any] = {
     "path": "p",

@@ -1,0 +1,98 @@
+"""What would be ordered for a table that no planner has seen: the policy on counters of one moment.
+
+Nothing runs, rests or has failed there, and no other maintainer is known. Debt is as old as the
+newest snapshot: it may be older, which is served no later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from firnline_domain.advice import advise
+from firnline_domain.advising import Known
+from firnline_domain.counters import TableCounters
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.folding import fold
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.policy import Decision, debts, decide
+from firnline_domain.progress import Partition, PartitionWork, Table
+from firnline_domain.retention import ExpiryDecision, decide_expiry
+from firnline_domain.spread import Spread
+from firnline_domain.states import TableAdvice
+from firnline_domain.tallies import target_bytes_of
+from firnline_domain.thresholds import Thresholds, thresholds
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table's newest snapshot, as a catalog tells it. `settings` as `settings.with_namespace`
+    gives them; `oldest_snapshot_ms` None = it has no snapshot."""
+
+    table: TableName
+    settings: Mapping[str, str]
+    format_version: int
+    snapshot_id: int | None
+    snapshot_ms: int
+    snapshot_count: int
+    oldest_snapshot_ms: int | None
+    partitions: tuple[PartitionChange, ...]  # all that it holds, as added
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Every partition with the decision about it, the deepest in debt first."""
+
+    table: Table
+    limits: Thresholds
+    decisions: tuple[tuple[Partition, Decision], ...]
+    expiry: ExpiryDecision
+    advice: tuple[TableAdvice, ...]
+
+    @property
+    def orders(self) -> tuple[tuple[Partition, Decision], ...]:
+        """Those that would go out."""
+        return tuple(one for one in self.decisions if one[1].order)
+
+
+def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
+    """What a planner would decide at `now_ms`."""
+    table, partitions = _counted(seen, now_ms)
+    limits = thresholds(seen.settings, fleet)
+    spread = Spread(target_bytes_of(seen.settings))
+    ranked = sorted(spread.through(partitions), key=lambda one: -sum(debts(table, one)[1].counts))
+    return Forecast(
+        table=table,
+        limits=limits,
+        decisions=tuple((one, decide(table, one, limits, now_ms)) for one in ranked),
+        expiry=decide_expiry(table, limits, now_ms),
+        advice=advise(Known(table, spread, limits, fleet, now_ms)).told,
+    )
+
+
+def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:
+    folded = fold(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
+    table = Table(folded.table)
+    work = PartitionWork(debt_since_ms=seen.snapshot_ms)
+    counted = (replace(one, changed_ms=seen.snapshot_ms) for one in folded.partitions)
+    return table, [Partition(one, work) for one in counted]
+
+
+def _as_change(seen: Seen, now_ms: int) -> FilesChanged:
+    return FilesChanged(
+        event_id="forecast",
+        table=seen.table,
+        ref=MAIN,
+        kind=ChangeKind.ABSOLUTE,
+        snapshot_id=seen.snapshot_id,
+        parent_snapshot_id=None,
+        sequence_number=0,
+        timestamp_ms=seen.snapshot_ms,
+        operation="",
+        partitions=seen.partitions,
+        format_version=seen.format_version,
+        settings=dict(seen.settings),
+        snapshot_count=seen.snapshot_count,
+        oldest_snapshot_ms=seen.oldest_snapshot_ms,
+        observed_at_ms=now_ms,
+    )

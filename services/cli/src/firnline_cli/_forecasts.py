@@ -1,0 +1,80 @@
+"""A forecast of each table of a catalog, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import click
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.forecast import Forecast, Seen, forecast
+from firnline_domain.identity import MAIN
+from firnline_domain.settings import with_namespace
+from firnline_domain.tallies import target_bytes_of
+from firnline_domain.thresholds import Thresholds
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
+from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tallying import partition_changes
+
+Name = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A table that could not be read, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass
+class Forecasts:
+    """Reads tables and has them judged. `more`: properties as if the tables had set them."""
+
+    tables: Tables
+    fleet: Thresholds
+    more: Mapping[str, str]
+    _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
+
+    def names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
+        """One table, those of a namespace and of those below it, or all. Raises ClickException."""
+        if table is not None:
+            yield tuple(table.split("."))
+            return
+        within = tuple(namespace.split(".")) if namespace else ()
+        try:
+            for name in self.tables.names():
+                if name[:-1][: len(within)] == within:
+                    yield name
+        except RetryLater as error:
+            raise click.ClickException(str(error)) from None
+
+    def of(self, name: Name, now_ms: int) -> Forecast | Unread:
+        """What would be ordered for a table."""
+        try:
+            return forecast(self._seen(self.tables.named(name[:-1], name[-1])), self.fleet, now_ms)
+        except (RetryLater, TaskRefused, MetadataFileGone) as error:
+            return Unread(".".join(name), str(error))
+
+    def _seen(self, table: LoadedTable) -> Seen:
+        head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
+        own = {**table.properties, **self.more}
+        settings = with_namespace(own, self._of_namespace(table.identity.namespace))
+        entries = () if head is None else live_entries(table, head, Detail.COUNTS)
+        return Seen(
+            table=table.identity,
+            settings=settings,
+            format_version=table.format_version,
+            snapshot_id=head,
+            snapshot_ms=0 if head is None else table.snapshot(head).timestamp_ms,
+            snapshot_count=len(times),
+            oldest_snapshot_ms=min(times, default=None),
+            partitions=partition_changes(entries, target_bytes_of(settings)),
+        )
+
+    def _of_namespace(self, namespace: Name) -> dict[str, str]:
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = self.tables.namespace_properties(namespace)
+        return self._namespaces[namespace]

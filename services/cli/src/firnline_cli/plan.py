@@ -1,0 +1,75 @@
+"""firnline plan"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+from firnline_domain.settings import unknown, unreadable
+from firnline_domain.thresholds import Thresholds, thresholds
+
+from firnline_cli._fleet import fleet_at, fleet_options
+from firnline_cli._forecast_lines import Lines, as_json
+from firnline_cli._forecasts import Forecasts
+
+
+@click.command("plan")
+@click.option("--dry-run", is_flag=True, help="Needed: ordering itself is the planner's alone.")
+@click.option("--table", help="One table, namespace.name, with each of its partitions.")
+@click.option("--namespace", help="The tables of one namespace and of those below it.")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="As if tables had set it.")
+@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
+@click.option("--json", "json_wanted", is_flag=True, help="One JSON object for each table.")
+@fleet_options
+def command(
+    dry_run: bool,
+    table: str | None,
+    namespace: str | None,
+    sets: tuple[str, ...],
+    fleets: tuple[str, ...],
+    json_wanted: bool,
+    state: Path | None,
+    catalog: str | None,
+    catalog_name: str,
+    kafka: str | None,
+) -> None:
+    """Say what would be ordered for the tables of a catalog as they are now, and why.
+
+    Nothing is ordered or changed, and no planner is needed: each table's newest snapshot is read,
+    all its manifests, and judged by the planner's own policy. Exit code 1 where a table could not
+    be read.
+    """
+    if not dry_run:
+        raise click.UsageError("say --dry-run: orders are given by the planner alone")
+    if table and len(table.split(".")) < 2:
+        raise click.BadParameter(f"{table}: a table's name is namespace.name")
+    from firnline_iceberg.tables import Tables
+
+    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    tables = Tables(fleet.catalog_uri, fleet.catalog_name)
+    forecasts = Forecasts(tables, _defaults(fleets), _pairs(sets))
+    now_ms = int(time.time() * 1000)
+    names = forecasts.names(table, namespace)
+    show = as_json if json_wanted else Lines(whole=table is not None)
+    found = (show(forecasts.of(name, now_ms), now_ms) for name in names)
+    unread = sum(not was_read for was_read in [*found])
+    if isinstance(show, Lines):
+        show.sum_up()
+    sys.exit(1 if unread else 0)
+
+
+def _defaults(texts: tuple[str, ...]) -> Thresholds:
+    return thresholds(_pairs(texts))
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """Properties. Raises BadParameter for what is none."""
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text}: write NAME=VALUE")
+    found = dict(text.split("=", 1) for text in texts)
+    if wrong := [*unknown(found), *unreadable(found)]:
+        raise click.BadParameter("; ".join(wrong))
+    return found
