@@ -233,12 +233,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"settings": {"self-optimizing.minor.trigger.file-count": "5"}},
     ),
     (
-        "switched_off_by_amoros_name",
+        "switched_off_by_amoro",
         {"settings": {"self-optimizing.enabled": "false"}},
         {"settings": {"self-optimizing.enabled": "false", "firnline.enabled": "true"}},
     ),
     (
-        "switched_off_by_amoros_name",
+        "switched_off_by_amoro",
         {"settings": {"namespace:self-optimizing.enabled": "false"}},
         {"settings": {"firnline.enabled": "false"}},
     ),

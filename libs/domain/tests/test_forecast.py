@@ -85,7 +85,6 @@ def test_advice_comes_along() -> None:
     assert [one.rule for one in found.advice] == ["unknown_settings"]
 
 
-def test_a_shadow_holds_what_would_go_out() -> None:
+def test_a_shadow_holds_nothing_back() -> None:
     found = made(part(A, fragments=8), settings={"firnline.shadow": "true"})
-    assert reasons(found) == {'["a"]': "shadow"}
-    assert found.orders == ()
+    assert len(found.orders) == 1

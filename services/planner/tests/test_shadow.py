@@ -86,6 +86,7 @@ def test_nothing_is_ordered_and_all_is_shown(world: World) -> None:
     assert state.hold is not None
     assert state.hold.reason == "shadow"
     assert (partition.status, partition.reason) == ("would_order", "fragments")
+    assert partition.until_ms is None
     assert partition.numbers["fragments"] == 8
 
 

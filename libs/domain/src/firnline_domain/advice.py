@@ -26,7 +26,7 @@ RULES: dict[str, Rule] = {
     "unreadable_settings": without_limit(advice_settings.unreadable_settings),
     "contradictory_settings": without_limit(advice_settings.contradictory_settings),
     "unused_amoro_settings": without_limit(advice_settings.unused_amoro_settings),
-    "switched_off_by_amoros_name": without_limit(advice_settings.switched_off_by_amoros_name),
+    "switched_off_by_amoro": without_limit(advice_settings.switched_off_by_amoro),
     "tiny_partitions": advice_layout.tiny_partitions,
     "huge_partitions": advice_layout.huge_partitions,
     "skewed_partitions": advice_layout.skewed_partitions,

@@ -61,7 +61,7 @@ def unused_amoro_settings(known: Known) -> Finding | None:
     return _told(said, "nothing, where that is acceptable; else by the settings named")
 
 
-def switched_off_by_amoros_name(known: Known) -> Finding | None:
+def switched_off_by_amoro(known: Known) -> Finding | None:
     """Who moves from Amoro to Firnline switches Amoro off first: was that meant for both?"""
     if known.limits.enabled:
         return None

@@ -1,7 +1,8 @@
 """What would be ordered for a table that no planner has seen: the policy on counters of one moment.
 
 Nothing runs, rests or has failed there, and no other maintainer is known. Debt is as old as the
-newest snapshot: it may be older, which is served no later.
+newest snapshot: it may be older, which is served no later. A forecast is a shadow itself, so that
+`firnline.shadow` holds nothing back in it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Forecast:
 def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
     """What a planner would decide at `now_ms`."""
     table, partitions = _counted(seen, now_ms)
-    limits = thresholds(seen.settings, fleet)
+    limits = replace(thresholds(seen.settings, fleet), shadow=False)
     spread = Spread(target_bytes_of(seen.settings))
     ranked = sorted(spread.through(partitions), key=lambda one: -sum(debts(table, one)[1].counts))
     return Forecast(

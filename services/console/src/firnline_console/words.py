@@ -41,7 +41,7 @@ DECISIONS = {
     "shadow": "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
     "table_busy": "{in_flight} tasks of this table are out already, its limit",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
-    "disabled": "switched off by firnline.enabled=false",
+    "disabled": "switched off (firnline.enabled)",
     "other_ref": "only the main branch is maintained",
     "removed": "the table is gone",
 }

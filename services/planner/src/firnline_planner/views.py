@@ -80,9 +80,10 @@ def partition_state(
 ) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
     decision = decide(table, partition, limits, now_ms)
-    status = decision.status
+    status, until_ms = decision.status, decision.until_ms
     if decision.reason is Reason.SHADOW:
-        decision, status = unshadowed(table, partition, limits, now_ms), WOULD_ORDER
+        decision = unshadowed(table, partition, limits, now_ms)
+        status, until_ms = WOULD_ORDER, None
     task = table.work.task_of(partition.counters.scope)
     failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
     why = partition.work.failure if failing else decision.reason
@@ -93,6 +94,6 @@ def partition_state(
         reason=task.reason if task else why,
         numbers=task.numbers if task else decision.numbers,
         task_id=task.task_id if task else None,
-        until_ms=decision.until_ms,
+        until_ms=until_ms,
         failures=partition.work.failures,
     )
