@@ -12,6 +12,7 @@ from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.policy import Decision
 from firnline_domain.progress import Partition
 from rich.console import Console
+from rich.padding import Padding
 
 from firnline_cli._figures import number, plain, size, styled
 from firnline_cli._forecasts import Unread
@@ -120,12 +121,13 @@ class Lines:
 
     def _rest(self, found: Forecast) -> None:
         if found.expiry.older_than_ms is not None:
-            count = found.table.counters.snapshot_count
-            self._terminal.print(styled(f"  snapshots would be expired, of {number(count)}", "dim"))
+            count = number(found.table.counters.snapshot_count)
+            self._below(f"some of {count} snapshots would be expired", "dim")
         for word in found.advice:
-            self._terminal.print(
-                styled(f"  {word.rule.replace('_', ' ')}: {word.finding}", "yellow")
-            )
+            self._below(f"{word.rule.replace('_', ' ')}: {word.finding}", "yellow")
+
+    def _below(self, text: str, style: str) -> None:
+        self._terminal.print(Padding(styled(text, style), (0, 0, 0, 4)))
 
     def sum_up(self) -> None:
         """The last line."""
