@@ -1,0 +1,205 @@
+"""Firnline: the planner's own policy, on counters as its events would leave them.
+
+`decide`, `order_for` and `succeeded` are the planner's. What is done here for many units at once is
+what `after_change` does for one; a unit whose counters cannot have reached any threshold is not
+asked about (a test shows that asking changes nothing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from firnline_domain.costs import FIRNLINE
+from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.policy import Reason, decide, order_for
+from firnline_domain.progress import (
+    Debt,
+    Partition,
+    PartitionWork,
+    Table,
+    TableWork,
+    debt_of,
+    ordered,
+    succeeded,
+)
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+
+from bench.simulate.fleet import Flags, Ints
+from bench.simulate.lake import Holds
+from bench.simulate.parameters import Parameters
+from bench.simulate.tasks import Batch, charge, rewritten, work_of
+from bench.simulate.world import World
+
+KINDS = ("fragments", "deletes", "positions")  # that debt is counted in
+
+
+class Firnline:
+    """Orders follow the commits that make them due, and the moments when time does."""
+
+    name = "firnline"
+    own = FIRNLINE
+
+    def __init__(self, world: World, limits: Thresholds, ask_always: bool = False) -> None:
+        self.world, self.limits, self._always = world, limits, ask_always
+        units = world.fleet.units
+        self._floor = np.zeros((3, units), dtype=np.int64)
+        self._arrived = np.zeros((3, units), dtype=np.int64)
+        self._since = np.full(units, -1, dtype=np.int64)  # ms; -1 = no debt
+        self._changed = np.zeros(units, dtype=np.int64)
+        self._until = np.zeros(units, dtype=np.int64)  # cooling
+        self._look = np.full(units, np.iinfo(np.int64).max)  # ms
+        self._touched: Ints = np.zeros(0, dtype=np.int64)
+        self._before = self._debt(np.arange(units))
+        self._floor[:] = self._before  # bases are as they are
+        self._tables: dict[int, TableWork] = {}
+        self._snapshots = 1
+
+    def _debt(self, units: Ints) -> Ints:
+        lake = self.world.lake
+        return np.array([getattr(lake, kind)[units] for kind in KINDS]).astype(np.int64)
+
+    def committed(self, tick: int, units: Ints) -> None:
+        """What `after_change` does with an append, for many."""
+        now_ms = self._ms(tick)
+        debt = self._debt(units)
+        self._arrived[:, units] += debt - self._before[:, units]
+        self._before[:, units] = debt
+        self._changed[units] = now_ms
+        grown = (debt > self._floor[:, units]).any(axis=0)
+        fresh = units[grown & (self._since[units] < 0)]
+        self._since[fresh] = now_ms
+        self._look[fresh] = np.minimum(self._look[fresh], now_ms + self.limits.max_age_ms)
+        self._touched = units
+        self.world.ledger.looks += len(np.unique(self.world.fleet.table[units]))
+
+    def act(self, tick: int) -> None:
+        """Half a tick after its commits: they are spread over it in truth."""
+        now_ms = self._ms(tick) + int(self.world.p.tick_s * 500)
+        due = np.flatnonzero(self._look <= now_ms)
+        touched = self._touched[self._may_order(self._touched)]
+        self._touched = self._touched[:0]
+        units = np.unique(np.concatenate([due, touched]))
+        self._look[due] = np.iinfo(np.int64).max
+        chosen = [unit for unit in units[~self.world.busy[units]] if self._orders(unit, now_ms)]
+        if chosen:
+            self._start(tick, np.array(chosen))
+
+    def _may_order(self, units: Ints) -> Flags:
+        if self._always:
+            return np.ones(len(units), dtype=bool)
+        limits = self.limits
+        grown = self._before[:, units] - self._floor[:, units]
+        least = (limits.min_fragments, limits.min_equality_deletes, limits.min_position_deletes)
+        return np.asarray((grown >= np.array(least)[:, None]).any(axis=0))
+
+    def _orders(self, unit: int, now_ms: int) -> bool:
+        """Ask the policy; True if it has ordered."""
+        table, partition = self._table(unit), self._partition(unit)
+        decision = decide(table, partition, self.limits, now_ms)
+        if not decision.order:
+            if decision.reason is Reason.TABLE_BUSY:
+                self._look[unit] = now_ms + 1  # the planner looks when one of them ends
+            elif decision.until_ms is not None:
+                self._look[unit] = decision.until_ms
+            return False
+        _, task = order_for(table, partition, decision, self.limits, now_ms)
+        self._tables[self._table_of(unit)] = table.work.started(task)
+        self._keep(unit, ordered(partition.work))
+        self.world.ledger.counted(decision.reason, 1)
+        return True
+
+    def _start(self, tick: int, units: Ints) -> None:
+        world = self.world
+        held = world.lake.of(units)
+        taken = self._taken(held)
+        gives, size = rewritten(world.p, units, taken)
+        idle = (taken.deletes + taken.positions == 0) & (gives.files >= taken.files)
+        taken, gives, size = taken.where(~idle), gives.where(~idle), size * ~idle
+        work = work_of(world.p, taken, size)
+        cpu = charge(world.ledger, world.p.costs, self.own, work, int(idle.sum()))
+        world.start(tick, units, Batch(units, taken, gives, cpu))
+
+    def _taken(self, held: Holds) -> Holds:
+        """What the worker takes: every file that a delete applies to, and all fragments of two
+        or more. Deletes of a unit reach all of its older files."""
+        deleted = held.deletes + held.positions > 0
+        whole, merged = held.where(deleted), held.where(~deleted & (held.fragments > 1))
+        fragments = Holds.nothing(len(held.files))
+        fragments.fragments, fragments.fragment_bytes = merged.fragments, merged.fragment_bytes
+        fragments.add(np.arange(len(held.files)), whole)
+        return fragments
+
+    def ended(self, tick: int, batch: Batch) -> None:
+        """Facts first, as they come back through the enricher; then the outcome."""
+        now_ms = self._ms(tick)
+        self._before[:, batch.units] = self._debt(batch.units)
+        for unit in batch.units:
+            self._succeeded(int(unit), now_ms)
+
+    def _succeeded(self, unit: int, now_ms: int) -> None:
+        key = self._table_of(unit)
+        work, partition = self._tables[key], self._partition(unit)
+        task = work.task_of(partition.counters.scope)
+        assert task is not None
+        debt = debt_of(partition.counters.holds)
+        self._keep(unit, succeeded(partition.work, debt, task.task_id, self.limits, now_ms))
+        self._snapshots += 1
+        pace = work.pace.after((self._snapshots,), self.limits.max_commits, now_ms)
+        self._tables[key] = replace(work.ended(task), pace=pace)
+        if self._since[unit] >= 0 or self._before[:, unit].any():
+            self._look[unit] = self._until[unit]
+
+    def _keep(self, unit: int, work: PartitionWork) -> None:
+        self._floor[:, unit] = work.floor.counts[:3]
+        self._arrived[:, unit] = work.arrived.counts[:3]
+        self._since[unit] = -1 if work.debt_since_ms is None else work.debt_since_ms
+        self._until[unit] = work.until_ms or 0
+
+    def _table_of(self, unit: int) -> int:
+        return int(self.world.fleet.table[unit])
+
+    def _table(self, unit: int) -> Table:
+        key = self._table_of(unit)
+        name = TableName(f"{key:08d}", ("fleet",), f"t{key}")
+        counters = TableCounters(name, MAIN, known=True, head_snapshot_id=int(self._changed[unit]))
+        return Table(counters, self._tables.get(key) or TableWork())
+
+    def _partition(self, unit: int) -> Partition:
+        counters = PartitionCounters(
+            Scope(1, f"[{unit}]"),
+            holds=tally_of(self.world.lake, unit, self.world.p),
+            changed_ms=int(self._changed[unit]),
+        )
+        until, since = int(self._until[unit]), int(self._since[unit])
+        work = PartitionWork(
+            floor=Debt(*self._floor[:, unit].tolist()),
+            arrived=Debt(*self._arrived[:, unit].tolist()),
+            debt_since_ms=None if since < 0 else since,
+            pause="cooling" if until else "",
+            until_ms=until or None,
+        )
+        return Partition(counters, work)
+
+    def _ms(self, tick: int) -> int:
+        return int((tick + 1) * self.world.p.tick_s * 1000)
+
+
+def tally_of(lake: Holds, unit: int, p: Parameters) -> FileTally:
+    """A unit as the planner's counters have it."""
+
+    def data(files: float, size: float) -> Tally:
+        return Tally(int(files), int(size / p.row_bytes), int(size))
+
+    records, positions = lake.delete_records[unit], lake.position_records[unit]
+    return FileTally(
+        fragments=data(lake.fragments[unit], lake.fragment_bytes[unit]),
+        undersized=data(lake.undersized[unit], lake.undersized_bytes[unit]),
+        on_target=data(lake.large[unit], lake.large_bytes[unit]),
+        equality_deletes=Tally(
+            int(lake.deletes[unit]), int(records), int(records * p.delete_bytes)
+        ),
+        position_deletes=Tally(int(lake.positions[unit]), int(positions), int(positions)),
+    )

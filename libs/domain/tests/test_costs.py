@@ -1,0 +1,43 @@
+"""What a rewrite costs, against what it cost on the table of the bench."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from firnline_domain.costs import FIRNLINE, STOCK, STOCK_CACHED, CostModel, Work
+
+ROWS = 4_993_585  # delete rows of the bench's main table: 40 files in each of 6 partitions
+LOADED = ROWS * 22  # 2 base files of a partition and, on average, half of its 40 later ones
+MAIN = Work(465_157_667 / 6, 180_176_147 / 6, ROWS / 6, LOADED / 6, 492 / 6)  # of 6 orders, each
+
+
+@pytest.mark.parametrize(
+    ("model", "measured"), [(FIRNLINE, 22.0), (STOCK, 284.9), (STOCK_CACHED, 219.3)]
+)
+def test_the_constants_give_what_was_measured(model: CostModel, measured: float) -> None:
+    assert 6 * model.cpu_s(MAIN) == pytest.approx(measured, rel=0.1)
+
+
+def test_gb_hours_are_memory_times_wall() -> None:
+    model = CostModel(2.0, 0.0, 0.0, 0.0, 0.0, memory_gb=3.0, cores=2.0)
+    assert model.wall_s(Work(1, 1)) == 1.0
+    assert model.gb_hours(Work(1, 1)) == pytest.approx(3.0 / 3600)
+
+
+def test_it_learns_the_speed_of_the_machine() -> None:
+    model = FIRNLINE
+    for _ in range(100):
+        model = model.learned(MAIN, 2 * FIRNLINE.cpu_s(MAIN))
+    assert model.factor == pytest.approx(2.0, rel=0.01)
+
+
+def test_one_task_that_was_held_up_teaches_little() -> None:
+    once = FIRNLINE.learned(MAIN, 1_000 * FIRNLINE.cpu_s(MAIN))
+    assert once.factor == pytest.approx(4**0.1)
+    assert FIRNLINE.learned(MAIN, 0.0).factor == pytest.approx(4**-0.1)
+
+
+def test_a_task_as_predicted_teaches_nothing() -> None:
+    warm = replace(FIRNLINE, factor=1.7)
+    assert warm.learned(MAIN, warm.cpu_s(MAIN)).factor == pytest.approx(1.7)
