@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from firnline_domain.burden import READ_COST
 from firnline_domain.costs import FIRNLINE
 from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.identity import MAIN, Scope, TableName
@@ -25,9 +26,9 @@ from firnline_domain.progress import (
     succeeded,
 )
 from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.thresholds import HOUR_MS, Thresholds
 
-from bench.simulate.fleet import Flags, Ints
+from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds
 from bench.simulate.parameters import Parameters
 from bench.simulate.tasks import Batch, charge, rewritten, work_of
@@ -79,7 +80,7 @@ class Firnline:
         """Half a tick after its commits: they are spread over it in truth."""
         now_ms = self._ms(tick) + int(self.world.p.tick_s * 500)
         due = np.flatnonzero(self._look <= now_ms)
-        touched = self._touched[self._may_order(self._touched)]
+        touched = self._touched[self._may_order(self._touched, now_ms)]
         self._touched = self._touched[:0]
         units = np.unique(np.concatenate([due, touched]))
         self._look[due] = np.iinfo(np.int64).max
@@ -87,13 +88,36 @@ class Firnline:
         if chosen:
             self._start(tick, np.array(chosen))
 
-    def _may_order(self, units: Ints) -> Flags:
+    def _may_order(self, units: Ints, now_ms: int) -> Flags:
+        """Generously: whoever is not over a threshold by this is not by the policy."""
         if self._always:
             return np.ones(len(units), dtype=bool)
         limits = self.limits
         grown = self._before[:, units] - self._floor[:, units]
         least = (limits.min_fragments, limits.min_equality_deletes, limits.min_position_deletes)
-        return np.asarray((grown >= np.array(least)[:, None]).any(axis=0))
+        counts = (grown >= np.array(least)[:, None]).any(axis=0)
+        held = self.world.lake.of(units)
+        sizes = held.fragment_bytes >= limits.max_size_error * limits.target_bytes
+        age_ms = np.where(self._since[units] < 0, 0, now_ms - self._since[units])
+        paid = self._paid_share(units, held, age_ms) > 0.9
+        cheap = self._moved(held) <= limits.cheap_bytes
+        return np.asarray(((counts | sizes) & cheap) | paid)
+
+    def _moved(self, held: Holds) -> Floats:
+        """Bytes that a rewrite takes."""
+        whole = held.deletes + held.positions > 0
+        return np.where(whole, held.bytes, held.fragment_bytes)
+
+    def _paid_share(self, units: Ints, held: Holds, age_ms: Ints) -> Floats:
+        """What readers have paid at most, against the least price."""
+        spared = at_most_spared(held, self.world.p)
+        paid = spared / 2 * self._reads(units) * age_ms / HOUR_MS
+        price = FIRNLINE.fixed_s + self._moved(held) * (FIRNLINE.read_s + FIRNLINE.write_s)
+        return np.asarray(paid / (self.limits.payback * price))
+
+    def _reads(self, units: Ints) -> Floats:
+        """An hour, as the policy believes."""
+        return np.full(len(units), self.limits.reads_per_hour)
 
     def _orders(self, unit: int, now_ms: int) -> bool:
         """Ask the policy; True if it has ordered."""
@@ -185,6 +209,16 @@ class Firnline:
 
     def _ms(self, tick: int) -> int:
         return int((tick + 1) * self.world.p.tick_s * 1000)
+
+
+def at_most_spared(held: Holds, p: Parameters) -> Floats:
+    """CPU seconds per scan, of `burden` or a little more."""
+    cost = READ_COST
+    files = held.fragments + held.deletes + held.positions
+    dead = np.minimum(held.position_records * p.row_bytes * 1.01, held.bytes)
+    loads = held.delete_records * (held.segments + held.fragments / 2)
+    positions = held.position_records * cost.position_s + dead * cost.scan_s
+    return np.asarray(files * cost.open_s + loads * cost.load_s + positions)
 
 
 def tally_of(lake: Holds, unit: int, p: Parameters) -> FileTally:

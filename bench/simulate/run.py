@@ -24,7 +24,7 @@ SYSTEMS = ("firnline", "cron", "hourly_mse", "amoro")
 def system_of(name: str, world: World) -> System:
     """Whoever is called so, for that world."""
     if name == Firnline.name:
-        return Firnline(world, Thresholds())
+        return Firnline(world, Thresholds(target_bytes=world.p.target_bytes))
     return {peer.name: peer for peer in (Cron, HourlyMse, Amoro)}[name](world)
 
 

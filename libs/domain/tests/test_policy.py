@@ -103,6 +103,61 @@ SPARED = [
                equality_deletes=2, position_deletes=1), Reason.HEALTHY, None),
 ]  # fmt: skip
 
+MB = 1 << 20
+WEIGHED = replace(LIMITS, target_bytes=128 * MB, cheap_bytes=64 * MB, reads_per_hour=6.0)
+
+
+def upserted(since_ms: int, deletes: int = 4, records: int = 200_000) -> Partition:
+    """3 GB, of which a rewrite takes 180 CPU s; 4 deletes of 200,000 rows cost a scan 8 s."""
+    holds = FileTally(
+        on_target=Tally(25, 100_000_000, 25 * 128 * MB),
+        equality_deletes=Tally(deletes, records, records * 8),
+    )
+    counters = PartitionCounters(SCOPE, 1, 1, holds)
+    return Partition(counters, PartitionWork(debt_since_ms=since_ms))
+
+
+def test_a_dear_rewrite_waits_until_readers_have_paid_for_it() -> None:
+    young = decide(table(), upserted(NOW - 60_000), WEIGHED, NOW)
+    assert (young.order, young.reason, young.status) == (False, Reason.MINIMUM_GAIN, "idle")
+    assert young.until_ms is not None
+    assert 1 < (young.until_ms - NOW) / 3_600_000 < 24
+    later = decide(table(), upserted(NOW - 60_000), WEIGHED, young.until_ms)
+    assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+
+
+def test_it_waits_no_longer_than_it_may() -> None:
+    little = upserted(NOW - WEIGHED.max_wait_ms, records=4)
+    assert decide(table(), little, WEIGHED, NOW - 1).reason is Reason.MINIMUM_GAIN
+    assert decide(table(), little, WEIGHED, NOW).order
+
+
+def test_readers_who_have_paid_are_served_below_every_threshold() -> None:
+    """One delete file, twenty minutes old; but it has 5 M rows, and 25 files load it."""
+    whole, limits = upserted(NOW - 1_200_000, 1, 5_000_000), replace(WEIGHED, cheap_bytes=1 << 40)
+    assert decide(table(), whole, limits, NOW).reason is Reason.READ_DEBT
+    fresh = decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, NOW)
+    assert (fresh.reason, fresh.order) == (Reason.ACCUMULATING, False)
+    assert fresh.until_ms is not None
+    assert decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, fresh.until_ms).order
+
+
+def test_nobody_reads_so_only_age_counts() -> None:
+    unread = replace(WEIGHED, reads_per_hour=0.0)
+    assert decide(table(), upserted(NOW - 600_000), unread, NOW).until_ms == (
+        NOW - 600_000 + unread.max_wait_ms
+    )
+
+
+def test_files_far_from_their_target_are_merged_before_there_are_eight() -> None:
+    counters = PartitionCounters(SCOPE, 1, 1, FileTally(fragments=Tally(3, 0, 45 * MB)))
+    of_it = Partition(counters)
+    assert decide(table(), of_it, WEIGHED, NOW).reason is Reason.SIZE_ERROR
+    assert not decide(table(), of_it, replace(WEIGHED, max_size_error=0.0), NOW).order
+    assert not decide(table(), of_it, replace(WEIGHED, max_size_error=0.25), NOW).order
+    met = replace(of_it, work=PartitionWork(floor=Debt(fragments=3)))
+    assert decide(table(), met, WEIGHED, NOW).reason is Reason.HEALTHY
+
 
 @pytest.mark.parametrize(("case", "of_it", "reason"), ORDERED, ids=[one[0] for one in ORDERED])
 def test_ordered(case: str, of_it: Partition, reason: Reason) -> None:

@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.commands import RewriteFiles
+from firnline_domain.costs import FIRNLINE
 from firnline_domain.heat import hot_until_ms
 from firnline_domain.holds import HoldReason, rewrite_hold_of
 from firnline_domain.identity import task_id
 from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_of
+from firnline_domain.schedule import earliest
+from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.worth import Weighed, weigh
 
 COMPACT = "compact"
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
@@ -24,11 +28,14 @@ class Reason(StrEnum):
     POSITION_DELETES = "position_deletes"
     FRAGMENTS = "fragments"
     GLOBAL_DELETES = "global_deletes"
+    SIZE_ERROR = "size_error"  # a merge brings sizes nearer to the target, by enough
+    READ_DEBT = "read_debt"  # readers have paid for it what its rewrite costs
     OLD_DEBT = "old_debt"  # little, but for longer than max-age
     # not ordered
     HEALTHY = "healthy"  # no debt
     ACCUMULATING = "accumulating"  # some debt, below every threshold
     FIXED_POINT = "fixed_point"  # the last rewrite left as much: another would change nothing
+    MINIMUM_GAIN = "minimum_gain"  # its rewrite costs more than readers have paid so far
     QUIET_PERIOD = "quiet_period"  # it changes right now
     HOT = "hot"  # a writer changes rows of its files, and would fail
     IN_FLIGHT = "in_flight"
@@ -64,6 +71,8 @@ ORDERS = frozenset(
         Reason.POSITION_DELETES,
         Reason.FRAGMENTS,
         Reason.GLOBAL_DELETES,
+        Reason.SIZE_ERROR,
+        Reason.READ_DEBT,
         Reason.OLD_DEBT,
     }
 )
@@ -86,11 +95,13 @@ class Decision:
 
 def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """The decision for one partition. Its numbers are those that it was made from."""
-    numbers = _numbers(table, partition, limits)
+    debt, grown = debts(table, partition)
+    weighed = weigh(partition, limits, debt, grown)
+    numbers = _numbers(table, partition, limits) | _weights(partition, limits, weighed)
     barred = _barred(table, partition, limits, now_ms)
     if barred:
         return Decision(barred[0], until_ms=barred[1], numbers=numbers)
-    reason, until_ms = _wanted(table, partition, limits, now_ms)
+    reason, until_ms = _wanted(partition, debt, grown, weighed, limits, now_ms)
     if reason not in ORDERS:
         return Decision(reason, until_ms=until_ms, numbers=numbers)
     if hold := rewrite_hold_of(table, limits, now_ms):
@@ -120,22 +131,42 @@ def _barred(
 
 
 def _wanted(
-    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+    partition: Partition,
+    debt: Debt,
+    grown: Debt,
+    weighed: Weighed,
+    limits: Thresholds,
+    now_ms: int,
 ) -> tuple[Reason, int | None]:
     """What the debt alone asks for, and when time may make it ask for something else."""
-    since, counters = partition.work.debt_since_ms, partition.counters
-    debt, grown = debts(table, partition)
-    reason = _over_threshold(grown, limits)
-    if reason is None and since is not None and now_ms >= since + limits.max_age_ms:
-        reason = Reason.OLD_DEBT if _worth_it(debt, grown) else None
+    reason = _due(partition, debt, grown, limits, now_ms)
+    if reason is None and weighed.paid_ms <= now_ms:
+        reason = Reason.READ_DEBT
     if reason is None:
-        return _idle(debt, grown, limits), _aging_until(partition, debt, grown, limits)
-    quiet_at = counters.changed_ms + limits.quiet_ms
+        aging = _aging_until(partition, debt, grown, limits)
+        return _idle(debt, grown, limits), earliest(aging, weighed.paid_at)
+    if now_ms < weighed.from_ms:
+        return Reason.MINIMUM_GAIN, weighed.from_ms
+    quiet_at = partition.counters.changed_ms + limits.quiet_ms
     if now_ms < quiet_at and _over_threshold(_part(grown, PRESSING), limits) is None:
         return Reason.QUIET_PERIOD, quiet_at
     if hot_until := hot_until_ms(partition.work, limits, now_ms):
         return Reason.HOT, hot_until
     return reason, None
+
+
+def _due(
+    partition: Partition, debt: Debt, grown: Debt, limits: Thresholds, now_ms: int
+) -> Reason | None:
+    """What counts, sizes and age ask for, whatever the price."""
+    if reason := _over_threshold(grown, limits):
+        return reason
+    if grown.fragments > 0 and _ill_sized(partition, limits):
+        return Reason.SIZE_ERROR
+    since = partition.work.debt_since_ms
+    if since is not None and now_ms >= since + limits.max_age_ms and _worth_it(debt, grown):
+        return Reason.OLD_DEBT
+    return None
 
 
 def debts(table: Table, partition: Partition) -> tuple[Debt, Debt]:
@@ -179,6 +210,12 @@ def _aging_until(partition: Partition, debt: Debt, grown: Debt, limits: Threshol
     return since + limits.max_age_ms
 
 
+def _ill_sized(partition: Partition, limits: Thresholds) -> bool:
+    """The partition is off its target, and a merge brings what it takes nearer by as much."""
+    holds, target, most = partition.counters.holds, limits.target_bytes, limits.max_size_error
+    return 0 < most <= min(size_error(holds, target), mendable_error(holds, target))
+
+
 def _part(debt: Debt, divisor: int) -> Debt:
     return Debt(*(count // divisor for count in debt.counts))
 
@@ -200,6 +237,23 @@ def _numbers(table: Table, partition: Partition, limits: Thresholds) -> dict[str
         "failures": partition.work.failures,
         "in_flight": len(table.work.running),
         "max_commits": limits.max_commits,
+    }
+
+
+def _weights(partition: Partition, limits: Thresholds, weighed: Weighed) -> dict[str, float]:
+    """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
+    holds, target = partition.counters.holds, limits.target_bytes
+    return {
+        "size_error": round(size_error(holds, target), 3),
+        "mendable_size_error": round(mendable_error(holds, target), 3),
+        "max_size_error": limits.max_size_error,
+        "read_amplification": round(weighed.amplification, 3),
+        "read_s_spared": round(weighed.spared_s, 3),
+        "rewrite_cpu_s": round(weighed.price_s, 3),
+        "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work), 6),
+        "rewrite_bytes": weighed.work.bytes_read,
+        "cheap_bytes": limits.cheap_bytes,
+        "reads_per_hour": limits.reads_per_hour,
     }
 
 

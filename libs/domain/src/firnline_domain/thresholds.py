@@ -9,6 +9,8 @@ from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
 
+from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -33,6 +35,12 @@ class Thresholds:
     max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
     max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
     yield_ms: int = HOUR_MS  # firnline.yield-ms: after the commit of another maintainer
+    target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
+    max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `sizes`; 0 = any
+    cheap_bytes: int = 64 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
+    payback: float = 1.0  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
+    reads_per_hour: float = 1.0  # firnline.reads-per-hour: scans of a partition
+    max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
@@ -64,6 +72,12 @@ PROPERTIES = {
     "firnline.rewrite.max-in-flight": "max_in_flight",
     "firnline.commit.max-per-hour": "max_commits",
     "firnline.yield-ms": "yield_ms",
+    "write.target-file-size-bytes": "target_bytes",
+    "firnline.rewrite.max-size-error": "max_size_error",
+    "firnline.rewrite.cheap-bytes": "cheap_bytes",
+    "firnline.rewrite.payback": "payback",
+    "firnline.reads-per-hour": "reads_per_hour",
+    "firnline.rewrite.max-wait-ms": "max_wait_ms",
     "gc.enabled": "gc_enabled",
     "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
     "history.expire.min-snapshots-to-keep": "min_snapshots",

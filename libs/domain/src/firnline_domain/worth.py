@@ -1,0 +1,158 @@
+"""When maintenance is worth its price: as soon as readers have paid as much for the debt.
+
+Nobody knows how often a table will be read. Whoever buys when the rent paid has reached the price
+never pays more than twice what was best in hindsight (the ski-rental rule). Rent is what scans pay
+for the debt; price is the CPU of the rewrite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from firnline_domain.burden import READ_COST, Burden, burden_of
+from firnline_domain.costs import FIRNLINE, CostModel, Work
+from firnline_domain.levels import spared_by_merge, taken_by_merge
+from firnline_domain.progress import Debt, Partition
+from firnline_domain.tallies import FileTally
+from firnline_domain.thresholds import HOUR_MS, Thresholds
+
+KEY_SHARE = 0.15  # of a data file's bytes: its key columns
+FAR_MS = 10**15  # later than any clock
+
+
+class Action(StrEnum):
+    """What can be done about a partition's debt (DESIGN section 4)."""
+
+    COMPACT = "compact"  # every file with deletes and every fragment is rewritten
+    CONVERT = "convert"  # equality deletes become positions; fragments are rewritten
+    MERGE = "merge"  # fragments and undersized files fill a file of the target size
+
+
+TODAY = frozenset({Action.COMPACT})  # what workers can execute
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One way to be rid of debt. `spared_s`: CPU seconds per scan."""
+
+    action: Action
+    work: Work
+    price_s: float
+    spared_s: float
+
+    @property
+    def gain(self) -> float:
+        """CPU seconds spared per scan and CPU second spent."""
+        return self.spared_s / self.price_s if self.price_s > 0 else 0.0
+
+
+def paid_at_ms(price_s: float, spared_s: float, since_ms: int, limits: Thresholds) -> int:
+    """When scans will have paid the price, should the debt stay as it is.
+
+    It has grown since `since_ms`, evenly as far as is known: half of it was paid on average.
+    """
+    paid_per_hour = spared_s / 2 * limits.reads_per_hour
+    if paid_per_hour <= 0:
+        return FAR_MS
+    wait_ms = limits.payback * price_s / paid_per_hour * HOUR_MS
+    return since_ms + int(min(wait_ms, FAR_MS))
+
+
+def offers(
+    holds: FileTally,
+    limits: Thresholds,
+    global_deletes: int = 0,
+    abilities: frozenset[Action] = TODAY,
+    costs: CostModel = FIRNLINE,
+) -> list[Offer]:
+    """What can be done, best gain first."""
+    target = limits.target_bytes
+    burden = burden_of(holds, target, global_deletes)
+    merge_s = spared_by_merge(holds, target) * READ_COST.open_s
+    works = (
+        (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
+        (Action.CONVERT, _converting(holds), _converted_s(holds, burden)),
+        (Action.MERGE, _merging(holds, target), merge_s),
+    )
+    found = [
+        Offer(action, work, costs.cpu_s(work), spared_s)
+        for action, work, spared_s in works
+        if action in abilities and work is not None and spared_s > 0
+    ]
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def compacting(holds: FileTally, global_deletes: int) -> Work:
+    """An upper bound: how many rows are left is not known before."""
+    taken = _reached_bytes(holds, global_deletes)
+    deletes = holds.equality_deletes
+    return Work(taken + deletes.bytes, taken, deletes.records)
+
+
+def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
+    """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
+    delete may reach all."""
+    data = holds.data
+    if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
+        return data.bytes
+    others = data.bytes - holds.fragments.bytes
+    vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
+    return holds.fragments.bytes + others * vectors
+
+
+def _converting(holds: FileTally) -> Work | None:
+    """The keys of all larger files are read; fragments, of which all columns are few bytes, are
+    rewritten at once."""
+    deletes, small = holds.equality_deletes, holds.fragments.bytes
+    if deletes.files == 0:
+        return None
+    keys = (holds.data.bytes - small) * KEY_SHARE
+    return Work(small + keys + deletes.bytes, small, deletes.records)
+
+
+def _converted_s(holds: FileTally, burden: Burden) -> float:
+    """Equality deletes go; at most as many positions come."""
+    deletes, cost = holds.equality_deletes, READ_COST
+    gone = burden.delete_loads * cost.load_s + deletes.files * cost.open_s
+    return gone + burden.files_s() - deletes.records * cost.position_s
+
+
+def _merging(holds: FileTally, target_bytes: int) -> Work | None:
+    """Deletes would have to be applied to what it takes: that is what the other two do."""
+    taken = taken_by_merge(holds, target_bytes)
+    if holds.delete_files or taken.files < 2:
+        return None
+    return Work(taken.bytes, taken.bytes)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What a partition's rewrite costs and spares, and when it is worth it."""
+
+    work: Work
+    price_s: float
+    spared_s: float  # per scan, of what has come since the last rewrite
+    amplification: float  # of a scan
+    paid_ms: int = FAR_MS  # when readers have paid the price
+    from_ms: int = 0  # when it may be ordered for other reasons
+
+    @property
+    def paid_at(self) -> int | None:
+        """`paid_ms`, where there is such a moment."""
+        return self.paid_ms if self.paid_ms < FAR_MS else None
+
+
+def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> Weighed:
+    """Weigh what today's workers would do. Only what has grown since the last rewrite counts."""
+    holds, since = partition.counters.holds, partition.work.debt_since_ms
+    burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
+    work = compacting(holds, debt.global_deletes)
+    price_s = FIRNLINE.cpu_s(work)
+    spared_s = burden.seconds() * sum(grown.counts) / max(sum(debt.counts), 1)
+    if since is None or spared_s <= 0:
+        return Weighed(work, price_s, spared_s, burden.amplification)
+    paid_ms = paid_at_ms(price_s, spared_s, since, limits)
+    cheap = work.bytes_read <= limits.cheap_bytes
+    from_ms = 0 if cheap else min(paid_ms, since + limits.max_wait_ms)
+    return Weighed(work, price_s, spared_s, burden.amplification, paid_ms, from_ms)
