@@ -26,30 +26,59 @@ ROWS = (
 )
 
 
-def figures_of(name: str, world: World, cpu_s: float) -> dict[str, Any]:
-    """All sums of a run that came to its end."""
-    ledger, readers = world.ledger, world.readers
-    hours = world.p.days * DAY_S / 3_600
-    reads = max(readers.reads, 1e-9)
+Sums = dict[str, Any]
+
+
+def sums_of(world: World, cpu_s: float) -> Sums:
+    """Everything of a run that adds up over shards of a fleet."""
+    ledger, readers = asdict(world.ledger), asdict(world.readers)
+    every = max(len(world.samples) // 60, 1)
     return {
-        "name": name,
-        "gb_hours": ledger.gb_hours,
-        "own_gb_hours": ledger.own_gb_hours,
-        "cpu_hours": ledger.cpu_s / 3_600,
-        "amplification": readers.amplification,
-        "mean_amplification": readers.mean_amplification,
-        "files_per_read": readers.files / reads,
-        "applications_per_read": readers.applications / reads,
-        "write_amplification": 1 + ledger.bytes_written / max(world.ingested, 1.0),
-        "tasks": ledger.tasks,
-        "no_op_rate": ledger.no_ops / max(ledger.tasks, 1),
-        "commits": ledger.tasks - ledger.no_ops,
-        "looks_per_hour": ledger.looks / hours,
+        **ledger,
+        **{f"reads_{key}": value for key, value in readers.items()},
         "writers_commits": world.commits,
-        "ingested_gb": world.ingested / (1 << 30),
-        "orders": ledger.orders,
+        "ingested": world.ingested,
         "simulator_cpu_s": cpu_s,
-        "samples": [asdict(one) for one in world.samples[:: max(len(world.samples) // 60, 1)]],
+        "samples": [asdict(one) for one in world.samples[::every]],
+    }
+
+
+def added(one: Sums, other: Sums) -> Sums:
+    """Two shards as one; of samples and orders each by itself."""
+    total: Sums = {}
+    for key in one:
+        if key == "samples":
+            pairs = zip(one[key], other[key], strict=True)
+            total[key] = [{**added(a, b), "day": a["day"]} for a, b in pairs]
+        elif key == "orders":
+            reasons = sorted({*one[key], *other[key]})
+            total[key] = {each: one[key].get(each, 0) + other[key].get(each, 0) for each in reasons}
+        else:
+            total[key] = one[key] + other[key]
+    return total
+
+
+def figures_of(sums: Sums, days: float) -> dict[str, Any]:
+    """What is reported of a system."""
+    reads, tasks = max(sums["reads_reads"], 1e-9), max(sums["tasks"], 1)
+    return {
+        "gb_hours": sums["gb_hours"],
+        "own_gb_hours": sums["own_gb_hours"],
+        "cpu_hours": sums["cpu_s"] / 3_600,
+        "amplification": sums["reads_cost_s"] / max(sums["reads_ideal_s"], 1e-9),
+        "mean_amplification": sums["reads_ratios"] / reads,
+        "files_per_read": sums["reads_files"] / reads,
+        "applications_per_read": sums["reads_applications"] / reads,
+        "write_amplification": 1 + sums["bytes_written"] / max(sums["ingested"], 1.0),
+        "tasks": sums["tasks"],
+        "no_op_rate": sums["no_ops"] / tasks,
+        "commits": sums["tasks"] - sums["no_ops"],
+        "looks_per_hour": sums["looks"] / (days * DAY_S / 3_600),
+        "writers_commits": sums["writers_commits"],
+        "ingested_gb": sums["ingested"] / (1 << 30),
+        "orders": sums["orders"],
+        "simulator_cpu_s": sums["simulator_cpu_s"],
+        "samples": sums["samples"],
     }
 
 

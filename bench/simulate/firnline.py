@@ -30,7 +30,7 @@ from firnline_domain.thresholds import HOUR_MS, Thresholds
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds
-from bench.simulate.parameters import Parameters
+from bench.simulate.parameters import HOUR_S, Parameters
 from bench.simulate.tasks import Batch, charge, rewritten, work_of
 from bench.simulate.world import World
 
@@ -43,8 +43,13 @@ class Firnline:
     name = "firnline"
     own = FIRNLINE
 
-    def __init__(self, world: World, limits: Thresholds, ask_always: bool = False) -> None:
+    def __init__(
+        self, world: World, limits: Thresholds, ask_always: bool = False, heat: bool = False
+    ) -> None:
+        """`heat`: the policy knows how often each table is read (firnline.reads-per-hour)."""
         self.world, self.limits, self._always = world, limits, ask_always
+        self._limits: dict[int, Thresholds] = {}
+        self._heat = heat
         units = world.fleet.units
         self._floor = np.zeros((3, units), dtype=np.int64)
         self._arrived = np.zeros((3, units), dtype=np.int64)
@@ -117,19 +122,32 @@ class Firnline:
 
     def _reads(self, units: Ints) -> Floats:
         """An hour, as the policy believes."""
+        if self._heat:
+            return self.world.fleet.reads_per_s[units] * HOUR_S
         return np.full(len(units), self.limits.reads_per_hour)
+
+    def _limits_of(self, unit: int) -> Thresholds:
+        """As the table's properties would make them."""
+        if not self._heat:
+            return self.limits
+        key = self._table_of(unit)
+        if key not in self._limits:
+            reads = float(self.world.fleet.reads_per_s[unit]) * HOUR_S
+            self._limits[key] = replace(self.limits, reads_per_hour=reads)
+        return self._limits[key]
 
     def _orders(self, unit: int, now_ms: int) -> bool:
         """Ask the policy; True if it has ordered."""
         table, partition = self._table(unit), self._partition(unit)
-        decision = decide(table, partition, self.limits, now_ms)
+        limits = self._limits_of(unit)
+        decision = decide(table, partition, limits, now_ms)
         if not decision.order:
             if decision.reason is Reason.TABLE_BUSY:
                 self._look[unit] = now_ms + 1  # the planner looks when one of them ends
             elif decision.until_ms is not None:
                 self._look[unit] = decision.until_ms
             return False
-        _, task = order_for(table, partition, decision, self.limits, now_ms)
+        _, task = order_for(table, partition, decision, limits, now_ms)
         self._tables[self._table_of(unit)] = table.work.started(task)
         self._keep(unit, ordered(partition.work))
         self.world.ledger.counted(decision.reason, 1)

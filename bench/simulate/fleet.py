@@ -52,8 +52,11 @@ def fleet_of(p: Parameters) -> Fleet:
     burst = (_column(p.kinds, "burst_s") / p.tick_s).astype(np.int64)
     pause = (_column(p.kinds, "pause_s") / p.tick_s).astype(np.int64)
     phase = rng.integers(0, 1 << 30, p.tables)  # a commit touches all partitions at once
+    last = p.tables if p.last is None else p.last
+    here = (table >= p.first) & (table < last)
+    table, of = table[here], of[here]
     return Fleet(
-        table=table,
+        table=table - p.first,
         kind=of,
         commit_bytes=_column(p.kinds, "commit_bytes")[of] * scale[table],
         files=_column(p.kinds, "files").astype(np.int64)[of],
@@ -64,7 +67,7 @@ def fleet_of(p: Parameters) -> Fleet:
         phase=phase[table] % period[of],
         burst=burst[of],
         cycle=(burst + pause)[of],
-        tables=p.tables,
+        tables=last - p.first,
     )
 
 

@@ -56,6 +56,8 @@ class Parameters:
 
     tables: int = 1_000
     days: float = 7.0
+    first: int = 0  # of the tables that are simulated: shards of a fleet add up
+    last: int | None = None
     seed: int = 3
     tick_s: float = 60.0  # nothing is resolved finer than that
     sample_s: float = 600.0

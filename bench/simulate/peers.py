@@ -8,7 +8,7 @@ from firnline_domain.costs import FIRNLINE, STOCK_CACHED
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds
 from bench.simulate.parameters import DAY_S, HOUR_S
-from bench.simulate.tasks import Batch, charge, rewritten, work_of
+from bench.simulate.tasks import Batch, charge, converted, rewritten, work_of
 from bench.simulate.world import World
 
 
@@ -160,23 +160,8 @@ class Amoro(Peer):
         units = np.flatnonzero(chosen)
         if not len(units):
             return
-        p, held = self.world.p, self.world.lake.of(units)
-        whole = held.bytes
-        in_segments = held.segment_bytes / np.maximum(whole, 1.0)
-        taken, gives = Holds.nothing(len(units)), Holds.nothing(len(units))
-        taken.fragments, taken.fragment_bytes = held.fragments, held.fragment_bytes
-        taken.deletes, taken.delete_records = held.deletes, held.delete_records
-        taken.positions, taken.position_records = held.positions, held.position_records
-        fresh_dead = np.maximum(held.dead_bytes - held.position_records * p.row_bytes, 0.0)
-        taken.dead_bytes = fresh_dead * (1 - in_segments)
-        merged, size = rewritten(p, units, taken)
-        gives.add(np.arange(len(units)), merged)
-        hits = fresh_dead * in_segments / p.row_bytes
-        touched = (held.deletes > 0) | (held.positions > 0)
-        gives.positions = np.where(touched & (hits + held.position_records > 0), held.segments, 0.0)
-        gives.position_records = held.position_records + hits
-        keys = np.where(held.deletes > 0, held.segment_bytes * p.key_share, 0.0)
-        work = work_of(p, taken, size + gives.position_records, held.fragment_bytes + keys)
+        p = self.world.p
+        taken, gives, work = converted(p, units, self.world.lake.of(units))
         cpu = charge(self.world.ledger, p.costs, self.own, work)
         self.world.ledger.counted("minor", len(units))
         self.world.start(tick, units, Batch(units, taken, gives, cpu))

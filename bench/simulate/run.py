@@ -7,48 +7,65 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from firnline_domain.thresholds import Thresholds
 
-from bench.simulate.figures import figures_of, table_of
+from bench.simulate.figures import Sums, added, figures_of, sums_of, table_of
 from bench.simulate.firnline import Firnline
 from bench.simulate.parameters import Parameters
 from bench.simulate.peers import Amoro, Cron, HourlyMse
+from bench.simulate.planned import Planned
 from bench.simulate.world import System, World
 
 RESULTS = Path(__file__).parents[1] / "results"
 SYSTEMS = ("firnline", "cron", "hourly_mse", "amoro")
+PEERS = {peer.name: peer for peer in (Cron, HourlyMse, Amoro)}
 
 
-def system_of(name: str, world: World) -> System:
-    """Whoever is called so, for that world."""
-    if name == Firnline.name:
-        return Firnline(world, Thresholds(target_bytes=world.p.target_bytes))
-    return {peer.name: peer for peer in (Cron, HourlyMse, Amoro)}[name](world)
+def system_of(name: str, world: World, limits: Thresholds | None = None) -> System:
+    """Whoever is called so, for that world; `_heat`: it knows how often tables are read."""
+    plain = name.removesuffix("_heat")
+    if plain in PEERS:
+        return PEERS[plain](world)
+    limits = replace(limits or Thresholds(), target_bytes=world.p.target_bytes)
+    if plain == Planned.name:
+        return Planned(world, limits, heat=name != plain)
+    if plain == Firnline.name:
+        return Firnline(world, limits, heat=name != plain)
+    raise SystemExit(f"no system is called {name}: {', '.join(SYSTEMS)}, {Planned.name}")
 
 
-def simulated(name: str, p: Parameters) -> dict[str, Any]:
-    """The figures of one system."""
+def simulated(name: str, p: Parameters, limits: Thresholds | None = None) -> Sums:
+    """The sums of one system over one shard."""
     started = time.process_time()
     world = World(p)
-    world.run(system_of(name, world))
-    return figures_of(name, world, time.process_time() - started)
+    world.run(system_of(name, world, limits))
+    return sums_of(world, time.process_time() - started)
 
 
 def main() -> None:
-    """Print a table; leave bench/results/simulate_<tables>.json, with what was there of others."""
+    """Print a table; keep the sums beside those of the same fleet that were there, so that a large
+    fleet can be run by and by: SHARD=1/10, 2/10, ..."""
     given = _arguments()
     p = replace(Parameters(), tables=given.tables, days=given.days, seed=given.seed)
-    path = RESULTS / f"simulate_{given.tables}x{given.days:g}.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    found = known.get("systems", {}) if known.get("seed") == given.seed else {}
+    path = RESULTS / f"simulate_{p.tables}x{p.days:g}_{p.seed}.json"
+    found: dict[str, dict[str, Sums]] = json.loads(path.read_text()) if path.exists() else {}
+    one, of = (int(part) for part in given.shard.split("/"))
+    p = replace(p, first=p.tables * (one - 1) // of, last=p.tables * one // of)
     for name in given.systems.split(","):
-        found[name] = simulated(name, p)
-        print(json.dumps({k: v for k, v in found[name].items() if k != "samples"}), flush=True)
-    body = {"tables": p.tables, "days": p.days, "seed": p.seed, "systems": found}
-    path.write_text(json.dumps(body, indent=1) + "\n")
-    print(table_of(found))
+        shards = {key: had for key, had in found.get(name, {}).items() if key.endswith(f"/{of}")}
+        found[name] = {**shards, given.shard: simulated(name, p)}
+        path.write_text(json.dumps(found, indent=1) + "\n")
+    print(
+        f"{path}\n" + table_of({name: figures_of(_sum(had), p.days) for name, had in found.items()})
+    )
+
+
+def _sum(shards: dict[str, Sums]) -> Sums:
+    first, *others = shards.values()
+    for other in others:
+        first = added(first, other)
+    return first
 
 
 def _arguments() -> argparse.Namespace:
@@ -57,6 +74,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
+    parser.add_argument("--shard", default="1/1", help="k/n: the k-th n-th of the fleet")
     return parser.parse_args()
 
 

@@ -72,3 +72,27 @@ def rewritten(p: Parameters, units: Ints, taken: Holds) -> tuple[Holds, Floats]:
     size = np.maximum(taken.bytes - taken.dead_bytes, 0.0)
     put_whole(gives, np.arange(len(units)), size, p.target_bytes)
     return gives, size
+
+
+def converted(p: Parameters, units: Ints, held: Holds) -> tuple[Holds, Holds, Work]:
+    """A conversion: fragments are merged; for the segments equality deletes become positions, for
+    which the key columns of every segment are read. What it takes, what it gives, its work."""
+    taken, gives = Holds.nothing(len(units)), Holds.nothing(len(units))
+    for name in ("fragments", "fragment_bytes", "deletes", "delete_records"):
+        setattr(taken, name, getattr(held, name))
+    taken.positions, taken.position_records = held.positions, held.position_records
+    in_segments = held.segment_bytes / np.maximum(held.bytes, 1.0)
+    fresh_dead = np.maximum(held.dead_bytes - held.position_records * p.row_bytes, 0.0)
+    taken.dead_bytes = fresh_dead * (1 - in_segments)
+    merged, size = rewritten(p, units, taken)
+    gives.add(np.arange(len(units)), merged)
+    hits = fresh_dead * in_segments / p.row_bytes
+    touched = (held.deletes > 0) | (held.positions > 0)
+    gives.positions = np.where(touched & (hits + held.position_records > 0), held.segments, 0.0)
+    gives.position_records = held.position_records + hits
+    keys = np.where(held.deletes > 0, held.segment_bytes * p.key_share, 0.0)
+    return (
+        taken,
+        gives,
+        work_of(p, taken, size + gives.position_records, held.fragment_bytes + keys),
+    )

@@ -54,7 +54,8 @@ class Sample:
     files: float
     fragments: float
     deletes: float
-    amplification: float
+    cost_s: float  # of all reads until the next sample
+    ideal_s: float
 
 
 @dataclass
@@ -76,7 +77,7 @@ class World:
         self._heap: list[tuple[int, int, int, Event]] = []
         self._pushed = 0
         self._times = Timetable(self.fleet, self.p.seed)
-        self._rng = np.random.default_rng(self.p.seed + 2)  # of the writers: alike for everyone
+        self._rng = np.random.default_rng((self.p.seed, self.p.first))  # alike for everyone
 
     def at(self, tick: int, rank: Rank, event: Event) -> None:
         """Have something happen."""
@@ -143,7 +144,8 @@ class World:
                 files=float(lake.files.sum()),
                 fragments=float(lake.fragments.sum()),
                 deletes=float(lake.deletes.sum() + lake.positions.sum()),
-                amplification=float(reads @ scan.cost_s) / float(reads @ scan.ideal_s),
+                cost_s=float(reads @ scan.cost_s),
+                ideal_s=float(reads @ scan.ideal_s),
             )
         )
         self.at(tick + self._sample_ticks, Rank.SAMPLE, self._sample)

@@ -16,11 +16,12 @@ from bench.simulate.reading import scan_of
 from bench.simulate.run import SYSTEMS, simulated, system_of
 from bench.simulate.world import World
 
+EVERY = (*SYSTEMS, "firnline_heat", "firnline_planned", "firnline_planned_heat")
 SMALL = replace(Parameters(), tables=60, days=0.2)
 NOT_FIGURES = ("simulator_cpu_s",)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_same_seed_gives_the_same_figures(name: str) -> None:
     one, other = simulated(name, SMALL), simulated(name, SMALL)
     for key in NOT_FIGURES:
@@ -31,7 +32,7 @@ def test_the_same_seed_gives_the_same_figures(name: str) -> None:
     assert third["writers_commits"] != one["writers_commits"]
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_no_live_row_is_lost_and_no_count_is_negative(name: str) -> None:
     """Whatever a system does, the live bytes are those that were written."""
     idle, busy = World(SMALL), World(SMALL)

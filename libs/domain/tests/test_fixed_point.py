@@ -1,0 +1,189 @@
+"""After a rewrite no policy orders the same again, whatever has happened before.
+
+A partition lives through random commits, moments and rewrites. The worker is modelled by its own
+rules (`planning.plan`): every file with deletes and all fragments of two or more; outputs full, and
+one of what is left; of a whole table two at least (decision 0001).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy import Decision, decide, order_for
+from firnline_domain.progress import (
+    Partition,
+    PartitionWork,
+    Table,
+    TableWork,
+    after_change,
+    debt_of,
+    ordered,
+    succeeded,
+)
+from firnline_domain.tallies import FileTally, Tally, size_class
+from firnline_domain.thresholds import Thresholds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MB = 1 << 20
+TARGET = 128 * MB
+KNOWN = TableCounters(TableName("u", ("db",), "t"), "main", known=True, head_snapshot_id=7)
+SCOPE = Scope(1, '["a"]')
+MOMENT_MS = 60_000
+Commit = tuple[list[int], FileTally, int]
+
+
+def data(size: int) -> FileTally:
+    return FileTally(**{size_class(size, TARGET).value: Tally(1, size // 30, size)})
+
+
+def summed(files: list[FileTally]) -> FileTally:
+    return sum(files, FileTally())
+
+
+@dataclass
+class Life:
+    """A partition with its files, one by one, as the worker sees them."""
+
+    limits: Thresholds
+    whole_table: bool
+    now_ms: int = 10**12
+    work: PartitionWork = PartitionWork()  # noqa: RUF009 - it is frozen
+    rewrites: int = 0
+
+    def __post_init__(self) -> None:
+        self.sizes: list[int] = []
+        self.deletes = FileTally()
+        self.changed_ms = 0
+
+    @property
+    def partition(self) -> Partition:
+        holds = summed([data(size) for size in self.sizes]) + self.deletes
+        counters = PartitionCounters(SCOPE, 1, 1, holds, changed_ms=self.changed_ms)
+        return Partition(counters, self.work)
+
+    def decision(self) -> Decision:
+        return decide(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
+
+    def commit(self, sizes: list[int], deletes: FileTally) -> None:
+        self.sizes, self.deletes = self.sizes + sizes, self.deletes + deletes
+        self.changed_ms = self.now_ms
+        added = debt_of(summed([data(size) for size in sizes]) + deletes)
+        debt = debt_of(self.partition.counters.holds)
+        self.work = after_change(self.work, debt, added, self.now_ms)
+
+    def rewrite(self, decision: Decision, meanwhile: tuple[list[int], FileTally]) -> None:
+        _, task = order_for(
+            Table(KNOWN, TableWork()), self.partition, decision, self.limits, self.now_ms
+        )
+        self.work = ordered(self.work)
+        taken, self.deletes = self._taken(), FileTally()
+        left = [size for size in self.sizes if size not in taken]
+        self.sizes = left + self._outputs(sum(taken), bool(left))
+        self.commit(*meanwhile)
+        debt = debt_of(self.partition.counters.holds)
+        self.work = succeeded(self.work, debt, task.task_id, self.limits, self.now_ms)
+        self.rewrites += 1
+
+    def _taken(self) -> list[int]:
+        if self.deletes.delete_files:
+            return list(self.sizes)
+        small = [size for size in self.sizes if size * 8 < TARGET]
+        return small if len(small) > 1 else []
+
+    def _outputs(self, size: int, others: bool) -> list[int]:
+        least = 2 if self.whole_table and not others and size > 1 else 1
+        files = max(-(-size // TARGET), least) if size else 0
+        return [size // files + (place < size % files) for place in range(files)]
+
+
+SIZES = st.lists(st.integers(1, 200 * MB), max_size=6, unique=True)
+RECORDS = st.integers(1, 5_000_000)
+DELETES = st.builds(
+    lambda equality, positions, vectors, records: FileTally(
+        equality_deletes=Tally(equality, equality * records, equality * records),
+        position_deletes=Tally(positions, positions * records, positions * records),
+        deletion_vectors=Tally(vectors, vectors * records, vectors * records),
+    ),
+    st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), RECORDS,
+)  # fmt: skip
+COMMITS = st.tuples(SIZES, DELETES, st.integers(1, 600))
+HISTORIES = st.lists(COMMITS, max_size=12)
+LIMITS = st.builds(
+    Thresholds,
+    target_bytes=st.just(TARGET),
+    cheap_bytes=st.sampled_from([0, 64 * MB, 1 << 40]),
+    reads_per_hour=st.sampled_from([0.0, 1.0, 600.0]),
+    payback=st.sampled_from([0.1, 1.0]),
+    max_size_error=st.sampled_from([0.0, 0.05, 0.2]),
+    min_fragments=st.sampled_from([0, 2, 8]),
+    max_age_ms=st.sampled_from([0, 3_600_000]),
+)
+YEAR_MS = 366 * 86_400_000
+
+
+def lived(limits: Thresholds, whole_table: bool, history: list[Commit]) -> Life:
+    life = Life(limits, whole_table)
+    for sizes, deletes, moments in history:
+        life.commit([size for size in sizes if size not in life.sizes], deletes)
+        life.now_ms += moments * MOMENT_MS
+        if (decision := life.decision()).order:
+            life.rewrite(decision, ([], FileTally()))
+    return life
+
+
+@settings(max_examples=100, deadline=None)
+@given(LIMITS, st.booleans(), HISTORIES)
+def test_after_a_rewrite_nothing_is_ordered_however_long_one_waits(
+    limits: Thresholds,
+    whole_table: bool,
+    history: list[Commit],
+) -> None:
+    life = lived(limits, whole_table, history)
+    life.now_ms += YEAR_MS
+    if (decision := life.decision()).order:
+        life.rewrite(decision, ([], FileTally()))
+    for wait_ms in (0, limits.cool_down_ms, 3_600_000, YEAR_MS):
+        life.now_ms += wait_ms
+        assert not life.decision().order
+
+
+@settings(max_examples=80, deadline=None)
+@given(LIMITS, st.booleans(), HISTORIES, SIZES, DELETES)
+def test_what_comes_while_a_rewrite_runs_is_served_once(
+    limits: Thresholds,
+    whole_table: bool,
+    history: list[Commit],
+    sizes: list[int],
+    deletes: FileTally,
+) -> None:
+    life = lived(limits, whole_table, history)
+    life.now_ms += YEAR_MS
+    if not (decision := life.decision()).order:
+        return
+    life.rewrite(decision, ([size for size in sizes if size not in life.sizes], deletes))
+    before = life.rewrites
+    for _ in range(4):
+        life.now_ms += YEAR_MS
+        if (decision := life.decision()).order:
+            life.rewrite(decision, ([], FileTally()))
+    assert life.rewrites <= before + 1
+
+
+@settings(max_examples=80, deadline=None)
+@given(LIMITS, HISTORIES)
+def test_debt_that_a_rewrite_can_mend_is_served_within_a_year(
+    limits: Thresholds,
+    history: list[Commit],
+) -> None:
+    """The other side: no brake holds for ever."""
+    limits = replace(limits, max_wait_ms=86_400_000)
+    life = lived(limits, False, history)
+    life.now_ms += YEAR_MS
+    if (decision := life.decision()).order:
+        life.rewrite(decision, ([], FileTally()))
+    holds = life.partition.counters.holds
+    assert holds.delete_files == 0
+    assert holds.fragments.files <= 1
