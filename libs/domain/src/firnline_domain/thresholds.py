@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
-
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 
 HOUR_MS = 3_600_000
