@@ -113,6 +113,7 @@ def test_a_restart_does_not_tell_it_again_and_a_correction_withdraws_it(world: W
 
 
 def test_what_is_said_about_an_hour_is_withdrawn_though_nothing_happens(world: World) -> None:
+    world.settings = {"firnline.enabled": "false"}  # no debt that grows old brings a look
     for _ in range(METADATA_COMMITS):
         world.append()
     assert world.told() == [("metadata_files_kept", False)]

@@ -16,8 +16,9 @@ from firnline_domain.thresholds import Thresholds
 from firnline_domain.windows import problem
 
 from firnline_planner import watchdog
+from firnline_planner.defaults import with_defaults
 from firnline_planner.faust_app import faust_app
-from firnline_planner.faust_driver import FaustDriver
+from firnline_planner.faust_driver import FaustDriver, wall_ms
 from firnline_planner.inputs import TICKS, Reader
 from firnline_planner.local_state import LocalState
 from firnline_planner.settings import Settings
@@ -31,7 +32,7 @@ def thresholds_of(settings: Settings) -> Thresholds:
     ):
         if wrong := problem(text):
             raise Misconfigured(f"{variable}: {wrong}")
-    return Thresholds(
+    limits = Thresholds(
         window=settings.window,
         blackout=settings.blackout,
         shadow=settings.shadow,
@@ -39,6 +40,7 @@ def thresholds_of(settings: Settings) -> Thresholds:
         min_equality_deletes=settings.min_equality_deletes,
         min_position_deletes=settings.min_position_deletes,
     )
+    return with_defaults(settings.defaults, limits, wall_ms())
 
 
 def run(settings: Settings, log: Log) -> None:

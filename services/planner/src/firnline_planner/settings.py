@@ -29,6 +29,11 @@ class Settings:
     blackout: str = setting(
         "FIRNLINE_BLACKOUT", "Default of firnline.blackout, for every table.", ""
     )
+    defaults: str = setting(
+        "FIRNLINE_DEFAULTS",
+        "Defaults of any table property, as a JSON object of names and texts.",
+        "",
+    )
     shadow: bool = setting(
         "FIRNLINE_SHADOW",
         "Default of firnline.shadow: true decides and shows, and orders nothing.",

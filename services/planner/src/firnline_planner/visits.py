@@ -199,17 +199,21 @@ def show_or_forget(visit: Visit, table: Table) -> None:
     every = spread.through(recount.through(visit.all_partitions(table)))
     deepest = deepest_in_debt(table, every)
     _drop_gone(visit, table)
-    if table.counters.removed:
-        again: int | None = visit.now_ms + REMEMBER_REMOVED_MS
-    else:
-        again = earliest(turns_ms(table, visit.limits, visit.now_ms), stale_ms(table, visit.now_ms))
-    shown_work = replace(work, show_ms=again, shown_ms=visit.now_ms)
-    table = replace(table, counters=recount.checked(visit.now_ms), work=shown_work)
+    table = replace(table, counters=recount.checked(visit.now_ms))
     known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
     table = advised(known, visit.step)
+    again = _shown_again_ms(visit, table)
+    table = replace(table, work=replace(table.work, show_ms=again, shown_ms=visit.now_ms))
     shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms)
     visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
     visit.state.put_table(table)
+
+
+def _shown_again_ms(visit: Visit, table: Table) -> int | None:
+    """When time alone makes another state of it."""
+    if table.counters.removed:
+        return visit.now_ms + REMEMBER_REMOVED_MS
+    return earliest(turns_ms(table, visit.limits, visit.now_ms), stale_ms(table, visit.now_ms))
 
 
 def _drop_gone(visit: Visit, table: Table) -> None:

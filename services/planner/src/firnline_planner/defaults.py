@@ -1,0 +1,43 @@
+"""What holds for tables that say nothing, from the planner's environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from firnline_domain.contradictions import contradictions
+from firnline_domain.errors import Misconfigured
+from firnline_domain.settings import unknown, unreadable, unused
+from firnline_domain.thresholds import Thresholds, thresholds
+
+VARIABLE = "FIRNLINE_DEFAULTS"
+
+
+def with_defaults(text: str, limits: Thresholds, now_ms: int) -> Thresholds:
+    """`limits` with the settings of a JSON object, property name to value; '' = none.
+
+    Raises Misconfigured: nobody would see advice about a fleet.
+    """
+    settings = _settings(text)
+    found = thresholds(settings, limits)
+    if wrong := [*_wrong(settings, found, now_ms)]:
+        raise Misconfigured(f"{VARIABLE}: " + "; ".join(wrong))
+    return found
+
+
+def _settings(text: str) -> Mapping[str, str]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise Misconfigured(f"{VARIABLE} is no JSON: {error}") from None
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        form = '{"firnline.retain.hours": "48"}'
+        raise Misconfigured(f"{VARIABLE}: write a JSON object of texts, as in {form}")
+    return found
+
+
+def _wrong(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iterator[str]:
+    yield from unknown(settings)
+    yield from unreadable(settings)
+    yield from unused(settings)
+    yield from contradictions(settings, limits, Thresholds(), now_ms)

@@ -1,0 +1,37 @@
+"""Defaults of a fleet, read once at start; what is wrong with them keeps the planner from it."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_domain.errors import Misconfigured
+from firnline_domain.thresholds import Thresholds
+from firnline_planner.defaults import with_defaults
+
+LIMITS = Thresholds(min_fragments=20)
+NOW_MS = 1_795_000_000_000
+
+
+def test_settings_by_their_names_and_the_others_stay() -> None:
+    text = '{"firnline.retain.hours": "48", "self-optimizing.minor.trigger.interval": "60000"}'
+    found = with_defaults(text, LIMITS, NOW_MS)
+    assert (found.retain_hours, found.max_age_ms, found.min_fragments) == (48, 60_000, 20)
+    assert with_defaults("", LIMITS, NOW_MS) == LIMITS
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("retain: 48", "is no JSON"),
+        ('["firnline.retain.hours"]', "write a JSON object of texts"),
+        ('{"firnline.retain.hours": 48}', "write a JSON object of texts"),
+        ('{"firnline.retain.hour": "48"}', "firnline.retain.hours is meant?"),
+        ('{"firnline.retain.hours": "two days"}', "cannot be read"),
+        ('{"firnline.window": "at night"}', "write '[DAYS] HH:MM-HH:MM"),
+        ('{"self-optimizing.quota": "0.5"}', "firnline.rewrite.max-in-flight"),
+        ('{"firnline.rewrite.max-in-flight": "0"}', "no rewrite is ever ordered"),
+    ],
+)
+def test_what_is_wrong_is_said_at_once(text: str, said: str) -> None:
+    with pytest.raises(Misconfigured, match="FIRNLINE_DEFAULTS") as error:
+        with_defaults(text, LIMITS, NOW_MS)
+    assert said in str(error.value)
