@@ -21,7 +21,7 @@ from firnline_domain.advice_layout import (
     POSITION_DELETE_FILES,
     SKEW_PARTITIONS,
 )
-from firnline_domain.advice_snapshots import FRUITLESS, SNAPSHOTS
+from firnline_domain.advice_snapshots import FRUITLESS, MANIFEST_BYTES, MANIFESTS, SNAPSHOTS
 from firnline_domain.advising import Known, size
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals, Waiting
 from firnline_domain.habits import HOUR_MS, Habits, Hour
@@ -202,6 +202,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"hour": hour(results=16, conflicts=CONFLICTS)},
     ),
     ("many_snapshots", {"snapshot_count": SNAPSHOTS}, {"snapshot_count": SNAPSHOTS - 1}),
+    (
+        "many_manifests",
+        {"manifests": MANIFESTS, "manifest_bytes": MANIFESTS * MANIFEST_BYTES - MANIFESTS},
+        {"manifests": MANIFESTS - 1, "manifest_bytes": 1},
+    ),
+    (
+        "many_manifests",
+        {"manifests": MANIFESTS, "manifest_bytes": MANIFESTS * MANIFEST_BYTES - 1},
+        {"manifests": MANIFESTS, "manifest_bytes": MANIFESTS * MANIFEST_BYTES},
+    ),
     (
         "held_snapshots",
         {"oldest_snapshot_ms": OLD, "expiry": ExpiryWork(fruitless=FRUITLESS)},

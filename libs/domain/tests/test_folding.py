@@ -384,3 +384,13 @@ def test_sequence_ranges_are_narrowed_where_all_data_is_replaced() -> None:
     entry = side.entries[A]
     assert (entry.data_sequence_min, entry.data_sequence_max) == (8, 8)
     assert entry.delete_sequence_max == 9
+
+
+def test_the_manifests_of_the_head_are_kept_until_others_are_listed() -> None:
+    side = Side(change(1, None, manifests=3, manifest_bytes=100))
+    assert (side.table.manifests, side.table.manifest_bytes) == (3, 100)
+    side.take(change(2, 1))
+    assert side.table.head_snapshot_id == 2
+    assert (side.table.manifests, side.table.manifest_bytes) == (3, 100)
+    side.take(change(3, 2, manifests=4, manifest_bytes=120))
+    assert (side.table.manifests, side.table.manifest_bytes) == (4, 120)

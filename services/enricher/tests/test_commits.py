@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from firnline_domain.commands import ResyncTable
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ChangeKind, TableChange
 from firnline_domain.identity import Scope
@@ -221,6 +222,16 @@ def test_after_a_failure_of_the_storage_the_table_is_loaded_again(lake, rows) ->
     manifest_list.write_bytes(content)
     (change,) = lake.handle(event)
     assert (change.kind, lake.tables.loads) == (ChangeKind.DELTA, 2)
+
+
+def test_the_manifests_of_the_head_are_counted(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    lake.table.append(rows((1, 2)))
+    first, second = lake.follow()
+    assert (first.manifests, second.manifests) == (1, 2)
+    assert 0 < first.manifest_bytes < second.manifest_bytes
+    [whole] = lake.handle(ResyncTable(lake.name, "main", None, None, "first_seen", 0))
+    assert (whole.manifests, whole.manifest_bytes) == (second.manifests, second.manifest_bytes)
 
 
 def test_the_properties_that_matter() -> None:

@@ -39,6 +39,7 @@ RULES: dict[str, Rule] = {
     "copy_on_write": advice_habits.copy_on_write,
     "write_conflicts": advice_habits.write_conflicts,
     "many_snapshots": advice_snapshots.many_snapshots,
+    "many_manifests": advice_snapshots.many_manifests,
     "held_snapshots": advice_snapshots.held_snapshots,
 }
 

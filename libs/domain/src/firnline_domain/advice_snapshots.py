@@ -1,11 +1,13 @@
-"""Advice about snapshots, which make the metadata grow that every reader and writer loads."""
+"""Advice about snapshots and manifests: metadata that every reader and writer loads."""
 
 from __future__ import annotations
 
-from firnline_domain.advising import Finding, Known
+from firnline_domain.advising import Finding, Known, size
 from firnline_domain.thresholds import DAY_MS, HOUR_MS
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
+MANIFESTS = 500
+MANIFEST_BYTES = 1 << 20  # in the mean: an eighth of Iceberg's target for one
 FRUITLESS = 3  # expiries in a row that found nothing to expire
 HELD_RETENTIONS = 2.0  # age of the oldest snapshot
 
@@ -35,6 +37,22 @@ def _remedy(known: Known) -> str:
     hours = limits.retention_ms / HOUR_MS
     return (
         f"keep them less long than {hours:,.0f} hours (firnline.retain.hours), or commit less often"
+    )
+
+
+def many_manifests(known: Known, ease: float) -> Finding | None:
+    """Small ones: each reader's planning opens all that it cannot leave out."""
+    counters = known.table.counters
+    count, mean = counters.manifests, counters.manifest_bytes / max(counters.manifests, 1)
+    if count < MANIFESTS * ease or mean >= MANIFEST_BYTES / ease:
+        return None
+    return Finding(
+        f"{count:,} manifests of {size(mean)} in the mean",
+        "rewrite them by Iceberg's own action (rewrite_manifests), and let writers that only "
+        "append merge them (commit.manifest-merge.enabled; fast appends never do)",
+        {"manifests": count, "bytes_per_manifest": mean},
+        {"manifests": MANIFESTS, "bytes_per_manifest": MANIFEST_BYTES},
+        lead=count,
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from firnline_domain.progress import Table
 from firnline_domain.spread import Spread
-from firnline_domain.tallies import target_bytes_of
 from firnline_domain.thresholds import Thresholds
 
 
@@ -27,7 +26,7 @@ class Known:
 
     @property
     def target_bytes(self) -> int:
-        return target_bytes_of(self.settings)
+        return self.limits.target_bytes
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,8 @@ class TableCounters:
     settings: dict[str, str] = field(default_factory=dict)
     snapshot_count: int | None = None  # None = unknown
     oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
+    manifests: int = 0  # of the head; 0 = unknown
+    manifest_bytes: int = 0
     totals: Totals = field(default_factory=Totals)
     observed_ms: int = 0  # newest observation in the counters
     absolute_observed_ms: int = 0  # when the absolute counters of this epoch were read

@@ -109,6 +109,8 @@ class FilesChanged:
     chunks: int = 1
     observed_at_ms: int = 0
     maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
+    manifests: int | None = None  # of the snapshot's list; None = not read
+    manifest_bytes: int | None = None
 
 
 @dataclass(frozen=True)

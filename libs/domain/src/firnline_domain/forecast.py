@@ -21,7 +21,6 @@ from firnline_domain.progress import Partition, PartitionWork, Table
 from firnline_domain.retention import ExpiryDecision, decide_expiry
 from firnline_domain.spread import Spread
 from firnline_domain.states import TableAdvice
-from firnline_domain.tallies import target_bytes_of
 from firnline_domain.thresholds import Thresholds, thresholds
 
 
@@ -60,7 +59,7 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
     """What a planner would decide at `now_ms`."""
     table, partitions = _counted(seen, now_ms)
     limits = replace(thresholds(seen.settings, fleet), shadow=False)
-    spread = Spread(target_bytes_of(seen.settings))
+    spread = Spread(limits.target_bytes)
     ranked = sorted(spread.through(partitions), key=lambda one: -sum(debts(table, one)[1].counts))
     return Forecast(
         table=table,

@@ -29,6 +29,8 @@ class Subject:
     format_version: int = 0  # 0 = the table could not be read
     settings: Mapping[str, str] = field(default_factory=dict)
     expired_snapshot_ids: tuple[int, ...] = ()
+    manifests: int | None = None  # of the snapshot that the change is about, where they were listed
+    manifest_bytes: int | None = None
 
 
 def delta(
@@ -106,6 +108,8 @@ def _bare(
         settings=dict(subject.settings),
         expired_snapshot_ids=subject.expired_snapshot_ids,
         observed_at_ms=subject.observed_at_ms,
+        manifests=subject.manifests,
+        manifest_bytes=subject.manifest_bytes,
     )
 
 

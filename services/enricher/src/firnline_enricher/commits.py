@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from firnline_adapters import metrics
@@ -112,19 +112,29 @@ def snapshot_delta(
     """
     if not snapshot.manifest_list:  # v1 could list manifests in the table's metadata
         raise MetadataFileGone("the manifest list of an old v1 snapshot")
-    entries = changed_entries(snapshot, facts)
-    changes = delta(subject, snapshot, partition_changes(entries, facts.target_bytes))
+    manifests = read_manifest_list(facts.io, snapshot.manifest_list)
+    entries = changed_entries(snapshot, manifests, facts)
+    counted = listing(subject, manifests)
+    changes = delta(counted, snapshot, partition_changes(entries, facts.target_bytes))
     metrics.count("snapshots_enriched")
     return changes
 
 
-def changed_entries(snapshot: SnapshotAdded, facts: TableFacts) -> Iterator[FileEntry]:
+def listing(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:
+    """The subject with what the list of its snapshot's manifests says of them."""
+    size = sum(manifest.length for manifest in manifests)
+    return replace(subject, manifests=len(manifests), manifest_bytes=size)
+
+
+def changed_entries(
+    snapshot: SnapshotAdded, manifests: Sequence[ManifestFile], facts: TableFacts
+) -> Iterator[FileEntry]:
     """ADDED and DELETED entries of a snapshot.
 
     A DELETED entry's own snapshot id is not looked at: PyIceberg up to 0.11 left the one that
     had added the file.
     """
-    for manifest in read_manifest_list(facts.io, snapshot.manifest_list):
+    for manifest in manifests:
         if manifest.added_snapshot_id == snapshot.snapshot_id and not manifest.changes_nothing:
             yield from _changes_in(manifest, facts)
 

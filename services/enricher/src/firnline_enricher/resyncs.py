@@ -16,7 +16,7 @@ from firnline_iceberg.tallying import partition_changes
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_enricher.announcements import Subject, absolute, dropped, empty, removed
-from firnline_enricher.commits import knowing, snapshot_delta
+from firnline_enricher.commits import knowing, listing, snapshot_delta
 from firnline_enricher.facts import FactsCache, TableFacts
 
 MOST_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
@@ -97,7 +97,7 @@ def whole(
     """Absolute counters: every live file of a snapshot. Raises MetadataFileGone, RetryLater."""
     entries = live_entries(table, snapshot_id, Detail.COUNTS)
     return absolute(
-        subject,
+        listing(subject, table.manifests(table.snapshot(snapshot_id))),
         added(table.snapshot(snapshot_id)),
         partition_changes(entries, facts.target_bytes),
         snapshot_count=len(table.snapshots),

@@ -24,7 +24,6 @@ from firnline_domain.recounting import Recount, is_gone
 from firnline_domain.retention import ExpiryReason, decide_expiry, expiry_order
 from firnline_domain.schedule import earliest
 from firnline_domain.spread import Spread
-from firnline_domain.tallies import target_bytes_of
 from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
 
 from firnline_planner.advising import advised, stale_ms
@@ -195,7 +194,7 @@ def show_or_forget(visit: Visit, table: Table) -> None:
         visit.state.drop_table(table)
         return
     recount = Recount(table.counters)
-    spread = Spread(target_bytes_of(table.counters.settings))
+    spread = Spread(visit.limits.target_bytes)
     every = spread.through(recount.through(visit.all_partitions(table)))
     deepest = deepest_in_debt(table, every)
     _drop_gone(visit, table)
