@@ -83,6 +83,7 @@ def test_a_table_without_a_snapshot_has_nothing_to_do() -> None:
 def test_advice_comes_along() -> None:
     found = made(settings={"firnline.rewrite.min-fragment": "3"})
     assert [one.rule for one in found.advice] == ["unknown_settings"]
+    assert [one.rule for one in made(manifests=500).advice] == ["many_manifests"]
 
 
 def test_a_shadow_holds_nothing_back() -> None:

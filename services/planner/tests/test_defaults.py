@@ -27,6 +27,7 @@ def test_settings_by_their_names_and_the_others_stay() -> None:
         ('{"firnline.retain.hour": "48"}', "firnline.retain.hours is meant?"),
         ('{"firnline.retain.hours": "two days"}', "cannot be read"),
         ('{"firnline.window": "at night"}', "write '[DAYS] HH:MM-HH:MM"),
+        ('{"write.target-file-size-bytes": "1"}', "writers and workers read it there"),
         ('{"self-optimizing.quota": "0.5"}', "firnline.rewrite.max-in-flight"),
         ('{"firnline.rewrite.max-in-flight": "0"}', "no rewrite is ever ordered"),
     ],

@@ -37,6 +37,8 @@ class Seen:
     snapshot_count: int
     oldest_snapshot_ms: int | None
     partitions: tuple[PartitionChange, ...]  # all that it holds, as added
+    manifests: int = 0
+    manifest_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,4 +97,6 @@ def _as_change(seen: Seen, now_ms: int) -> FilesChanged:
         snapshot_count=seen.snapshot_count,
         oldest_snapshot_ms=seen.oldest_snapshot_ms,
         observed_at_ms=now_ms,
+        manifests=seen.manifests,
+        manifest_bytes=seen.manifest_bytes,
     )

@@ -63,6 +63,7 @@ class Forecasts:
         own = {**table.properties, **self.more}
         settings = with_namespace(own, self._of_namespace(table.identity.namespace))
         entries = () if head is None else live_entries(table, head, Detail.COUNTS)
+        manifests = () if head is None else table.manifests(table.snapshot(head))
         return Seen(
             table=table.identity,
             settings=settings,
@@ -72,6 +73,8 @@ class Forecasts:
             snapshot_count=len(times),
             oldest_snapshot_ms=min(times, default=None),
             partitions=partition_changes(entries, target_bytes_of(settings)),
+            manifests=len(manifests),
+            manifest_bytes=sum(one.length for one in manifests),
         )
 
     def _of_namespace(self, namespace: Name) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from firnline_domain.contradictions import contradictions
 from firnline_domain.errors import Misconfigured
 from firnline_domain.settings import unknown, unreadable, unused
+from firnline_domain.tallies import TARGET_BYTES
 from firnline_domain.thresholds import Thresholds, thresholds
 
 VARIABLE = "FIRNLINE_DEFAULTS"
@@ -38,6 +39,8 @@ def _settings(text: str) -> Mapping[str, str]:
 
 def _wrong(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iterator[str]:
     yield from unknown(settings)
+    if TARGET_BYTES in settings:
+        yield f"{TARGET_BYTES} is a table's alone: writers and workers read it there"
     yield from unreadable(settings)
     yield from unused(settings)
     yield from contradictions(settings, limits, Thresholds(), now_ms)
