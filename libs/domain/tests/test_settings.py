@@ -78,10 +78,22 @@ def test_a_namespaces_names_are_never_a_tables() -> None:
         ({"self-optimizing.minor.trigger.interval": "60000"}, "max_age_ms", 60_000),
         ({"self-optimizing.minor.trigger.interval": "-1"}, "max_age_ms", NEVER_MS),
         ({AMORO_COUNT: "a dozen"}, "min_fragments", 8),
+        ({"table-expire.enabled": "false"}, "gc_enabled", False),
+        ({"snapshot.keep.min-count": "12"}, "min_snapshots", 12),
+        ({"snapshot.keep.duration": "720min"}, "max_snapshot_age_ms", 43_200_000),
+        ({"snapshot.keep.duration": "720"}, "max_snapshot_age_ms", 43_200_000),
+        ({"snapshot.keep.duration": " 7 Days"}, "max_snapshot_age_ms", 7 * 86_400_000),
+        ({"snapshot.keep.duration": "1 fortnight"}, "max_snapshot_age_ms", 5 * 86_400_000),
+        ({"snapshot.keep.duration": "1.5h"}, "max_snapshot_age_ms", 5 * 86_400_000),
     ],
 )
 def test_amoros_names(text: dict[str, str], field: str, value: object) -> None:
     assert getattr(thresholds(text), field) == value
+
+
+def test_a_duration_of_amoros_that_cannot_be_read_says_how_to_write_one() -> None:
+    [said] = unreadable({"snapshot.keep.duration": "1 fortnight"})
+    assert said.endswith("write a duration, as in 720min, 12h or 7d")
 
 
 def test_a_text_of_amoro_that_cannot_be_read_is_told_once() -> None:

@@ -236,6 +236,7 @@ def test_the_manifests_of_the_head_are_counted(lake, rows) -> None:
 
 def test_the_properties_that_matter() -> None:
     kept = ("firnline.x", "self-optimizing.y", "history.expire.z", "write.delete.mode")
+    kept += ("table-expire.enabled", "snapshot.keep.duration")
     kept += ("write.target-file-size-bytes", "gc.enabled", "write.format.default")
     everything = dict.fromkeys((*kept, "write.distribution-mode", "owner"), "1")
     assert settings_of(everything) == dict.fromkeys(kept, "1")

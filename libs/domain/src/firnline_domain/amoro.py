@@ -1,10 +1,11 @@
-"""Amoro's table properties (`self-optimizing.*`): which of them mean something here, and what.
+"""Amoro's table properties: which of them mean something here, and what.
 
-Names and defaults as of Amoro 0.9 (its page "Table Configurations", and `OptimizingConfig`).
+Names and defaults as of Amoro 0.9 (its page "Table Configurations", and `TableProperties`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,12 +22,32 @@ def _interval(text: str) -> str:
     return str(NEVER_MS) if text.strip().startswith("-") else text
 
 
+_DURATION = re.compile(r"(\d+) *([a-z]*)", re.ASCII)
+_UNITS_MS = {
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("", "min", "minute", "minutes"), 60_000),  # without a unit: minutes
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000),
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+}
+
+
+def _duration(text: str) -> str:
+    """`720min`, `7 d` in milliseconds; any other text as it is."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _UNITS_MS:
+        return text
+    return str(int(found[1]) * _UNITS_MS[found[2]])
+
+
 @dataclass(frozen=True)
 class Meaning:
-    """Fields of `Thresholds` that a property sets, and its text in their terms."""
+    """Fields of `Thresholds` that a property sets, its text in their terms, and how to write it
+    where that differs from them."""
 
     fields: tuple[str, ...]
     translated: Callable[[str], str] = _same
+    form: str = ""
 
 
 UNDERSTOOD = {
@@ -35,6 +56,12 @@ UNDERSTOOD = {
     # Amoro counts both kinds together; each has its own threshold here.
     "self-optimizing.minor.trigger.file-count": Meaning(("min_fragments", "min_equality_deletes")),
     "self-optimizing.minor.trigger.interval": Meaning(("max_age_ms",), _interval),
+    # Whoever has told Amoro to keep snapshots means it, whoever expires them.
+    "table-expire.enabled": Meaning(("gc_enabled",)),
+    "snapshot.keep.duration": Meaning(
+        ("max_snapshot_age_ms",), _duration, "duration, as in 720min, 12h or 7d"
+    ),
+    "snapshot.keep.min-count": Meaning(("min_snapshots",)),
 }
 _SHARES = "workers take what is ordered: firnline.rewrite.max-in-flight limits one table"
 _POLLING = "nothing is polled here: every commit is looked at when it comes"

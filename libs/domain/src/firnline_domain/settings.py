@@ -118,6 +118,8 @@ def _once(found: list[Saying]) -> Iterator[Saying]:
 
 
 def _form(saying: Saying) -> str:
+    if saying.is_amoros and (form := UNDERSTOOD[saying.name].form):
+        return form
     kind = getattr(DEFAULTS, saying.field)
     if isinstance(kind, bool):
         return "true or false"

@@ -16,7 +16,8 @@ from pyiceberg.io import FileIO
 
 from firnline_enricher.namespaces import Catalog, Namespaces
 
-_PREFIXES = ("firnline.", "self-optimizing.", "history.expire.", "write.delete.")
+_AMORO = ("self-optimizing.", "table-expire.", "snapshot.keep.")
+_PREFIXES = ("firnline.", *_AMORO, "history.expire.", "write.delete.")
 _EXACT = (
     TARGET_BYTES,
     "gc.enabled",

@@ -11,7 +11,7 @@ from firnline_domain.errors import RetryLater
 
 FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
 AGAIN_MS = 30_000  # after a catalog that did not answer
-_PREFIXES = ("firnline.", "self-optimizing.")
+_PREFIXES = ("firnline.", "self-optimizing.", "table-expire.", "snapshot.keep.")
 _MOST = 2_000  # namespaces
 
 
