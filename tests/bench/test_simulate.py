@@ -7,11 +7,13 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.worth import Action, offers
 
-from bench.simulate.firnline import Firnline
+from bench.simulate.firnline import Firnline, tally_of
 from bench.simulate.lake import Holds, lake_of, put_whole
 from bench.simulate.parameters import MB, Parameters
 from bench.simulate.peers import Amoro
+from bench.simulate.planned import prices_of
 from bench.simulate.reading import scan_of
 from bench.simulate.run import SYSTEMS, simulated, system_of
 from bench.simulate.world import World
@@ -124,3 +126,26 @@ def test_amoro_orders_as_its_code_does(
     world, amoro = amoro_of(**holds)
     amoro.act(minute)
     assert list(world.ledger.orders) == ([order] if order else [])
+
+
+def test_the_planned_policy_weighs_as_the_domain_does() -> None:
+    """Its arrays against `worth.offers`, unit by unit, on a lake in the middle of its life."""
+    world = World(replace(SMALL, days=0.4))
+    world.run(Amoro(world))
+    world.lake.deletes[::3] += 2
+    world.lake.delete_records[::3] += 90_000
+    limits = Thresholds(target_bytes=SMALL.target_bytes)
+    prices, seen = prices_of(world.lake, SMALL), set()
+    for unit in range(world.fleet.units):
+        holds = tally_of(world.lake, unit, SMALL)
+        for offer in offers(holds, limits, abilities=frozenset(Action)):
+            seen.add(offer.action)
+            price = getattr(prices, offer.action.value)[unit]
+            assert offer.price_s == pytest.approx(price, rel=1e-3), (offer, holds)
+            spared = {
+                Action.COMPACT: prices.deletes_s + prices.files_s + prices.positions_s,
+                Action.MERGE: prices.merged_s,
+            }
+            if offer.action in spared:
+                assert offer.spared_s == pytest.approx(spared[offer.action][unit], rel=0.02)
+    assert seen == set(Action)
