@@ -124,6 +124,10 @@ simulate: TABLES = 1000
 simulate: setup ## The policy on a synthetic fleet beside its peers: TABLES=n, DAYS=n, SEED=n, SYSTEMS=a,b
 	$(BIN)/python -m bench.simulate.run --tables $(TABLES) --days $(DAYS) --systems $(SYSTEMS) $(if $(SEED),--seed $(SEED))
 
+.PHONY: simulate-sweep
+simulate-sweep: setup ## Which assumption of the simulator changes its conclusion
+	$(BIN)/python -m bench.simulate.sweep
+
 .PHONY: up
 up: setup ## Start the embedded stack in the foreground (Ctrl-C stops it)
 	$(BIN)/firnline up
