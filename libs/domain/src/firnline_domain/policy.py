@@ -97,7 +97,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Its numbers are those that it was made from."""
     debt, grown = debts(table, partition)
     weighed = weigh(partition, limits, debt, grown)
-    numbers = _numbers(table, partition, limits) | _weights(partition, limits, weighed)
+    numbers = _numbers(table, partition, debt, grown, limits)
+    numbers |= _weights(partition, limits, weighed)
     barred = _barred(table, partition, limits, now_ms)
     if barred:
         return Decision(barred[0], until_ms=barred[1], numbers=numbers)
@@ -220,8 +221,9 @@ def _part(debt: Debt, divisor: int) -> Debt:
     return Debt(*(count // divisor for count in debt.counts))
 
 
-def _numbers(table: Table, partition: Partition, limits: Thresholds) -> dict[str, float]:
-    debt, grown = debts(table, partition)
+def _numbers(
+    table: Table, partition: Partition, debt: Debt, grown: Debt, limits: Thresholds
+) -> dict[str, float]:
     return {
         "fragments": debt.fragments,
         "new_fragments": grown.fragments,

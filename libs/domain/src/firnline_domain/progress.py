@@ -40,8 +40,13 @@ class Debt:
         return Debt(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
 
     def beyond(self, floor: Debt) -> Debt:
-        """What is more than the floor."""
-        return Debt(*(max(a - b, 0) for a, b in zip(self.counts, floor.counts, strict=True)))
+        """What is more than the floor. Every decision asks for it: written out, it is faster."""
+        return Debt(
+            max(self.fragments - floor.fragments, 0),
+            max(self.equality_deletes - floor.equality_deletes, 0),
+            max(self.position_deletes - floor.position_deletes, 0),
+            max(self.global_deletes - floor.global_deletes, 0),
+        )
 
     def at_most(self, other: Debt) -> Debt:
         """The smaller number of each kind."""
