@@ -1,0 +1,150 @@
+"""A planner of a fleet in shadow, as a process on a real broker: it tells everything and orders
+nothing, until it is started without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.states import TableAdvice, TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_local.command import Command
+from firnline_local.parts import ReadyLine
+from firnline_local.process import serving
+
+pytestmark = pytest.mark.stack
+
+BUCKETS = 8
+TOPICS = ("rewrite-tasks", "table-states", "advice")
+DEFAULTS = '{"firnline.rewrite.min-fragments": "3"}'
+MISSPELT = {"firnline.rewrite.min-fragment": "9"}
+
+
+def append(table: TableName, snapshot: int, **settings: str) -> FilesChanged:
+    return FilesChanged(
+        event_id=f"e{snapshot}",
+        table=table,
+        ref="main",
+        kind=ChangeKind.DELTA,
+        snapshot_id=snapshot,
+        parent_snapshot_id=snapshot - 1 or None,
+        sequence_number=snapshot,
+        timestamp_ms=1_000,
+        operation="append",
+        partitions=(
+            PartitionChange(Scope(0, "[]"), FileTally(fragments=Tally(1, 1, 1)), FileTally()),
+        ),
+        format_version=2,
+        settings=settings,
+        observed_at_ms=snapshot,
+    )
+
+
+Told = Callable[[Callable[[list[Any]], bool]], list[Any]]
+
+
+@pytest.fixture
+def publisher(kafka: str) -> KafkaPublisher:
+    return KafkaPublisher(kafka, BUCKETS, "shadow")
+
+
+@pytest.fixture
+def told(kafka: str, publisher: KafkaPublisher) -> Iterator[Told]:
+    """Everything that was told since the last call, as soon as it is enough."""
+    inbox = KafkaInbox(kafka, uuid.uuid4().hex, TOPICS, publisher, Log("shadow"))
+
+    def until(enough: Callable[[list[Any]], bool]) -> list[Any]:
+        found: list[Any] = []
+        for _ in range(90):
+            found += [one.record for one in inbox.poll(1.0)]
+            if enough(found):
+                return found
+        pytest.fail(f"not told: {found}")
+
+    yield until
+    inbox.close()
+
+
+@pytest.fixture
+def planner(kafka: str, tmp_path: Path) -> Command:
+    environment = {
+        "FIRNLINE_KAFKA": kafka,
+        "FIRNLINE_STATE_DIR": str(tmp_path / "state"),
+        "FIRNLINE_PLANNER_APP": f"planner-{uuid.uuid4().hex[:8]}",
+        "FIRNLINE_BUCKETS": str(BUCKETS),
+        "FIRNLINE_SHADOW": "true",
+        "FIRNLINE_DEFAULTS": DEFAULTS,
+    }
+    line = ReadyLine(tmp_path / "planner.log")
+    return Command(
+        name="planner",
+        argv=(sys.executable, "-m", "firnline_planner"),
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        ready=line.seen,
+        prepare=line.mark,
+    )
+
+
+def test_all_is_told_and_nothing_ordered_until_the_fleet_leaves_the_shadow(
+    planner: Command, publisher: KafkaPublisher, told: Told, tmp_path: Path
+) -> None:
+    table = TableName(str(uuid.uuid4()), ("db",), "t")
+    log = tmp_path / "planner.log"
+
+    def put(snapshot: int, **settings: str) -> None:
+        publisher.publish("file-changes", table.uuid, append(table, snapshot, **settings))
+        publisher.flush()
+
+    with serving(planner, log, timeout_s=120):
+        for snapshot in (1, 2, 3):
+            put(snapshot, **MISSPELT)
+        records = told(lambda found: any(would_order(one) for one in found))
+        [advice] = [one for one in records if isinstance(one, TableAdvice)]
+        assert (advice.rule, advice.withdrawn) == ("unknown_settings", False)
+        state = next(one for one in records if would_order(one))
+        assert state.advised == ("unknown_settings",)
+        in_force = {one.name: (one.value, one.origin) for one in state.in_force or ()}
+        assert in_force["firnline.rewrite.min-fragments"] == ("3", "fleet")
+        assert in_force["firnline.shadow"] == ("true", "fleet")
+        assert not any(isinstance(one, RewriteFiles) for one in records)
+    lit = replace(planner, env={**planner.env, "FIRNLINE_SHADOW": "false"})
+    with serving(lit, log, timeout_s=120):
+        put(4)
+        records = told(
+            lambda found: (
+                any(isinstance(one, RewriteFiles) for one in found)
+                and any(isinstance(one, TableAdvice) for one in found)
+            )
+        )
+    [advice] = [one for one in records if isinstance(one, TableAdvice)]
+    assert (advice.rule, advice.withdrawn) == ("unknown_settings", True)
+
+
+def would_order(record: Any) -> bool:
+    return isinstance(record, TableState) and any(
+        part.status == "would_order" for part in record.partitions
+    )
+
+
+def test_a_default_that_is_no_setting_keeps_the_planner_from_starting(
+    planner: Command, tmp_path: Path
+) -> None:
+    wrong = {**planner.env, "FIRNLINE_DEFAULTS": '{"firnline.windows": "22:00-06:00"}'}
+    ended = subprocess.run(
+        planner.argv, env=wrong, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 1
+    assert "firnline.window is meant?" in ended.stderr
