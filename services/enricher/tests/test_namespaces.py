@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import RetryLater
-from firnline_enricher.namespaces import AGAIN_MS, FRESH_MS, Namespaces
+from firnline_enricher import namespaces as namespaces_module
+from firnline_enricher.namespaces import AGAIN_MS, FRESH_MS, PATIENCE_MS, Namespaces
 
 LAKE = ("lake", "shop")
 THREE = {"firnline.rewrite.min-fragments": "3"}
@@ -68,10 +69,38 @@ def test_a_catalog_that_is_away_takes_nothing_back(catalog, namespaces) -> None:
     assert namespaces.settings(LAKE) == {}
 
 
-def test_what_was_never_read_is_waited_for(catalog, namespaces) -> None:
+def test_what_was_never_read_is_waited_for_but_not_for_ever(catalog, namespaces) -> None:
     catalog.away = True
+    for _ in range(2):
+        with pytest.raises(RetryLater):
+            namespaces.settings(LAKE)
+        catalog.now_ms += PATIENCE_MS - 1
+    catalog.now_ms += 1 - (PATIENCE_MS - 1)
+    assert namespaces.settings(LAKE) == {}
+    catalog.away = False
+    assert namespaces.settings(LAKE) == {}
+    catalog.now_ms += AGAIN_MS
+    assert namespaces.settings(LAKE) == THREE
+
+
+def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
+    lake, rows, monkeypatch
+) -> None:
+    """What cannot be handled must be told without its files, whatever else is broken."""
+
+    def silent(namespace: tuple[str, ...]) -> dict[str, str]:
+        raise RetryLater("catalog: 500")
+
+    monkeypatch.setattr(namespaces_module, "_MOST", 0)  # what was read is forgotten at once
+    lake.table.append(rows((1, 1)))
+    lake.follow()
+    lake.table.append(rows((1, 2)))
+    [event] = lake.commits()
+    monkeypatch.setattr(lake.tables, "namespace_properties", silent)
+    [told] = lake.handlers.unread(event)
+    assert (told.format_version, told.settings) == (0, {})
     with pytest.raises(RetryLater):
-        namespaces.settings(LAKE)
+        lake.handle(event)
 
 
 def test_they_travel_apart_from_the_tables_own(lake, rows) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.settings import with_namespace
 from firnline_domain.tallies import TARGET_BYTES, target_bytes_of
@@ -81,12 +82,16 @@ class FactsCache:
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek(self, table: TableName) -> TableFacts | None:
-        """Kept facts, if there are any. Raises RetryLater as `get`."""
-        return self.get(table) if table.uuid in self._facts else None
+        """Kept facts, if there are any and all of them."""
+        try:
+            return self.get(table) if table.uuid in self._facts else None
+        except RetryLater:  # the namespace's; told without settings, those told before stay
+            return None
 
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now; its facts replace the kept ones. Raises TableGone, RetryLater."""
         self.forget(table)
+        self._namespaces.settings(table.namespace)
         loaded = self._tables.load(table)
         self._facts[table.uuid] = facts_of(loaded)
         if len(self._facts) > _MOST_TABLES:

@@ -11,6 +11,7 @@ from firnline_domain.errors import RetryLater
 
 FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
 AGAIN_MS = 30_000  # after a catalog that did not answer
+PATIENCE_MS = 60_000  # for one that never did: its tables' commits matter more than defaults
 _PREFIXES = ("firnline.", "self-optimizing.", "table-expire.", "snapshot.keep.")
 _MOST = 2_000  # namespaces
 
@@ -35,10 +36,11 @@ class Namespaces:
         self._catalog = catalog
         self._now_ms = now_ms
         self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
+        self._silent_since_ms: dict[tuple[str, ...], int] = {}
 
     def settings(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        """Its properties that matter to the planner. Raises RetryLater where they were never read;
-        later on what was read last holds until the catalog answers again."""
+        """Its properties that matter to the planner. Raises RetryLater where they were never read,
+        for a minute; else what was read last holds until the catalog answers again."""
         kept, now_ms = self._kept.get(namespace), self._now_ms()
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
             kept = self._read(namespace, kept, now_ms)
@@ -52,8 +54,16 @@ class Namespaces:
         try:
             found = self._catalog.namespace_properties(namespace)
         except RetryLater:
-            if kept is None:
+            if kept is None and self._is_young(namespace, now_ms):
                 raise
-            return _Kept(kept.properties, now_ms + AGAIN_MS)
+            return _Kept(kept.properties if kept else {}, now_ms + AGAIN_MS)
+        self._silent_since_ms.pop(namespace, None)
         matter = {name: text for name, text in found.items() if name.startswith(_PREFIXES)}
         return _Kept(matter, now_ms + FRESH_MS)
+
+    def _is_young(self, namespace: tuple[str, ...], now_ms: int) -> bool:
+        """Whether the catalog has been silent about it for less than patience lasts."""
+        since_ms = self._silent_since_ms.get(namespace)
+        if since_ms is None or since_ms > now_ms:  # the clock was set back
+            since_ms = self._silent_since_ms[namespace] = now_ms
+        return now_ms - since_ms < PATIENCE_MS
