@@ -61,7 +61,7 @@ def test_what_cannot_be_read_gives_way_to_the_next_and_is_told() -> None:
     assert thresholds(settings).min_fragments == 3
     [said] = unreadable(settings)
     assert said == f"{FRAGMENTS}=many cannot be read and counts as unset: " + (
-        "write a whole number, 0 or more"
+        "write a whole number from 0 to 1,000,000,000,000,000"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from firnline_domain.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD, UNUSED
 from firnline_domain.thresholds import (
+    MOST,
     NAMESPACE,
     PROPERTIES,
     Origin,
@@ -123,7 +124,8 @@ def _form(saying: Saying) -> str:
     kind = getattr(DEFAULTS, saying.field)
     if isinstance(kind, bool):
         return "true or false"
-    return "whole number, 0 or more" if isinstance(kind, int) else "number, 0 or more"
+    whole = "whole " if isinstance(kind, int) else ""
+    return f"{whole}number from 0 to {MOST:,}"
 
 
 def _by(origin: str) -> str:

@@ -85,6 +85,7 @@ PROPERTIES = {
     "firnline.window": "window",
     "firnline.blackout": "blackout",
 }
+MOST = 10**15  # milliseconds: 30,000 years
 _KINDS = {each.name: str(each.type) for each in fields(Thresholds)}
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
@@ -151,7 +152,8 @@ def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Th
 
 
 def _read(text: str, kind: str) -> bool | int | float | str | None:
-    """The value, or None where the text is not one; below zero nothing makes sense."""
+    """The value, or None where the text is not one; below zero nothing makes sense, and a moment
+    so far away that no record can tell it neither."""
     if kind == "bool":
         return _FLAGS.get(text.strip().lower())
     if kind == "str":
@@ -160,4 +162,4 @@ def _read(text: str, kind: str) -> bool | int | float | str | None:
         value = int(text) if kind == "int" else float(text)
     except ValueError:
         return None
-    return value if 0 <= value < float("inf") else None
+    return value if 0 <= value <= MOST else None
