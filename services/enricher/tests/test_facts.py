@@ -34,6 +34,7 @@ def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> N
         ({}, DEFAULT_TARGET_BYTES),
         ({"write.target-file-size-bytes": "1024"}, 1024),
         ({"write.target-file-size-bytes": "128m"}, DEFAULT_TARGET_BYTES),
+        ({"write.target-file-size-bytes": "9" * 5_000}, DEFAULT_TARGET_BYTES),
     ],
 )
 def test_the_target_is_the_tables_or_icebergs(settings: dict[str, str], expected: int) -> None:

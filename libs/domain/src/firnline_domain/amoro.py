@@ -22,7 +22,7 @@ def _interval(text: str) -> str:
     return str(NEVER_MS) if text.strip().startswith("-") else text
 
 
-_DURATION = re.compile(r"(\d+) *([a-z]*)", re.ASCII)
+_DURATION = re.compile(r"(\d{1,15}) *([a-z]*)", re.ASCII)
 _UNITS_MS = {
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 TARGET_BYTES = "write.target-file-size-bytes"  # table property
 DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # where it is unset
+MOST_DIGITS = 15  # a petabyte; Python refuses to read thousands of them
 FRAGMENTS_IN_TARGET = 8  # a file is a fragment below that part of the target
 
 
@@ -23,7 +24,8 @@ class SizeClass(StrEnum):
 def target_bytes_of(settings: Mapping[str, str]) -> int:
     """Target file size; the default where it is unset or not a number."""
     text = settings.get(TARGET_BYTES, "")
-    return int(text) if text.isdecimal() else DEFAULT_TARGET_BYTES
+    is_size = text.isdecimal() and len(text) <= MOST_DIGITS
+    return int(text) if is_size else DEFAULT_TARGET_BYTES
 
 
 def size_class(file_bytes: int, target_bytes: int) -> SizeClass:
