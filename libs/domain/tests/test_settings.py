@@ -91,6 +91,13 @@ def test_amoros_names(text: dict[str, str], field: str, value: object) -> None:
     assert getattr(thresholds(text), field) == value
 
 
+def test_what_the_workers_read_is_told_too() -> None:
+    name = "firnline.rewrite.hold-off-ms"
+    [said] = unreadable({name: "an hour"})
+    assert said.startswith(f"{name}=an hour cannot be read")
+    assert [*unreadable({name: " 0"})] == []
+
+
 def test_a_duration_of_amoros_that_cannot_be_read_says_how_to_write_one() -> None:
     [said] = unreadable({"snapshot.keep.duration": "1 fortnight"})
     assert said.endswith("write a duration, as in 720min, 12h or 7d")

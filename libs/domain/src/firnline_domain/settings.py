@@ -102,6 +102,10 @@ def shown(value: Any) -> str:
 
 def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
     """Values that cannot be read, in words that say what is done instead."""
+    for name in READ_ELSEWHERE:
+        text = settings.get(name, "0").strip()
+        if not (text.isascii() and text.isdigit()):
+            yield f"{name}={text} cannot be read and counts as unset: write a whole number"
     for one in _once(sayings(settings)):
         name = f"{one.name}={one.text}" + _by(one.origin)
         if one.value is None:

@@ -15,7 +15,7 @@ from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
 from firnline_domain.proofs import flaw
 from firnline_domain.results import RewriteFinished, RewriteGroup
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.tallies import target_bytes_of
 from firnline_iceberg import output_lists
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -149,8 +149,8 @@ class Rewriter:
 
 
 def target_bytes(table: LoadedTable) -> int:
-    """The table's target file size."""
-    return int(table.properties.get("write.target-file-size-bytes", DEFAULT_TARGET_BYTES))
+    """The table's target file size, as the counters take it."""
+    return target_bytes_of(table.properties)
 
 
 def _group_orders(
