@@ -34,6 +34,7 @@ from bench.simulate.parameters import HOUR_S, Parameters
 from bench.simulate.tasks import Batch, charge, rewritten, work_of
 from bench.simulate.world import World
 
+LATE_MS = 10**14
 KINDS = ("fragments", "deletes", "positions")  # that debt is counted in
 
 
@@ -104,9 +105,13 @@ class Firnline:
         held = self.world.lake.of(units)
         sizes = held.fragment_bytes >= limits.max_size_error * limits.target_bytes
         age_ms = np.where(self._since[units] < 0, 0, now_ms - self._since[units])
-        paid = self._paid_share(units, held, age_ms) > 0.9
+        paid = self._paid_share(units, held, age_ms)
+        # As `until_ms` has it: time alone makes readers pay the rest.
+        due_ms = np.where(paid > 0, age_ms * (0.9 / np.maximum(paid, 1e-9) - 1), LATE_MS)
+        look_ms = now_ms + np.clip(due_ms, 1, LATE_MS).astype(np.int64)
+        self._look[units] = np.minimum(self._look[units], look_ms)
         cheap = self._moved(held) <= limits.cheap_bytes
-        return np.asarray(((counts | sizes) & cheap) | paid)
+        return np.asarray(((counts | sizes) & cheap) | (paid > 0.9))
 
     def _moved(self, held: Holds) -> Floats:
         """Bytes that a rewrite takes."""

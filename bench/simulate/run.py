@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.thresholds import Thresholds, thresholds
 
 from bench.simulate.figures import Sums, added, figures_of, sums_of, table_of
 from bench.simulate.firnline import Firnline
@@ -23,15 +23,18 @@ PEERS = {peer.name: peer for peer in (Cron, HourlyMse, Amoro)}
 
 
 def system_of(name: str, world: World, limits: Thresholds | None = None) -> System:
-    """Whoever is called so, for that world; `_heat`: it knows how often tables are read."""
-    plain = name.removesuffix("_heat")
+    """Whoever is called so, for that world. `_heat`: it knows how often tables are read;
+    `@firnline.rewrite.payback=0.5`: with that table property."""
+    called, *given = name.split("@")
+    plain, heat = called.removesuffix("_heat"), called.endswith("_heat")
     if plain in PEERS:
         return PEERS[plain](world)
-    limits = replace(limits or Thresholds(), target_bytes=world.p.target_bytes)
+    limits = thresholds(dict(one.split("=", 1) for one in given), limits)
+    limits = replace(limits, target_bytes=world.p.target_bytes)
     if plain == Planned.name:
-        return Planned(world, limits, heat=name != plain)
+        return Planned(world, limits, heat=heat)
     if plain == Firnline.name:
-        return Firnline(world, limits, heat=name != plain)
+        return Firnline(world, limits, heat=heat)
     raise SystemExit(f"no system is called {name}: {', '.join(SYSTEMS)}, {Planned.name}")
 
 

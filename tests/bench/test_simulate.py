@@ -54,11 +54,17 @@ class Idle(Amoro):
     def act(self, tick: int) -> None: ...
 
 
-def test_units_that_are_not_asked_about_would_not_have_been_ordered() -> None:
+@pytest.mark.parametrize(
+    "limits",
+    [Thresholds(), Thresholds(reads_per_hour=60.0, min_fragments=90, min_equality_deletes=90)],
+    ids=["by count", "by what readers pay"],
+)
+def test_units_that_are_not_asked_about_would_not_have_been_ordered(limits: Thresholds) -> None:
     ledgers = []
     for always in (False, True):
         world = World(SMALL)
-        world.run(Firnline(world, Thresholds(), ask_always=always))
+        limits = replace(limits, target_bytes=SMALL.target_bytes)
+        world.run(Firnline(world, limits, ask_always=always))
         ledgers.append(world.ledger)
     assert ledgers[0] == ledgers[1]
     assert ledgers[0].tasks > 10
@@ -112,6 +118,8 @@ def amoro_of(**holds: float) -> tuple[World, Amoro]:
         ("twelve", {"fragments": 8, "fragment_bytes": 8 * MB, "deletes": 4}, 30, "minor"),
         ("two after an hour", {"fragments": 2, "fragment_bytes": 2 * MB}, 60, "minor"),
         ("one after an hour", {"fragments": 1, "fragment_bytes": 1 * MB}, 60, None),
+        ("one delete after an hour",
+         {"large": 2, "large_bytes": 256 * MB, "deletes": 1, "delete_records": 9}, 60, None),
         ("undersized fill a file",
          {"undersized": 3, "undersized_bytes": 150 * MB}, 30, "major"),
         ("two large undersized", {"undersized": 2, "undersized_bytes": 180 * MB}, 30, None),

@@ -49,6 +49,7 @@ def test_into_how_few_files(sizes: tuple[int, ...], files: int) -> None:
 def test_a_merge_mends_what_it_brings_nearer() -> None:
     assert mendable_error(of(120, 120, 120), TARGET) == pytest.approx(0.24)
     assert mendable_error(of(*[100] * 10), TARGET) == pytest.approx(0.9)
+    assert mendable_error(of(120, 120, 120, 1_000, 1_000), TARGET) == pytest.approx(0.24)
 
 
 def test_what_a_merge_leaves_is_not_mended_again() -> None:

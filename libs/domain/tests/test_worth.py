@@ -58,8 +58,14 @@ def test_global_deletes_burden_a_partition_too() -> None:
 
 
 def test_readers_pay_half_of_what_the_debt_is_now() -> None:
-    assert paid_at_ms(30.0, 2.0, 1_000, LIMITS) == 1_000 + 5 * HOUR_MS  # 30 / (2 / 2 * 6)
+    assert paid_at_ms(30.0, 2.0, 60_000, LIMITS) == 60_000 + 5 * HOUR_MS  # 30 / (2 / 2 * 6)
     assert paid_at_ms(30.0, 2.0, 0, replace(LIMITS, payback=2.0)) == 10 * HOUR_MS
+
+
+def test_moments_of_many_partitions_fall_together() -> None:
+    """Each is a look at all partitions of the table."""
+    moments = {paid_at_ms(30.0, 2.0, 60_000 + since, LIMITS) for since in range(1, 60_000, 977)}
+    assert moments == {120_000 + 5 * HOUR_MS}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from firnline_domain.thresholds import HOUR_MS, Thresholds
 
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns
 FAR_MS = 10**15  # later than any clock
+GRID_MS = 60_000  # a look when time comes goes over all partitions: once a minute at the most
 
 
 class Action(StrEnum):
@@ -56,7 +57,8 @@ def paid_at_ms(price_s: float, spared_s: float, since_ms: int, limits: Threshold
     if paid_per_hour <= 0:
         return FAR_MS
     wait_ms = limits.payback * price_s / paid_per_hour * HOUR_MS
-    return since_ms + int(min(wait_ms, FAR_MS))
+    paid_ms = since_ms + int(min(wait_ms, FAR_MS))
+    return -(-paid_ms // GRID_MS) * GRID_MS
 
 
 def offers(
