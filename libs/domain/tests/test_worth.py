@@ -92,6 +92,15 @@ def test_nothing_waits_longer_than_a_day() -> None:
     assert weighed(little).from_ms == LIMITS.max_wait_ms < weighed(little).paid_ms
 
 
+def test_rank_is_what_is_spared_for_the_price_and_grows_with_waiting() -> None:
+    dear = weighed(UPSERTED)
+    more = replace(UPSERTED, equality_deletes=Tally(4, 400_000, MB))
+    assert dear.paid_back(dear.paid_ms) == pytest.approx(1.0)
+    assert weighed(more).paid_back(HOUR_MS) > 1.5 * dear.paid_back(HOUR_MS)
+    assert dear.paid_back(9 * HOUR_MS) > weighed(more).paid_back(HOUR_MS)  # nothing starves
+    assert weighed(UPSERTED, since=None).paid_back(HOUR_MS) == 0.0
+
+
 def test_what_the_last_rewrite_left_is_not_weighed() -> None:
     floor = debt_of(UPSERTED)
     assert weighed(UPSERTED, floor).paid_ms == FAR_MS

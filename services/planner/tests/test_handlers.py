@@ -292,6 +292,16 @@ def test_a_full_table_serves_the_deepest_debt_and_the_rest_when_there_is_room() 
     assert after.scope == C
 
 
+def test_of_those_who_wait_goes_first_for_whom_readers_have_paid_most() -> None:
+    """Not whoever is deepest in debt: the shallow would wait for as long as others come."""
+    world = World(limits=replace(LIMITS, max_in_flight=1))
+    order = only(world.commit(part(C, 8)))
+    world.commit(part(A, 8))
+    world.tick(300_000)
+    world.commit(part(B, 30))
+    assert only(world.commit(part(C, 1, 8), task_id=order.task_id)).scope == A
+
+
 def test_settings_of_the_table_decide(world: World) -> None:
     world.more = {"settings": {"firnline.enabled": "false"}}
     assert world.commit(part(A, 99)) == []

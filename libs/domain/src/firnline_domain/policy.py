@@ -88,6 +88,11 @@ class Decision:
     numbers: dict[str, float] = field(default_factory=dict)
 
     @property
+    def rank(self) -> float:
+        """Who wants a place goes first where this is higher (`worth.Weighed.paid_back`)."""
+        return self.numbers.get("paid_back", 0.0)
+
+    @property
     def status(self) -> str:
         """idle | in_flight | cooling | backing_off | parked"""
         return "in_flight" if self.order else STATUS.get(self.reason, "idle")
@@ -98,7 +103,7 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     debt, grown = debts(table, partition)
     weighed = weigh(partition, limits, debt, grown)
     numbers = _numbers(table, partition, debt, grown, limits)
-    numbers |= _weights(partition, limits, weighed)
+    numbers |= _weights(partition, limits, weighed, now_ms)
     barred = _barred(table, partition, limits, now_ms)
     if barred:
         return Decision(barred[0], until_ms=barred[1], numbers=numbers)
@@ -242,7 +247,9 @@ def _numbers(
     }
 
 
-def _weights(partition: Partition, limits: Thresholds, weighed: Weighed) -> dict[str, float]:
+def _weights(
+    partition: Partition, limits: Thresholds, weighed: Weighed, now_ms: int
+) -> dict[str, float]:
     """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
     holds, target = partition.counters.holds, limits.target_bytes
     return {
@@ -254,6 +261,7 @@ def _weights(partition: Partition, limits: Thresholds, weighed: Weighed) -> dict
         "rewrite_cpu_s": round(weighed.price_s, 3),
         "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work), 6),
         "rewrite_bytes": weighed.work.bytes_read,
+        "paid_back": round(weighed.paid_back(now_ms), 3),
         "cheap_bytes": limits.cheap_bytes,
         "reads_per_hour": limits.reads_per_hour,
     }

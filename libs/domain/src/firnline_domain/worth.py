@@ -136,6 +136,7 @@ class Weighed:
     price_s: float
     spared_s: float  # per scan, of what has come since the last rewrite
     amplification: float  # of a scan
+    since_ms: int = 0  # when the debt began
     paid_ms: int = FAR_MS  # when readers have paid the price
     from_ms: int = 0  # when it may be ordered for other reasons
 
@@ -143,6 +144,13 @@ class Weighed:
     def paid_at(self) -> int | None:
         """`paid_ms`, where there is such a moment."""
         return self.paid_ms if self.paid_ms < FAR_MS else None
+
+    def paid_back(self, now_ms: int) -> float:
+        """How many times readers have paid the price. It ranks rewrites by what they spare for
+        what they cost; and, growing with every hour, it lets none of them starve."""
+        if self.paid_at is None:
+            return 0.0
+        return max(now_ms - self.since_ms, 0) / max(self.paid_ms - self.since_ms, 1)
 
 
 def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> Weighed:
@@ -157,4 +165,4 @@ def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> 
     paid_ms = paid_at_ms(price_s, spared_s, since, limits)
     cheap = work.bytes_read <= limits.cheap_bytes
     from_ms = 0 if cheap else min(paid_ms, since + limits.max_wait_ms)
-    return Weighed(work, price_s, spared_s, burden.amplification, paid_ms, from_ms)
+    return Weighed(work, price_s, spared_s, burden.amplification, since, paid_ms, from_ms)

@@ -140,15 +140,19 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
         decision = decide(table, partition, visit.limits, visit.now_ms)
         table = replace(table, work=table.work.looking(decision.until_ms))
         if decision.order:
-            wanting.append(partition)
+            wanting.append((-decision.rank, partition))
         elif decision.reason is Reason.SHADOW:
             table = replace(table, work=table.work.looking(visit.now_ms + SHADOW_LOOK_MS))
         elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
             visit.keep(table, replace(partition, work=waiting(partition.work, visit.now_ms)))
-    wanting.sort(key=lambda one: (-sum(debts(table, one)[1].counts), one.counters.scope))
-    for partition in wanting:
+    wanting.sort(key=lambda one: (one[0], -_depth(table, one[1]), one[1].counters.scope))
+    for _, partition in wanting:
         table = _order(visit, table, partition)
     return table
+
+
+def _depth(table: Table, partition: Partition) -> int:
+    return sum(debts(table, partition)[1].counts)
 
 
 def _order(visit: Visit, table: Table, partition: Partition) -> Table:
