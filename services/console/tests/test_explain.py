@@ -142,7 +142,7 @@ def test_every_code_of_the_domain_has_words(code: str) -> None:
 
 
 def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
-    """The names in braces are those of `policy._numbers`."""
+    """The names in braces are those of `evidence`."""
     sent = {
         f"{prefix}{kind}": 1.0
         for kind in ("fragments", "equality_deletes", "position_deletes")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.commands import RewriteFiles
-from firnline_domain.costs import FIRNLINE
+from firnline_domain.evidence import counts, weights
 from firnline_domain.heat import hot_until_ms
 from firnline_domain.holds import HoldReason, rewrite_hold_of
 from firnline_domain.identity import task_id
@@ -102,8 +102,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Its numbers are those that it was made from."""
     debt, grown = debts(table, partition)
     weighed = weigh(partition, limits, debt, grown)
-    numbers = _numbers(table, partition, debt, grown, limits)
-    numbers |= _weights(partition, limits, weighed, now_ms)
+    numbers = counts(table, partition, debt, grown, limits)
+    numbers |= weights(partition, limits, weighed, now_ms)
     barred = _barred(table, partition, limits, now_ms)
     if barred:
         return Decision(barred[0], until_ms=barred[1], numbers=numbers)
@@ -224,47 +224,6 @@ def _ill_sized(partition: Partition, limits: Thresholds) -> bool:
 
 def _part(debt: Debt, divisor: int) -> Debt:
     return Debt(*(count // divisor for count in debt.counts))
-
-
-def _numbers(
-    table: Table, partition: Partition, debt: Debt, grown: Debt, limits: Thresholds
-) -> dict[str, float]:
-    return {
-        "fragments": debt.fragments,
-        "new_fragments": grown.fragments,
-        "min_fragments": limits.min_fragments,
-        "equality_deletes": debt.equality_deletes,
-        "new_equality_deletes": grown.equality_deletes,
-        "min_equality_deletes": limits.min_equality_deletes,
-        "position_deletes": debt.position_deletes,
-        "new_position_deletes": grown.position_deletes,
-        "min_position_deletes": limits.min_position_deletes,
-        "global_deletes": debt.global_deletes,
-        "new_global_deletes": grown.global_deletes,
-        "failures": partition.work.failures,
-        "in_flight": len(table.work.running),
-        "max_commits": limits.max_commits,
-    }
-
-
-def _weights(
-    partition: Partition, limits: Thresholds, weighed: Weighed, now_ms: int
-) -> dict[str, float]:
-    """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
-    holds, target = partition.counters.holds, limits.target_bytes
-    return {
-        "size_error": round(size_error(holds, target), 3),
-        "mendable_size_error": round(mendable_error(holds, target), 3),
-        "max_size_error": limits.max_size_error,
-        "read_amplification": round(weighed.amplification, 3),
-        "read_s_spared": round(weighed.spared_s, 3),
-        "rewrite_cpu_s": round(weighed.price_s, 3),
-        "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work), 6),
-        "rewrite_bytes": weighed.work.bytes_read,
-        "paid_back": round(weighed.paid_back(now_ms), 3),
-        "cheap_bytes": limits.cheap_bytes,
-        "reads_per_hour": limits.reads_per_hour,
-    }
 
 
 def order_for(

@@ -1,0 +1,51 @@
+"""The numbers behind a decision, as they travel with its reason to `explain` and into events."""
+
+from __future__ import annotations
+
+from firnline_domain.costs import FIRNLINE
+from firnline_domain.progress import Debt, Partition, Table
+from firnline_domain.sizes import mendable_error, size_error
+from firnline_domain.thresholds import Thresholds
+from firnline_domain.worth import Weighed
+
+
+def counts(
+    table: Table, partition: Partition, debt: Debt, grown: Debt, limits: Thresholds
+) -> dict[str, float]:
+    """Files of debt, in all and since the last rewrite, and their thresholds."""
+    return {
+        "fragments": debt.fragments,
+        "new_fragments": grown.fragments,
+        "min_fragments": limits.min_fragments,
+        "equality_deletes": debt.equality_deletes,
+        "new_equality_deletes": grown.equality_deletes,
+        "min_equality_deletes": limits.min_equality_deletes,
+        "position_deletes": debt.position_deletes,
+        "new_position_deletes": grown.position_deletes,
+        "min_position_deletes": limits.min_position_deletes,
+        "global_deletes": debt.global_deletes,
+        "new_global_deletes": grown.global_deletes,
+        "failures": partition.work.failures,
+        "in_flight": len(table.work.running),
+        "max_commits": limits.max_commits,
+    }
+
+
+def weights(
+    partition: Partition, limits: Thresholds, weighed: Weighed, now_ms: int
+) -> dict[str, float]:
+    """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
+    holds, target = partition.counters.holds, limits.target_bytes
+    return {
+        "size_error": round(size_error(holds, target), 3),
+        "mendable_size_error": round(mendable_error(holds, target), 3),
+        "max_size_error": limits.max_size_error,
+        "read_amplification": round(weighed.amplification, 3),
+        "read_s_spared": round(weighed.spared_s, 3),
+        "rewrite_cpu_s": round(weighed.price_s, 3),
+        "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work), 6),
+        "rewrite_bytes": weighed.work.bytes_read,
+        "paid_back": round(weighed.paid_back(now_ms), 3),
+        "cheap_bytes": limits.cheap_bytes,
+        "reads_per_hour": limits.reads_per_hour,
+    }
