@@ -91,6 +91,21 @@ def table_of(found: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def course_of(found: Mapping[str, Mapping[str, Any]], points: int = 6) -> str:
+    """Debt over time, a line per system: delete files (of both kinds), and what reads of that
+    moment cost against tidy ones."""
+    samples = {name: one["samples"] for name, one in found.items()}
+    count = min(len(one) for one in samples.values())
+    places = sorted({max(count * step // points - 1, 0) for step in range(1, points + 1)})
+    days = [f"day {next(iter(samples.values()))[place]['day']:.2g}" for place in places]
+    lines = ["| | " + " | ".join(days) + " |", "| --- |" + " ---: |" * len(days)]
+    for name, one in samples.items():
+        moments = (one[place] for place in places)
+        cells = [f"{shown(at['deletes'])} / {at['cost_s'] / at['ideal_s']:.3g}" for at in moments]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def shown(value: float) -> str:
     """Three digits, thousands apart."""
     if value >= 1_000:

@@ -9,6 +9,7 @@ import pytest
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.worth import Action, offers
 
+from bench.simulate.figures import added, course_of, figures_of, table_of
 from bench.simulate.firnline import Firnline, tally_of
 from bench.simulate.lake import Holds, lake_of, put_whole
 from bench.simulate.parameters import MB, Parameters
@@ -157,3 +158,23 @@ def test_the_planned_policy_weighs_as_the_domain_does() -> None:
             if offer.action in spared:
                 assert offer.spared_s == pytest.approx(spared[offer.action][unit], rel=0.02)
     assert seen == set(Action)
+
+
+def test_shards_add_up_to_their_fleet() -> None:
+    """As many writers, the same fleet; each shard has random numbers of its own."""
+    whole = figures_of(simulated("amoro", SMALL), SMALL.days)
+    parts = [simulated("amoro", replace(SMALL, first=a, last=b)) for a, b in ((0, 25), (25, 60))]
+    both = figures_of(added(*parts), SMALL.days)
+    assert both["writers_commits"] == whole["writers_commits"]
+    assert both["ingested_gb"] == pytest.approx(whole["ingested_gb"], rel=0.1)
+    assert both["looks_per_hour"] == whole["looks_per_hour"]
+    assert [one["day"] for one in both["samples"]] == [one["day"] for one in whole["samples"]]
+
+
+def test_what_is_printed() -> None:
+    figures = {name: figures_of(simulated(name, SMALL), SMALL.days) for name in ("amoro", "cron")}
+    table, course = table_of(figures).splitlines(), course_of(figures).splitlines()
+    assert table[0] == "| | amoro | cron |"
+    assert f"| rewrites | {figures['amoro']['tasks']:,} |" in "\n".join(table)
+    assert len(course) == 4
+    assert course[2].startswith("| amoro | ")
