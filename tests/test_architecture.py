@@ -19,7 +19,7 @@ IMPURE = {"time", "os", "random", "socket", "subprocess", "threading", "pathlib"
 ONLY_IN = {  # a library that exactly one place may import
     "faust": {"planner"},
     "mode": {"planner"},
-    "confluent_kafka": {"adapters", "local", "cli"},
+    "confluent_kafka": {"adapters", "local", "cli", "planner"},
     "redis": {"adapters", "console", "worker", "local"},
 }
 CONNECTORS = ("Producer(", "Consumer(", "Redis(", "from_url(", "load_catalog(", "SparkSession.")

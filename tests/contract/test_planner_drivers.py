@@ -1,4 +1,4 @@
-"""One contract for whatever drives the planner: the twin in memory, and Faust over Kafka."""
+"""One contract for whatever drives the planner: the twin in memory, Faust, transactions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -98,7 +99,7 @@ class InMemory:
 
 
 class OverKafka:
-    """Faust in a process of its own; it makes its own ticks."""
+    """A planner in a process of its own; it makes its own time."""
 
     def __init__(self, bootstrap: str) -> None:
         self.publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
@@ -125,14 +126,14 @@ class OverKafka:
         return self.seen
 
 
-@pytest.fixture(scope="module")
-def faust_planner(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OverKafka]:
-    home: Path = tmp_path_factory.mktemp("planner")
+@contextmanager
+def over_kafka(driver: str, kafka: str, home: Path) -> Iterator[OverKafka]:
     line = ReadyLine(home / "planner.log")
     environment = {
         "FIRNLINE_KAFKA": kafka,
         "FIRNLINE_STATE_DIR": str(home / "state"),
         "FIRNLINE_PLANNER_APP": f"planner-{uuid.uuid4().hex[:8]}",
+        "FIRNLINE_PLANNER_DRIVER": driver,
         "FIRNLINE_BUCKETS": str(BUCKETS),
     }
     command = Command(
@@ -149,12 +150,27 @@ def faust_planner(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         driven.inbox.close()
 
 
-@pytest.fixture(params=["memory", pytest.param("faust", marks=pytest.mark.stack)])
-def drive(request: pytest.FixtureRequest) -> Drive:
+@pytest.fixture(
+    scope="module",
+    params=["memory", *(pytest.param(one, marks=pytest.mark.stack) for one in ("faust", "kafka"))],
+)
+def planner(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OverKafka | None]:
+    """A module's worth of tests meets one process of each driver; only one runs at a time, for two
+    planners would both send orders."""
     if request.param == "memory":
-        return InMemory()
-    found: OverKafka = request.getfixturevalue("faust_planner")
-    return found
+        yield None
+        return
+    kafka: str = request.getfixturevalue("kafka")
+    home: Path = tmp_path_factory.mktemp("planner")
+    with over_kafka(request.param, kafka, home) as driven:
+        yield driven
+
+
+@pytest.fixture
+def drive(planner: OverKafka | None) -> Drive:
+    return planner or InMemory()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from firnline_domain.thresholds import Thresholds
 
 from firnline_planner import meters
 from firnline_planner.bucket import Bucket
+from firnline_planner.clock import wall_ms
 from firnline_planner.faust_app import FaustApp, FaustPairs
 from firnline_planner.inputs import FACTS, TICKS, TOPICS, Input, Reader
 from firnline_planner.log_reader import LogReader
@@ -24,11 +25,6 @@ from firnline_planner.settings import Settings
 from firnline_planner.step import Output
 
 PATIENCE_S = 10.0  # without a step forward: what is there was skipped, not just late
-
-
-def wall_ms() -> int:
-    """Now, in milliseconds since 1970."""
-    return int(time.time() * 1000)
 
 
 class FaustDriver:

@@ -18,6 +18,11 @@ class Settings:
     app: str = setting(
         "FIRNLINE_PLANNER_APP", "Name of the consumer group and the changelogs.", "planner"
     )
+    driver: str = setting(
+        "FIRNLINE_PLANNER_DRIVER",
+        "What reads Kafka: `faust`, or `kafka` (exact, transactional). The same for all.",
+        "faust",
+    )
     replicas: int = setting("FIRNLINE_REPLICAS", "Replication factor of the changelogs.", 1)
     tick_s: float = setting("FIRNLINE_TICK_SECONDS", "Seconds between two ticks.", 1.0)
     stall_s: float = setting(

@@ -25,20 +25,24 @@ from firnline_planner.values import (
 )
 
 
-class Pairs(Protocol):
-    """Keys and values of one bucket, sorted by key. All that a driver has to bring."""
+class Readable(Protocol):
+    """Keys and values of one bucket, sorted by key."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs whose key starts with the prefix, in order; the pairs do not change meanwhile."""
+
+
+class Pairs(Readable, Protocol):
+    """All that a driver has to bring."""
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set a value; never blocks for long, and is not undone."""
 
     def delete(self, key: bytes) -> None:
         """Remove a key that is there."""
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs whose key starts with the prefix, in order; the pairs do not change meanwhile."""
 
 
 class MemoryPairs:
@@ -64,46 +68,54 @@ class MemoryPairs:
         yield from sorted(pair for pair in self.values.items() if pair[0].startswith(prefix))
 
 
-class StagedPairs:
-    """Pairs whose changes are seen at once, but reach the store below only with `commit`."""
+class Overlay:
+    """Pairs whose changes are seen at once, and kept beside the store below."""
 
-    def __init__(self, below: Pairs) -> None:
+    def __init__(self, below: Readable) -> None:
         self._below = below
-        self._changes: dict[bytes, bytes | None] = {}
+        self.changes: dict[bytes, bytes | None] = {}  # None = deleted
 
     def get(self, key: bytes) -> bytes | None:
         """See `Pairs.get`."""
-        return self._changes[key] if key in self._changes else self._below.get(key)
+        return self.changes[key] if key in self.changes else self._below.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
         """See `Pairs.put`."""
-        self._changes[key] = value
+        self.changes[key] = value
 
     def delete(self, key: bytes) -> None:
         """See `Pairs.delete`; a key that is not there does no harm."""
-        self._changes[key] = None
+        self.changes[key] = None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """See `Pairs.scan`; what is changed while it runs is not seen."""
-        changed = {key: self._changes[key] for key in self._changes if key.startswith(prefix)}
+        changed = {key: self.changes[key] for key in self.changes if key.startswith(prefix)}
         for key, value in self._below.scan(prefix):
             if key not in changed:
                 yield key, value
         yield from ((key, value) for key, value in sorted(changed.items()) if value is not None)
 
-    def commit(self) -> None:
-        """Write the changes below, in the order of their keys."""
-        for key, value in sorted(self._changes.items()):
-            before = self._below.get(key)
-            if value is None and before is not None:
-                self._below.delete(key)
-            elif value is not None and value != before:
-                self._below.put(key, value)
-        self._changes.clear()
-
     def discard(self) -> None:
         """Forget the changes."""
-        self._changes.clear()
+        self.changes.clear()
+
+
+class StagedPairs(Overlay):
+    """Pairs whose changes reach the store below only with `commit`."""
+
+    def __init__(self, below: Pairs) -> None:
+        super().__init__(below)
+        self._store = below
+
+    def commit(self) -> None:
+        """Write the changes below, in the order of their keys."""
+        for key, value in sorted(self.changes.items()):
+            before = self._store.get(key)
+            if value is None and before is not None:
+                self._store.delete(key)
+            elif value is not None and value != before:
+                self._store.put(key, value)
+        self.changes.clear()
 
 
 class State:

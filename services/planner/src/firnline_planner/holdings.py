@@ -1,0 +1,90 @@
+"""The buckets that this planner owns: opened, caught up with the changelog, and let go again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from firnline_adapters.logs import Log
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner.bucket import Bucket
+from firnline_planner.changelog import Changelog
+from firnline_planner.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.state import Overlay
+
+
+@dataclass
+class Holding:
+    """One bucket: what is on disk, what the batch at hand changed, and the bucket over both."""
+
+    store: LocalStore
+    pairs: Overlay
+    bucket: Bucket
+
+
+class Holdings:
+    """By partition number."""
+
+    def __init__(
+        self,
+        directory: Path,
+        changelog: Changelog,
+        defaults: Thresholds,
+        log: Log,
+        now: Callable[[], int],
+    ) -> None:
+        self._directory = directory
+        self._changelog = changelog
+        self._defaults = defaults
+        self._log = log
+        self._now = now
+        self._cache = shared_cache()
+        self._held: dict[int, Holding] = {}
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._held
+
+    def __getitem__(self, partition: int) -> Holding:
+        return self._held[partition]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._held)
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """All of them."""
+        return [one.bucket for one in self._held.values()]
+
+    def open(self, partitions: Iterable[int]) -> None:
+        """Own these from now on; returns when their state is whole. May take as long as reading
+        the changelog takes. Raises ChangelogStuck, KafkaException."""
+        new = [one for one in partitions if one not in self._held]
+        stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
+        read = self._changelog.catch_up(stores, self._now())
+        for one, store in stores.items():
+            pairs = Overlay(store)
+            self._held[one] = Holding(store, pairs, Bucket(pairs, self._defaults))
+        if new:
+            self._log.info("restored", buckets=len(new), records=read)
+
+    def close(self, partitions: Iterable[int]) -> None:
+        """Own these no more; their files stay, and serve if they come back."""
+        for one in partitions:
+            if held := self._held.pop(one, None):
+                held.store.close()
+
+    def reopen(self) -> None:
+        """Forget what is not committed: the buckets as they are on disk."""
+        for held in self._held.values():
+            held.pairs.discard()
+            held.bucket = Bucket(held.pairs, self._defaults)
+
+    def keep(self, partition: int, position: int | None) -> None:
+        """What the batch changed is in the changelog, up to `position`."""
+        held = self._held[partition]
+        if position is not None:
+            mark = Mark(self._changelog.topic_id, position, self._now())
+            held.store.keep(held.pairs.changes, mark)
+        held.pairs.discard()

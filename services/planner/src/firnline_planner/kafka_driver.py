@@ -1,0 +1,189 @@
+"""Drives the buckets with confluent-kafka: a batch of records, one transaction, the next batch.
+
+State, orders and offsets of a batch become visible together or not at all, so a planner that is
+killed anywhere repeats nothing and loses nothing. Time is no record here: what a moment came to is
+committed like everything else, and is never read again (H16 is Faust's).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.records import encode
+from firnline_domain.events import TickPassed
+
+from firnline_planner import meters
+from firnline_planner.clock import wall_ms
+from firnline_planner.holdings import Holding, Holdings
+from firnline_planner.inputs import FACTS, FILE_CHANGES, Input, Reader
+from firnline_planner.kafka_clients import TIMEOUT_S
+from firnline_planner.step import Step
+from firnline_planner.transactions import Batch, NotCommitted, Transactions
+
+BATCH_RECORDS = 1_000
+WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its order
+
+
+class KafkaDriver:
+    """Owns the buckets of the partitions of `file-changes` that its consumer is given.
+
+    Only that topic is subscribed to: no assignor of librdkafka's moves partition n of several
+    topics together and stickily, so those of the other topics follow by hand.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        transactions: Transactions,
+        holdings: Holdings,
+        reader: Reader,
+        tick_s: float,
+        log: Log,
+        stop: Callable[[str], NoReturn],
+    ) -> None:
+        self._consumer = consumer
+        self._transactions = transactions
+        self._holdings = holdings
+        self._reader = reader
+        self._tick_s = tick_s
+        self._log = log
+        self._stop = stop
+        self._ticked_s = 0.0
+        self._joined = False
+        self._ending = False
+        self.rounds = 0  # for the watchdog
+
+    def run(self) -> None:
+        """Serve until `end`. Raises KafkaException where the broker stays away."""
+        self._consumer.subscribe(
+            [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+        try:
+            while not self._ending:
+                self._round()
+        finally:
+            self._consumer.close()
+            self._holdings.close(list(self._holdings))
+
+    def end(self) -> None:
+        """Stop after the batch at hand."""
+        self._ending = True
+
+    def _round(self) -> None:
+        messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
+        batch, steps = Batch(), list[Step]()
+        for message in messages:
+            if error := message.error():
+                self._log.warning("poll_error", error=error.str())
+            elif message.partition() in self._holdings:
+                steps.append(self._take(message, batch))
+        steps += self._pass_time(batch)
+        if steps:
+            self._commit(batch, steps)
+        self.rounds += 1
+
+    def _take(self, message: Message, batch: Batch) -> Step:
+        partition = message.partition()
+        came = Input(message.topic(), partition, message.offset(), message.key(), message.value())
+        metrics.count("records_read", topic=came.topic)
+        holding = self._holdings[partition]
+        return self._kept(self._reader.step(came, holding.bucket, wall_ms()), partition, batch)
+
+    def _pass_time(self, batch: Batch) -> Iterable[Step]:
+        now_s = time.monotonic()
+        if now_s - self._ticked_s < self._tick_s:
+            return
+        self._ticked_s = now_s
+        meters.show(self._holdings.buckets)
+        if self._joined:
+            self._log.info("ready", buckets=len(self._holdings.buckets))
+            self._joined = False
+        for partition in self._holdings:
+            now_ms = wall_ms()
+            step = self._holdings[partition].bucket.handle(TickPassed(partition, now_ms), now_ms)
+            yield self._kept(step, partition, batch)
+
+    def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
+        holding = self._holdings[partition]
+        for output in step.outputs:
+            sent = (output.topic, output.key.encode(), encode(output.record), partition)
+            batch.sends.append(sent)
+        holding.bucket.commit()
+        return step
+
+    def _commit(self, batch: Batch, steps: list[Step]) -> None:
+        sent_to = {partition for *_, partition in batch.sends}
+        for partition in self._holdings:
+            self._collect(partition, self._holdings[partition], batch, partition in sent_to)
+        if not batch.offsets:
+            return
+        try:
+            positions = self._transactions.commit(batch)
+        except NotCommitted as error:
+            self._refused(error)
+            return
+        for partition in self._holdings:
+            self._holdings.keep(partition, positions.get(partition))
+        for step in steps:
+            meters.count(step)
+
+    def _collect(self, partition: int, holding: Holding, batch: Batch, sent: bool) -> None:
+        """Offsets go along with every change, also where only time has passed: the next owner of
+        the partition waits for those that are pending, and so for our transaction to end."""
+        if holding.pairs.changes or sent:
+            batch.changes[partition] = holding.pairs.changes
+            for topic in FACTS:
+                batch.offsets[topic, partition] = holding.bucket.next_offset(topic)
+
+    def _refused(self, error: NotCommitted) -> None:
+        if error.fatal:
+            self._log.error("stopped", error, why="the producer was fenced or is broken")
+            self._stop("transaction_failed")
+        self._log.warning("not_committed", why=error, buckets=len(self._holdings.buckets))
+        self._holdings.reopen()
+        owned = {(place.topic, place.partition) for place in self._consumer.assignment()}
+        for place in self._places(self._holdings):
+            if (place.topic, place.partition) in owned:
+                self._consumer.seek(place)
+
+    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
+        partitions = [one.partition for one in given]
+        if partitions:
+            wanted = [TopicPartition(topic, one) for one in partitions for topic in FACTS]
+            _await_stable(consumer, wanted)
+            self._holdings.open(partitions)
+        consumer.incremental_assign(self._places(partitions))
+        self._joined = True
+
+    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        partitions = [one.partition for one in taken if one.partition in self._holdings]
+        places = self._places(partitions)
+        self._holdings.close(partitions)
+        consumer.incremental_unassign(places)
+
+    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        """Where to go on in each topic, as the state says: with the changelog gone, at the first
+        record that there is."""
+        return [
+            TopicPartition(topic, one, self._holdings[one].bucket.next_offset(topic))
+            for one in partitions
+            for topic in FACTS
+        ]
+
+
+def _await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
+    """Return when no former owner's transaction is pending on the places (see `_collect`); a dead
+    one's ends by itself (`TRANSACTION_MS`). Raises KafkaException."""
+    deadline_s = time.monotonic() + 2 * TIMEOUT_S
+    while True:
+        found = consumer.committed(places, timeout=TIMEOUT_S)
+        errors = [one.error for one in found if one.error]
+        if not errors:
+            return
+        if time.monotonic() > deadline_s:
+            raise KafkaException(errors[0])

@@ -1,0 +1,63 @@
+"""A planner under the transactional driver, from its start to a signal."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from functools import partial
+from pathlib import Path
+
+from firnline_adapters.logs import Log
+from firnline_domain.thresholds import Thresholds
+
+from firnline_planner import changelog, watchdog
+from firnline_planner.clock import wall_ms
+from firnline_planner.holdings import Holdings
+from firnline_planner.inputs import Reader
+from firnline_planner.kafka_clients import KafkaClients
+from firnline_planner.kafka_driver import KafkaDriver
+from firnline_planner.settings import Settings
+from firnline_planner.transactions import KafkaTransactions
+
+
+def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
+    """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException."""
+    clients = KafkaClients(settings.kafka, settings.app)
+    directory = Path(settings.state_dir) / "kafka"
+    directory.mkdir(parents=True, exist_ok=True)
+    log_of_state = changelog.opened(
+        clients, topic_of(settings.app), settings.buckets, settings.replicas
+    )
+    consumer = clients.inputs()
+    producer = clients.producer(_transactional_id(directory, settings.app))
+    stop = partial(watchdog.stop, log)
+    driver = KafkaDriver(
+        consumer,
+        KafkaTransactions(producer, consumer, log_of_state.topic),
+        Holdings(directory, log_of_state, defaults, log, wall_ms),
+        reader,
+        settings.tick_s,
+        log,
+        stop,
+    )
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda *_: driver.end())
+    signs = {"rounds or recovery": lambda: (driver.rounds, log_of_state.read)}
+    guard = watchdog.Watchdog(signs, settings.stall_s, stop)
+    guard.start()
+    driver.run()
+    guard.end()
+
+
+def topic_of(app: str) -> str:
+    """Name of an application's changelog: `firnline-planner-state`."""
+    return f"firnline-{app}-state"
+
+
+def _transactional_id(directory: Path, app: str) -> str:
+    """The same for every life of this state directory: the next life aborts at once what a killed
+    one has left open, and readers of its topics need not wait for that to time out."""
+    path = directory / "transactional-id"
+    if not path.exists():
+        path.write_text(f"{app}-{uuid.uuid4().hex}")
+    return path.read_text()

@@ -1,0 +1,127 @@
+"""One bucket's state on this host: RocksDB, together with how far into the changelog it goes.
+
+Entries and position are written in one batch, so what a kill leaves is always the changelog up to
+some record of it, and the next planner here reads only what came after (measured: docs/planner.md).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict
+from rocksdict import WriteBatch as RocksBatch
+
+CACHE_BYTES = 64 * 1024 * 1024  # of uncompressed blocks, for all buckets of a process
+WRITE_BUFFER_BYTES = 8 * 1024 * 1024  # per bucket; as much again while it is written out
+BLOOM_BITS = 10.0  # a new table's key is looked for in no block
+MARK = b"\x00mark"  # the state's own keys start with a digit
+DAY_MS = 86_400_000
+# A compacted changelog forgets deletions after a day (`delete.retention.ms`): a store that was away
+# for longer could keep what was deleted meanwhile.
+FRESH_MS = DAY_MS // 2
+
+Changes = Mapping[bytes, bytes | None]  # None = deleted
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a store stands: before that record of that topic, as of then."""
+
+    topic_id: str
+    position: int
+    at_ms: int
+
+    def to_bytes(self) -> bytes:
+        """As it is kept."""
+        return f"{self.topic_id} {self.position} {self.at_ms}".encode()
+
+    @staticmethod
+    def of(data: bytes) -> Mark:
+        """The mark back."""
+        topic_id, position, at_ms = data.decode().split(" ")
+        return Mark(topic_id, int(position), int(at_ms))
+
+
+class LocalStore:
+    """The pairs of one bucket on disk. See `state.Pairs`; written by `keep` only."""
+
+    def __init__(self, directory: Path, cache: Cache) -> None:
+        self._directory = directory
+        self._cache = cache
+        self._rocks = self._opened()
+
+    def _opened(self) -> Rdict:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return Rdict(
+            str(self._directory), _options(self._cache), access_type=AccessType.read_write()
+        )
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Pairs.get`."""
+        value: bytes | None = self._rocks.get(key)
+        return value
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Pairs.scan`."""
+        for key, value in self._rocks.items(from_key=prefix):
+            if not key.startswith(prefix):
+                return
+            yield key, value
+
+    def position(self, topic_id: str, end: int, now_ms: int) -> int:
+        """The first record of the changelog that is not in the store; what cannot be gone on from
+        is thrown away, and the store begins at 0."""
+        data = self._rocks.get(MARK)
+        mark = None if data is None else Mark.of(data)
+        if mark is None:
+            usable = next(self._rocks.keys(), None) is None
+            at = 0
+        else:
+            usable = mark.topic_id == topic_id and mark.position <= end
+            usable = usable and now_ms - mark.at_ms < FRESH_MS
+            at = mark.position
+        if usable:
+            return at
+        self._empty()
+        return 0
+
+    def keep(self, changes: Changes, mark: Mark) -> None:
+        """Write changes, and that all up to the mark is here; both or neither survive a kill."""
+        batch = RocksBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        batch.put(MARK, mark.to_bytes())
+        self._rocks.write(batch)
+
+    def close(self) -> None:
+        """Let go of the files, so that a later life of the bucket may open them."""
+        self._rocks.close()
+
+    def _empty(self) -> None:
+        self._rocks.close()
+        shutil.rmtree(self._directory)
+        self._rocks = self._opened()
+
+
+def _options(cache: Cache) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_open_files(64)
+    options.set_compression_type(DBCompressionType.lz4())
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_bloom_filter(BLOOM_BITS, False)
+    options.set_block_based_table_factory(blocks)
+    return options
+
+
+def shared_cache() -> Cache:
+    """The block cache for all stores of a process."""
+    return Cache(CACHE_BYTES)
