@@ -29,6 +29,7 @@ from firnline_domain.events import (
     TickPassed,
 )
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.progress import Partition, Table
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
@@ -36,8 +37,9 @@ from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.state import MemoryPairs
 from firnline_planner.step import Step
-from firnline_planner.values import PARTITION
+from firnline_planner.values import PARTITION, partition_from, table_from
 from firnline_planner.values import TABLE as TABLE_KEYS
+from pydantic import TypeAdapter
 
 TABLE = TableName("u1", ("db",), "t")
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')
@@ -842,17 +844,25 @@ def test_upserts_and_appends_heat_nothing() -> None:
     assert only(world.commit(change, operation="overwrite")).scope == A
 
 
+def as_version_1(key: bytes, value: bytes) -> dict[str, Any]:
+    """What a planner of version 1 had written: all of it JSON."""
+    kind, read = (Table, table_from) if key[:1] == TABLE_KEYS else (Partition, partition_from)
+    text = TypeAdapter(kind).dump_json(read(value), exclude_defaults=True, exclude={"pause"})
+    body: dict[str, Any] = json.loads(text)
+    return body
+
+
 def test_state_of_an_older_planner_is_read() -> None:
     """What is new has defaults: bytes without it are a partition and a table as ever."""
     world = with_data()
     world.commit(merged(A, 3), operation="overwrite")
     for key, value in world.pairs.values.items():
         if key[:1] in (PARTITION, TABLE_KEYS):
-            body = json.loads(value[1:])
+            body = as_version_1(key, value)
             work = body.get("work", {})
             for name in ("touched_ms", "hot_since_ms", "pace", "other"):
                 work.pop(name, None)
-            world.pairs.values[key] = value[:1] + json.dumps(body).encode()
+            world.pairs.values[key] = b"\x01" + json.dumps(body).encode()
     world.restart()
     assert only(world.commit(part(A, 8))).scope == A
 

@@ -29,10 +29,10 @@ class Schedule(Generic[K]):
             self._pushed += 1
             heapq.heappush(self._heap, (due_ms, self._pushed, key))
 
-    def due(self, now_ms: int) -> list[K]:
-        """Keys whose moment has come, earliest first; they are taken off."""
-        found = []
-        while self._heap and self._heap[0][0] <= now_ms:
+    def due(self, now_ms: int, most: int | None = None) -> list[K]:
+        """Keys whose moment has come, earliest first, at most so many; they are taken off."""
+        found: list[K] = []
+        while self._heap and self._heap[0][0] <= now_ms and len(found) != most:
             due_ms, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == due_ms:  # else it was planned anew
                 del self._due[key]

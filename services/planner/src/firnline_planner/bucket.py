@@ -9,10 +9,10 @@ from firnline_domain.progress import Table
 from firnline_domain.schedule import Schedule
 from firnline_domain.thresholds import Thresholds
 
+from firnline_planner.due import due_ms
 from firnline_planner.handlers import on_record, on_tick
 from firnline_planner.state import Pairs, State
 from firnline_planner.step import Step
-from firnline_planner.visits import due_ms
 
 
 class Bucket:
@@ -23,7 +23,9 @@ class Bucket:
     order is never lost.
     """
 
-    def __init__(self, pairs: Pairs, defaults: Thresholds) -> None:
+    def __init__(self, pairs: Pairs, defaults: Thresholds, most_visits: int | None = None) -> None:
+        """`most_visits`: tables that one tick may look at; the rest stays due."""
+        self._most_visits = most_visits
         self._state = State(pairs)
         self._defaults = defaults
         self._schedule: Schedule[bytes] = Schedule()
@@ -31,8 +33,11 @@ class Bucket:
         self._now_ms = 0
         self._in_flight: dict[bytes, int] = {}  # of every table
         self._paused: set[bytes] = set()
-        for key, table in self._state.tables():
-            self._follow(key, table)
+        for key, head, paused in self._state.heads():
+            self._schedule.plan(key, head.due_ms)
+            self._in_flight[key] = head.in_flight
+            if paused:
+                self._paused.add(key)
 
     @property
     def tables(self) -> int:
@@ -53,9 +58,14 @@ class Bucket:
         """What a record comes to. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
         if isinstance(record, TickPassed):
-            self._visited = self._schedule.due(now_ms)
+            self._visited = self._schedule.due(now_ms, self._most_visits)
             return on_tick(self._visited, self._state, self._defaults, now_ms)
         return on_record(record, self._state, self._defaults, now_ms)
+
+    @property
+    def is_behind(self) -> bool:
+        """True if the last record was a tick that left something due."""
+        return len(self._visited) == self._most_visits
 
     def next_offset(self, topic: str) -> int:
         """The first offset of the topic that is not in the state."""

@@ -14,6 +14,10 @@ from firnline_planner.changelog import Changelog
 from firnline_planner.local_store import LocalStore, Mark, shared_cache
 from firnline_planner.state import Overlay
 
+# Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
+# and events must not wait until all are shown.
+MOST_VISITS = 200
+
 
 @dataclass
 class Holding:
@@ -65,7 +69,7 @@ class Holdings:
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
             pairs = Overlay(store)
-            self._held[one] = Holding(store, pairs, Bucket(pairs, self._defaults))
+            self._held[one] = Holding(store, pairs, Bucket(pairs, self._defaults, MOST_VISITS))
         if new:
             self._log.info("restored", buckets=len(new), records=read)
 
@@ -79,7 +83,7 @@ class Holdings:
         """Forget what is not committed: the buckets as they are on disk."""
         for held in self._held.values():
             held.pairs.discard()
-            held.bucket = Bucket(held.pairs, self._defaults)
+            held.bucket = Bucket(held.pairs, self._defaults, MOST_VISITS)
 
     def keep(self, partition: int, position: int | None) -> None:
         """What the batch changed is in the changelog, up to `position`."""

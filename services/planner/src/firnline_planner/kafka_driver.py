@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
@@ -54,6 +54,7 @@ class KafkaDriver:
         self._log = log
         self._stop = stop
         self._ticked_s = 0.0
+        self._behind: set[int] = set()  # buckets with more due than they have looked at
         self._joined = False
         self._ending = False
         self.rounds = 0  # for the watchdog
@@ -79,13 +80,19 @@ class KafkaDriver:
         batch, steps = Batch(), list[Step]()
         for message in messages:
             if error := message.error():
-                self._log.warning("poll_error", error=error.str())
+                self._told(error)
             elif message.partition() in self._holdings:
                 steps.append(self._take(message, batch))
         steps += self._pass_time(batch)
         if steps:
             self._commit(batch, steps)
         self.rounds += 1
+
+    def _told(self, error: KafkaError) -> None:
+        if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            self._log.error("stopped", why="planners of the other driver run here: stop them first")
+            self._stop("other_driver")
+        self._log.warning("poll_error", error=error.str())
 
     def _take(self, message: Message, batch: Batch) -> Step:
         partition = message.partition()
@@ -95,18 +102,23 @@ class KafkaDriver:
         return self._kept(self._reader.step(came, holding.bucket, wall_ms()), partition, batch)
 
     def _pass_time(self, batch: Batch) -> Iterable[Step]:
+        """Time in every bucket once a tick, and at once where more was due than one visit takes."""
         now_s = time.monotonic()
-        if now_s - self._ticked_s < self._tick_s:
-            return
-        self._ticked_s = now_s
+        ticked = now_s - self._ticked_s >= self._tick_s
+        if ticked:
+            self._ticked_s = now_s
+            self._tell()
+        for partition in list(self._holdings) if ticked else sorted(self._behind):
+            now_ms, bucket = wall_ms(), self._holdings[partition].bucket
+            step = bucket.handle(TickPassed(partition, now_ms), now_ms)
+            (self._behind.add if bucket.is_behind else self._behind.discard)(partition)
+            yield self._kept(step, partition, batch)
+
+    def _tell(self) -> None:
         meters.show(self._holdings.buckets)
         if self._joined:
             self._log.info("ready", buckets=len(self._holdings.buckets))
             self._joined = False
-        for partition in self._holdings:
-            now_ms = wall_ms()
-            step = self._holdings[partition].bucket.handle(TickPassed(partition, now_ms), now_ms)
-            yield self._kept(step, partition, batch)
 
     def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
         holding = self._holdings[partition]
@@ -155,7 +167,7 @@ class KafkaDriver:
         partitions = [one.partition for one in given]
         if partitions:
             wanted = [TopicPartition(topic, one) for one in partitions for topic in FACTS]
-            _await_stable(consumer, wanted)
+            await_stable(consumer, wanted)
             self._holdings.open(partitions)
         consumer.incremental_assign(self._places(partitions))
         self._joined = True
@@ -163,6 +175,7 @@ class KafkaDriver:
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         partitions = [one.partition for one in taken if one.partition in self._holdings]
         places = self._places(partitions)
+        self._behind.difference_update(partitions)
         self._holdings.close(partitions)
         consumer.incremental_unassign(places)
 
@@ -176,7 +189,7 @@ class KafkaDriver:
         ]
 
 
-def _await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
+def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
     """Return when no former owner's transaction is pending on the places (see `_collect`); a dead
     one's ends by itself (`TRANSACTION_MS`). Raises KafkaException."""
     deadline_s = time.monotonic() + 2 * TIMEOUT_S

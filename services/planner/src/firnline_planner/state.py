@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Protocol
 
 from firnline_domain.holds import Pause
@@ -11,8 +12,13 @@ from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 
 from firnline_planner.values import (
+    PAUSE,
+    SEPARATOR_BYTES,
     TABLE,
+    Head,
     cursor_key,
+    group_of,
+    head_of,
     partition_from,
     partition_key,
     partition_prefix,
@@ -23,6 +29,18 @@ from firnline_planner.values import (
     table_key,
     to_bytes,
 )
+
+REMEMBERED = 2_000  # values of a bucket; a table with 64 recent snapshots takes 12 KB as objects
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A pause as it stands in the state: pulled, or let go."""
+
+    pause: Pause | None
+
+
+Value = Table | Partition | Switch | int | None  # None = deleted
 
 
 class Readable(Protocol):
@@ -69,82 +87,101 @@ class MemoryPairs:
 
 
 class Overlay:
-    """Pairs whose changes are seen at once, and kept beside the store below."""
+    """Pairs whose changes are seen at once, and kept beside the store below.
+
+    Changes lie by the group of their key: a batch changes thousands of tables, and shows each.
+    """
 
     def __init__(self, below: Readable) -> None:
         self._below = below
-        self.changes: dict[bytes, bytes | None] = {}  # None = deleted
+        self._groups: dict[bytes, dict[bytes, bytes | None]] = {}
+
+    @property
+    def changes(self) -> dict[bytes, bytes | None]:
+        """All of them; None = deleted."""
+        found: dict[bytes, bytes | None] = {}
+        for group in self._groups.values():
+            found.update(group)
+        return found
 
     def get(self, key: bytes) -> bytes | None:
         """See `Pairs.get`."""
-        return self.changes[key] if key in self.changes else self._below.get(key)
+        group = self._groups.get(group_of(key))
+        return group[key] if group and key in group else self._below.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
         """See `Pairs.put`."""
-        self.changes[key] = value
+        self._groups.setdefault(group_of(key), {})[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `Pairs.delete`; a key that is not there does no harm."""
-        self.changes[key] = None
+        """See `Pairs.delete`."""
+        self._groups.setdefault(group_of(key), {})[key] = None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """See `Pairs.scan`; what is changed while it runs is not seen."""
-        changed = {key: self.changes[key] for key in self.changes if key.startswith(prefix)}
+        changed = self._changed(prefix)
         for key, value in self._below.scan(prefix):
             if key not in changed:
                 yield key, value
         yield from ((key, value) for key, value in sorted(changed.items()) if value is not None)
 
+    def _changed(self, prefix: bytes) -> dict[bytes, bytes | None]:
+        if group_of(prefix) == prefix and prefix.endswith(SEPARATOR_BYTES):
+            return dict(self._groups.get(prefix, {}))
+        return {key: value for key, value in self.changes.items() if key.startswith(prefix)}
+
     def discard(self) -> None:
         """Forget the changes."""
-        self.changes.clear()
-
-
-class StagedPairs(Overlay):
-    """Pairs whose changes reach the store below only with `commit`."""
-
-    def __init__(self, below: Pairs) -> None:
-        super().__init__(below)
-        self._store = below
-
-    def commit(self) -> None:
-        """Write the changes below, in the order of their keys."""
-        for key, value in sorted(self.changes.items()):
-            before = self._store.get(key)
-            if value is None and before is not None:
-                self._store.delete(key)
-            elif value is not None and value != before:
-                self._store.put(key, value)
-        self.changes.clear()
+        self._groups.clear()
 
 
 class State:
-    """Tables, partitions and cursors of one bucket. Nothing is kept before `commit`."""
+    """Tables, partitions, switches and cursors of one bucket. Nothing is kept before `commit`.
+
+    Values are read from bytes once and written once per commit, and the newest of them stay
+    readable: a table is mostly shown a second after it has changed.
+    """
 
     def __init__(self, pairs: Pairs) -> None:
-        self._pairs = StagedPairs(pairs)
-        self._touched: dict[bytes, Table | None] = {}
+        self._pairs = pairs
+        self._changed: dict[bytes, Value] = {}
+        self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
+        self._known: dict[bytes, Table | Partition] = {}  # as committed, the newest last
+        self._pauses = {key: pause_from(data) for key, data in pairs.scan(PAUSE)}
+        self._cursors: dict[bytes, int] = {}
 
     def table(self, uuid: str, ref: str) -> Table | None:
         """One ref of a table."""
         return self.table_at(table_key(uuid, ref))
 
     def table_at(self, key: bytes) -> Table | None:
-        """The table of a key as `tables` gave it."""
+        """The table of a key as `heads` gave it."""
+        table = self._value(key, table_from)
+        assert table is None or isinstance(table, Table)
+        return None if table is None else self._paused(table)
+
+    def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
+        if key in self._changed:
+            return self._changed[key]
+        if key in self._known:
+            return self._known[key]
         data = self._pairs.get(key)
-        return None if data is None else self._paused(table_from(data))
+        return None if data is None else read(data)
 
     def _paused(self, table: Table) -> Table:
         pause = self.pause(table.counters.table.uuid)
-        return table if pause is None else replace(table, pause=pause)
+        return table if pause == table.pause else replace(table, pause=pause)
 
     def pause(self, uuid: str) -> Pause | None:
         """What holds for a table, whether or not it is known: the fleet's switch, or its own."""
         return self._switch(None) or self._switch(uuid)
 
     def _switch(self, uuid: str | None) -> Pause | None:
-        data = self._pairs.get(pause_key(uuid))
-        return None if data is None else pause_from(data)
+        if not self._pauses and not self._changed:
+            return None
+        key = pause_key(uuid)
+        changed = self._changed.get(key)
+        return changed.pause if isinstance(changed, Switch) else self._pauses.get(key)
 
     def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
         """Pull a table's switch (or, None, the fleet's), or let go of it.
@@ -152,60 +189,117 @@ class State:
         Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
         seen it last (its index knows one partition of a key).
         """
-        self._pairs.put(pause_key(uuid), pause_to_bytes(pause))
+        self._changed[pause_key(uuid)] = Switch(pause)
 
     def tables(self) -> Iterator[tuple[bytes, Table]]:
-        """Every table with its key."""
+        """Every table with its key, in no order."""
+        for key in self._keys(TABLE):
+            if table := self.table_at(key):
+                yield key, table
+
+    def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
+        """What to follow of every table that is kept, by key, and whether it is paused."""
         for key, data in self._pairs.scan(TABLE):
-            yield key, self._paused(table_from(data))
+            uuid = key[len(TABLE) : key.index(SEPARATOR_BYTES)].decode()
+            yield key, head_of(data), self.pause(uuid) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
-        key = table_key(table.counters.table.uuid, table.counters.ref)
-        self._touched[key] = table
-        self._pairs.put(key, to_bytes(table))
+        self._changed[table_key(table.counters.table.uuid, table.counters.ref)] = table
 
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
-        key = table_key(table.counters.table.uuid, table.counters.ref)
-        self._touched[key] = None
-        self._pairs.delete(key)
-        self._pairs.delete(pause_key(table.counters.table.uuid))
+        self._changed[table_key(table.counters.table.uuid, table.counters.ref)] = None
+        self._changed[pause_key(table.counters.table.uuid)] = None
 
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
-        data = self._pairs.get(partition_key(uuid, ref, scope))
-        return None if data is None else partition_from(data)
+        return self._partition_at(partition_key(uuid, ref, scope))
+
+    def _partition_at(self, key: bytes) -> Partition | None:
+        found = self._value(key, partition_from)
+        assert found is None or isinstance(found, Partition)
+        return found
 
     def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
         """Every partition of a ref; changes made meanwhile are not seen."""
-        for _, data in self._pairs.scan(partition_prefix(uuid, ref)):
-            yield partition_from(data)
+        prefix = partition_prefix(uuid, ref)
+        changed = {key: self._changed[key] for key in self._scopes.get(prefix, ())}
+        for key, data in self._pairs.scan(prefix):
+            if key not in changed:
+                found = self._known.get(key) or partition_from(data)
+                assert isinstance(found, Partition)
+                yield found
+        for _, one in sorted(changed.items(), key=itemgetter(0)):
+            if isinstance(one, Partition):
+                yield one
+
+    def _keys(self, prefix: bytes) -> list[bytes]:
+        changed = [key for key in self._changed if key.startswith(prefix)]
+        return [*dict.fromkeys([*(key for key, _ in self._pairs.scan(prefix)), *changed])]
 
     def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
         """Keep a partition."""
-        self._pairs.put(partition_key(uuid, ref, partition.counters.scope), to_bytes(partition))
+        self._change(uuid, ref, partition.counters.scope, partition)
+
+    def _change(self, uuid: str, ref: str, scope: Scope, value: Partition | None) -> None:
+        key = partition_key(uuid, ref, scope)
+        self._changed[key] = value
+        self._scopes.setdefault(partition_prefix(uuid, ref), set()).add(key)
 
     def drop_partition(self, uuid: str, ref: str, scope: Scope) -> None:
         """Forget a partition."""
-        self._pairs.delete(partition_key(uuid, ref, scope))
+        self._change(uuid, ref, scope, None)
 
     def cursor(self, topic: str) -> int:
         """The offset after the last record of the topic that is in the state."""
-        return int(self._pairs.get(cursor_key(topic)) or 0)
+        key = cursor_key(topic)
+        if key not in self._cursors:
+            self._cursors[key] = int(self._pairs.get(key) or 0)
+        changed = self._changed.get(key)
+        return changed if isinstance(changed, int) else self._cursors[key]
 
     def put_cursor(self, topic: str, offset: int) -> None:
         """A record is in the state with this commit; a repeated one moves nothing back."""
         if offset >= self.cursor(topic):
-            self._pairs.put(cursor_key(topic), str(offset + 1).encode())
+            self._changed[cursor_key(topic)] = offset + 1
 
     def commit(self) -> dict[bytes, Table | None]:
-        """Keep everything changed since; the tables among it by key, None = dropped."""
-        self._pairs.commit()
-        touched, self._touched = self._touched, {}
+        """Keep everything changed since, in the order of the keys; the tables among it by key,
+        None = dropped."""
+        touched: dict[bytes, Table | None] = {}
+        for key, value in sorted(self._changed.items(), key=itemgetter(0)):
+            self._keep(key, value)
+            if key.startswith(TABLE):
+                touched[key] = value if isinstance(value, Table) else None
+        self.discard()
         return touched
+
+    def _keep(self, key: bytes, value: Value) -> None:
+        match value:
+            case None:
+                self._known.pop(key, None)
+                self._pauses.pop(key, None)
+                if self._pairs.get(key) is not None:
+                    self._pairs.delete(key)
+            case int():
+                self._cursors[key] = value
+                self._pairs.put(key, str(value).encode())
+            case Switch():
+                self._pauses[key] = value.pause
+                self._pairs.put(key, pause_to_bytes(value.pause))
+            case _:
+                if self._known.get(key) is not value:
+                    self._pairs.put(key, to_bytes(value))
+                self._remember(key, value)
+
+    def _remember(self, key: bytes, value: Table | Partition) -> None:
+        self._known.pop(key, None)
+        self._known[key] = value
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
 
     def discard(self) -> None:
         """Forget everything changed since the last commit."""
-        self._pairs.discard()
-        self._touched.clear()
+        self._changed.clear()
+        self._scopes.clear()

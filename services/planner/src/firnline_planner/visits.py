@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from firnline_domain.advising import Known
 from firnline_domain.counters import PartitionCounters
-from firnline_domain.gaps import ask, ask_ms
+from firnline_domain.gaps import ask
 from firnline_domain.heat import waiting
 from firnline_domain.holds import rewrite_hold_of, turns_ms
 from firnline_domain.identity import Scope
@@ -73,12 +73,6 @@ def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step
     """A visit under the table's own settings."""
     limits = thresholds(table.counters.settings, defaults)
     return Visit(state, limits, now_ms, step, defaults)
-
-
-def due_ms(table: Table) -> int | None:
-    """When the table needs a look even if nothing happens to it."""
-    work = table.work
-    return earliest(work.look_ms, work.show_ms, work.expiry_ms, ask_ms(table.counters))
 
 
 def look_at(visit: Visit, table: Table, touched: Iterable[Scope]) -> Table:
