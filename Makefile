@@ -128,6 +128,13 @@ simulate: setup ## The policy on a synthetic fleet beside its peers: TABLES=n, D
 simulate-sweep: setup ## Which assumption of the simulator changes its conclusion
 	$(BIN)/python -m bench.simulate.sweep
 
+FLEETS ?= 1000,100000,1000000
+DRIVERS ?= kafka,faust
+.PHONY: bench-planner
+bench-planner: setup ## One planner process on a real broker: FLEETS=tables,... SCALE=x DRIVERS=kafka,faust
+	$(BIN)/python -m bench.planner.run --tables $(FLEETS) --drivers $(DRIVERS) --scale $(SCALE)
+	$(BIN)/python -m bench.planner.report
+
 .PHONY: up
 up: setup ## Start the embedded stack in the foreground (Ctrl-C stops it)
 	$(BIN)/firnline up

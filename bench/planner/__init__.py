@@ -1,0 +1,1 @@
+"""The planner alone, on a real broker: `make bench-planner`."""

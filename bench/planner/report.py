@@ -1,0 +1,102 @@
+"""bench/results/planner.json into docs/planner.md, between its two markers: the newest run that
+has each figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.planner.run import RESULTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "planner.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+MB = 1_000_000
+Run = dict[str, Any]
+
+
+def main() -> None:
+    """Rewrite the page's generated section."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{figures(load())}\n\n{END}{after}")
+
+
+def load() -> list[Run]:
+    """Every run, oldest first."""
+    runs: list[Run] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
+    return runs
+
+
+def figures(runs: list[Run]) -> str:
+    """The generated section."""
+    if not runs:
+        return "Not measured yet."
+    return "\n\n".join([_sizes(runs), _latency(runs), _runs(runs)])
+
+
+def _sizes(runs: list[Run]) -> str:
+    heads = (
+        "driver", "tables", "events/s", "events per CPU s", "state bytes per table",
+        "per partition", "resident MB", "cold start s", "after a kill s", "run",
+    )  # fmt: skip
+    return _table(heads, [_size(*found) for found in newest(runs)])
+
+
+def newest(runs: list[Run]) -> Iterator[tuple[int, str, int, Run]]:
+    """(number of the run, driver, tables, figures), of each pair its newest."""
+    found = {}
+    for number, run in enumerate(runs, 1):
+        for driver, one in run["drivers"].items():
+            for tables, size in one["sizes"].items():
+                found[driver, int(tables)] = (number, driver, int(tables), size)
+    yield from (found[key] for key in sorted(found))
+
+
+def _size(number: int, driver: str, tables: int, size: Run) -> tuple[str, ...]:
+    rate, back, seeded = size["throughput"], size["recovery"], size["seeded"]
+    return (
+        driver,
+        f"{tables:,}",
+        f"{rate['events_per_s']:,}",
+        f"{rate['events_per_cpu_s']:,}",
+        f"{seeded['state_bytes_per_table']:,}",
+        f"{seeded['state_bytes_per_partition']:,}",
+        f"{rate['memory']['rss'] / MB:,.0f}",
+        f"{back['cold_s']:.1f}",
+        f"{back['after_kill_s']:.1f}",
+        str(number),
+    )
+
+
+def _latency(runs: list[Run]) -> str:
+    heads = ("driver", "events/s sent", "orders", "not seen", "p50 ms", "p99 ms", "run")
+    rows = {}
+    for number, run in enumerate(runs, 1):
+        for driver, one in run["drivers"].items():
+            for found in one["latency"]:
+                shown = (found[name] for name in ("rate", "orders", "missing", "p50_ms", "p99_ms"))
+                values = [str(value) for value in shown]
+                rows[driver, found["rate"]] = (driver, *values, str(number))
+    return "From `FilesChanged` on the broker to its order, read there:\n\n" + _table(
+        heads, list(rows.values())
+    )
+
+
+def _runs(runs: list[Run]) -> str:
+    lines = [
+        f"{number}. {run['at']}, {run['machine']}, load {run['load']:.1f} before, commit"
+        f" {run['commit']}, scale {run['scale']:g}"
+        for number, run in enumerate(runs, 1)
+    ]
+    return "The runs:\n\n" + "\n".join(lines)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()

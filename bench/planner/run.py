@@ -1,0 +1,97 @@
+"""`make bench-planner TABLES=1000,100000 SCALE=1`: measure, print, leave results/planner.json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.planner import parts
+from bench.planner.latency import latency
+from bench.planner.stage import Stage, broker
+
+RESULTS = Path(__file__).parents[1] / "results" / "planner.json"
+EVENTS = 100_000  # of a throughput run at scale 1; Faust gets a quarter
+SLOWER = {"faust": 4}
+MOST = {"faust": 100_000}  # tables
+LATENCY_S = 30.0
+RATES = (500, 2_000)  # FilesChanged a second
+LATENCY_TABLES = 100_000
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--tables", default="1000,100000,1000000")
+    asked.add_argument("--drivers", default="kafka,faust")
+    asked.add_argument("--scale", type=float, default=1.0, help="of events and seconds")
+    given = asked.parse_args()
+    sizes = [int(one) for one in given.tables.split(",")]
+    run = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", **_machine(), "scale": given.scale}
+    run["drivers"] = {
+        driver: _driver(driver, sizes, given.scale) for driver in given.drivers.split(",")
+    }
+    runs = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps([*runs, run], indent=1) + "\n")
+
+
+def _driver(driver: str, sizes: list[int], scale: float) -> dict[str, Any]:
+    found: dict[str, Any] = {"sizes": {}}
+    for tables in sizes:
+        if tables <= MOST.get(driver, tables):
+            found["sizes"][str(tables)] = _with_broker(
+                driver, tables, lambda stage: _size(stage, scale)
+            )
+    tables = min(LATENCY_TABLES, max(sizes))
+    found["latency"] = []
+    for rate in RATES:
+        found["latency"].append(_with_broker(driver, tables, _latency_at(rate, scale)))
+        print(driver, "latency", found["latency"][-1], flush=True)
+    return found
+
+
+def _latency_at(rate: int, scale: float) -> Callable[[Stage], dict[str, Any]]:
+    return lambda stage: latency(stage, rate, LATENCY_S * min(scale, 1.0))
+
+
+def _with_broker(driver: str, tables: int, use: Callable[[Stage], dict[str, Any]]) -> Any:
+    """A broker and topics of its own: nothing of one measurement is left in the next."""
+    with (
+        tempfile.TemporaryDirectory(prefix="firnline-bench-planner-") as folder,
+        broker(Path(folder)) as kafka,
+    ):
+        return use(Stage(kafka, Path(folder), driver, tables))
+
+
+def _size(stage: Stage, scale: float) -> dict[str, Any]:
+    events = int(EVENTS * scale / SLOWER.get(stage.driver, 1))
+    found = {"seeded": parts.seed(stage), "recovery": parts.cold_start(stage)}
+    print(stage.driver, stage.tables, found, flush=True)
+    found["throughput"] = parts.throughput(stage, events, random.Random(stage.tables))
+    print(stage.driver, stage.tables, found["throughput"], flush=True)
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return {
+        "machine": f"{os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}",
+        "load": os.getloadavg()[0],
+        "commit": commit.stdout.strip(),
+        "started": time.strftime("%H:%M:%S"),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""A broker, and one planner process on it: started, sampled, stopped or killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from firnline_adapters.kafka import MAX_MESSAGE_BYTES
+from firnline_domain.identity import bucket_of
+from firnline_local import kafka
+from firnline_local.command import Command
+from firnline_local.parts import ReadyLine
+from firnline_local.ports import free_port
+from firnline_local.process import Process, serving
+from firnline_local.topics import make_topics
+
+BUCKETS = 8
+TOPIC = "file-changes"
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+START_S = 1_200.0  # a cold start of Faust with a million tables
+LOOK_S = 0.1
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[str]:
+    """Kafka with all topics, in a fresh folder."""
+    port = free_port()
+    command = kafka.command(folder / "kafka", port, free_port(frozenset({port})))
+    with serving(command, folder / "kafka.log"):
+        make_topics(kafka.bootstrap(port), BUCKETS)
+        yield kafka.bootstrap(port)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A moment in the life of a process; `done` is the sum of the offsets that it committed."""
+
+    at_s: float
+    cpu_s: float
+    done: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One application of the planner: its group, its state, its topics' names."""
+
+    kafka: str
+    folder: Path
+    driver: str
+    tables: int
+    app: str = field(default_factory=lambda: f"bench-{uuid.uuid4().hex[:8]}")
+
+    @property
+    def log(self) -> Path:
+        """What the planner says."""
+        return self.folder / self.app / "planner.log"
+
+    @contextmanager
+    def planner(self) -> Iterator[Process]:
+        """A planner that is ready."""
+        line = ReadyLine(self.log)
+        command = Command(
+            name="planner",
+            argv=(sys.executable, "-m", "firnline_planner"),
+            cwd=self.log.parent,
+            env={
+                "FIRNLINE_KAFKA": self.kafka,
+                "FIRNLINE_STATE_DIR": str(self.log.parent / "state"),
+                "FIRNLINE_PLANNER_APP": self.app,
+                "FIRNLINE_PLANNER_DRIVER": self.driver,
+                "FIRNLINE_BUCKETS": str(BUCKETS),
+                "FIRNLINE_STALL_SECONDS": "600",
+            },
+            ready=line.seen,
+            prepare=line.mark,
+        )
+        with serving(command, self.log, timeout_s=START_S) as process:
+            yield process
+
+    def committed(self) -> int:
+        """Sum of the group's offsets of `file-changes`."""
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.app})
+        try:
+            places = [TopicPartition(TOPIC, one) for one in range(BUCKETS)]
+            found = consumer.committed(places, timeout=30)
+            return sum(max(one.offset, 0) for one in found)
+        finally:
+            consumer.close()
+
+    def skip(self) -> None:
+        """Begin behind all that is on the topic now."""
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.app})
+        consumer.commit(
+            offsets=[TopicPartition(TOPIC, *one) for one in ends(self.kafka).items()],
+            asynchronous=False,
+        )
+        consumer.close()
+
+    def samples(self, process: Process, until: int, every_s: float = LOOK_S) -> list[Sample]:
+        """Moments until so much is committed. Raises RuntimeError where the planner dies."""
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.app})
+        places = [TopicPartition(TOPIC, one) for one in range(BUCKETS)]
+        found: list[Sample] = []
+        while not found or found[-1].done < until:
+            if process.exit_code() is not None:
+                raise RuntimeError(f"the planner ended\n{process.log_tail()}")
+            offsets = consumer.committed(places, timeout=30)
+            done = sum(max(one.offset, 0) for one in offsets)
+            found.append(Sample(time.monotonic(), cpu_s(process), done))
+            time.sleep(every_s)
+        consumer.close()
+        return found
+
+
+def ends(bootstrap: str, topic: str = TOPIC) -> dict[int, int]:
+    """The end of each of its partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(BUCKETS)}
+    found = admin.list_offsets(wanted)
+    return {place.partition: one.result().offset for place, one in found.items()}
+
+
+def producer(bootstrap: str) -> Producer:
+    """For events by the hundred thousand."""
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "compression.type": "gzip",  # as the enricher does
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+
+
+def send(to: Producer, topic: str, key: bytes, value: bytes, partition: int) -> None:
+    """Produce, waiting where the queue is full."""
+    while True:
+        try:
+            to.produce(topic, value, key, partition=partition)
+            return
+        except BufferError:
+            to.poll(0.2)
+
+
+def publish(bootstrap: str, messages: Iterator[tuple[str, bytes]]) -> int:
+    """Put events on `file-changes`; how many."""
+    to, count = producer(bootstrap), 0
+    for count, (uuid_, value) in enumerate(messages, 1):
+        send(to, TOPIC, uuid_.encode(), value, bucket_of(uuid_, BUCKETS))
+        if count % 1_000 == 0:
+            to.poll(0)
+    to.flush()
+    return count
+
+
+def cpu_s(process: Process) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+
+def memory_bytes(process: Process) -> dict[str, int]:
+    """Resident now and at its most."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    sizes = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Vm")}
+    return {"rss": int(sizes["VmRSS"]) * 1024, "peak": int(sizes["VmHWM"]) * 1024}
+
+
+def folder_bytes(folder: Path) -> int:
+    """Of all files under it."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
