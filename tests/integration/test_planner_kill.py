@@ -1,21 +1,26 @@
-"""The planner is killed in the middle of a stream, twice: nothing is lost, nothing counted twice.
+"""Planners are killed and stopped in the middle of a stream: nothing is lost or counted twice.
 
 A script of commits (with the commits that the planner's own orders lead to) is written by running
-the twin; Faust then reads the same records from a real broker.
+the twin; the drivers then read the same records from a real broker.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
+import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
@@ -31,9 +36,11 @@ from firnline_local.parts import ReadyLine
 from firnline_local.process import Process, serving
 from firnline_planner.inputs import Reader
 from firnline_planner.twin import MemoryDriver
+from firnline_planner.watchdog import STALLED
 
 pytestmark = pytest.mark.stack
 
+SEED = int(os.environ.get("FIRNLINE_KILL_SEED", "20261122"))
 BUCKETS = 8
 TABLES = 12
 COMMITS = 40  # a table
@@ -76,6 +83,28 @@ class Writer:
             observed_at_ms=NOW_MS + self.head,
         )
 
+    def whole(self) -> FilesChanged:
+        """Everything that it holds in the end, read from the table."""
+        parts = tuple(
+            PartitionChange(scope, fragments(count), fragments(0))
+            for scope, count in self.holds.items()
+        )
+        return FilesChanged(
+            event_id=f"whole{self.head}",
+            table=self.table,
+            ref="main",
+            kind=ChangeKind.ABSOLUTE,
+            snapshot_id=self.head,
+            parent_snapshot_id=self.head - 1,
+            sequence_number=self.head,
+            timestamp_ms=NOW_MS,
+            operation="append",
+            partitions=parts,
+            format_version=2,
+            settings=SETTINGS,
+            observed_at_ms=NOW_MS + self.head,
+        )
+
 
 def fragments(count: int) -> FileTally:
     return FileTally(fragments=Tally(count, count * 10, count * 100))
@@ -90,8 +119,9 @@ class Script:
     orders: dict[str, RewriteFiles]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def script() -> Script:
+    """Fresh tables for each test, for the topics keep those of the last one."""
     dice = random.Random(20261121)
     broker = MemoryBroker(BUCKETS)
     twin = MemoryDriver(broker, Reader(RecordCodec(), Log("planner")), Thresholds(), lambda: NOW_MS)
@@ -120,23 +150,42 @@ def next_commit(
     return writer.commit({scope: (dice.randint(1, 3), 0) for scope in scopes}, None)
 
 
+@dataclass(frozen=True)
+class Members:
+    """Planners of one application on one broker, each with a directory of its own."""
+
+    kafka: str
+    folder: Path
+    app: str = field(default_factory=lambda: f"planner-{uuid.uuid4().hex[:8]}")
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def command(self, driver: str, name: str) -> Command:
+        line = ReadyLine(self.log(name))
+        environment = {
+            "FIRNLINE_KAFKA": self.kafka,
+            "FIRNLINE_STATE_DIR": str(self.folder / name),
+            "FIRNLINE_PLANNER_APP": self.app,
+            "FIRNLINE_PLANNER_DRIVER": driver,
+            "FIRNLINE_BUCKETS": str(BUCKETS),
+        }
+        return Command(
+            name="planner",
+            argv=(sys.executable, "-m", "firnline_planner"),
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            ready=line.seen,
+            prepare=line.mark,
+        )
+
+    def serving(self, driver: str, name: str) -> AbstractContextManager[Process]:
+        return serving(self.command(driver, name), self.log(name), timeout_s=120)
+
+
 @pytest.fixture
-def command(kafka: str, tmp_path: Path) -> Command:
-    line = ReadyLine(tmp_path / "planner.log")
-    environment = {
-        "FIRNLINE_KAFKA": kafka,
-        "FIRNLINE_STATE_DIR": str(tmp_path / "state"),
-        "FIRNLINE_PLANNER_APP": f"planner-{uuid.uuid4().hex[:8]}",
-        "FIRNLINE_BUCKETS": str(BUCKETS),
-    }
-    return Command(
-        name="planner",
-        argv=(sys.executable, "-m", "firnline_planner"),
-        cwd=tmp_path,
-        env={**os.environ, **environment},
-        ready=line.seen,
-        prepare=line.mark,
-    )
+def members(kafka: str, tmp_path: Path) -> Members:
+    return Members(kafka, tmp_path)
 
 
 @dataclass
@@ -172,7 +221,12 @@ class Listener:
                     self.heard.states[record.table.uuid] = record
 
     def answer(self, request: ResyncTable) -> None:
-        """As the enricher would: the deltas after the known snapshot."""
+        """As the enricher would: the deltas after the known snapshot, or all that there is."""
+        if request.known_snapshot_id is None:
+            [writer] = [one for one in self.script.writers if one.table == request.table]
+            self.publisher.publish("file-changes", request.table.uuid, writer.whole())
+            self.publisher.flush()
+            return
         for change in self.script.stream:
             known = request.known_snapshot_id or 0
             if change.table == request.table and (change.snapshot_id or 0) > known:
@@ -196,15 +250,15 @@ def listener(kafka: str, script: Script) -> Iterator[Listener]:
 
 
 def killed_while_reading(
-    command: Command, log: Path, listener: Listener, part: list[FilesChanged]
+    planner: AbstractContextManager[Process], listener: Listener, part: list[FilesChanged]
 ) -> None:
     """Send a part of the stream and kill the planner when it has sent something of it."""
-    with serving(command, log, timeout_s=120) as process:
+    with planner as process:
         send(listener, part)
         before = len(listener.heard.orders)
         while len(listener.heard.orders) == before:
             listener.listen()
-        kill(process)
+        process.kill_group()
 
 
 def send(listener: Listener, part: list[FilesChanged]) -> None:
@@ -213,31 +267,163 @@ def send(listener: Listener, part: list[FilesChanged]) -> None:
     listener.publisher.flush()
 
 
-def kill(process: Process) -> None:
-    process.kill_group()
+def listen_to_the_end(listener: Listener) -> None:
+    for _ in range(120):
+        listener.listen()
+        if listener.at_the_end():
+            return
 
 
+@pytest.mark.parametrize("driver", ["faust", "kafka"])
 def test_counters_and_orders_survive_two_kills(
-    command: Command, tmp_path: Path, listener: Listener, script: Script
+    driver: str, members: Members, listener: Listener, script: Script
 ) -> None:
-    log, third = tmp_path / "planner.log", len(script.stream) // 3
-    killed_while_reading(command, log, listener, script.stream[:third])
-    killed_while_reading(command, log, listener, script.stream[third : 2 * third])
-    with serving(command, log, timeout_s=120):
+    third = len(script.stream) // 3
+    killed_while_reading(members.serving(driver, "a"), listener, script.stream[:third])
+    killed_while_reading(members.serving(driver, "a"), listener, script.stream[third : 2 * third])
+    with members.serving(driver, "a"):
         send(listener, script.stream[2 * third :])
-        for _ in range(120):
+        listen_to_the_end(listener)
+    assert_all_counted(listener.heard, script)
+    if driver == "faust":
+        assert members.log("a").read_text().count("action=restoring") == 2
+        # Where Faust lost an event and a resync healed it, an order may have come later.
+        healed = {request.table for request in listener.heard.requests}
+        assert order_set(listener.heard.orders, healed) == order_set(script.orders.values(), healed)
+    else:
+        assert_once(listener.heard, script)
+
+
+class Herd:
+    """Planners that are killed, or stopped until the group has given them up, and come back."""
+
+    def __init__(self, members: Members, names: str) -> None:
+        self.members = members
+        self.lives = {name: self._started(name) for name in names}
+
+    def _started(self, name: str) -> Process:
+        return Process(self.members.command("kafka", name), self.members.log(name))
+
+    def kill(self, name: str) -> None:
+        self.lives[name].kill_group()
+        self.lives[name].finish()
+        self.lives[name] = self._started(name)
+
+    def stop(self, name: str) -> None:
+        os.kill(self.lives[name].pid, signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        os.kill(self.lives[name].pid, signal.SIGCONT)
+
+    def revive(self) -> None:
+        """As a supervisor does: whoever found itself fenced has ended."""
+        for name, life in self.lives.items():
+            if life.exit_code() is not None:
+                self.lives[name] = self._started(name)
+
+    def end(self) -> None:
+        for life in self.lives.values():
+            life.kill_group()
+            life.finish()
+
+
+@pytest.fixture
+def herd(members: Members) -> Iterator[Herd]:
+    made = Herd(members, "ab")
+    yield made
+    made.end()
+
+
+def test_two_planners_killed_and_frozen_at_random_repeat_nothing(
+    herd: Herd, listener: Listener, script: Script
+) -> None:
+    """Every event counts once and every order is seen once, whatever dies when."""
+    dice, slices = random.Random(SEED), 12
+    size = -(-len(script.stream) // slices)
+    frozen: str | None = None
+    for number in range(slices):
+        send(listener, script.stream[number * size : (number + 1) * size])
+        for _ in range(dice.randint(2, 5)):
             listener.listen()
-            if listener.at_the_end():
-                break
-    assert log.read_text().count("action=restoring") == 2
-    heard = listener.heard
+        if frozen:
+            herd.go_on(frozen)
+            frozen = None
+        elif dice.random() < 0.5:
+            herd.kill(dice.choice("ab"))
+        else:
+            frozen = dice.choice("ab")
+            herd.stop(frozen)
+            for _ in range(10):  # longer than its session: it comes back a zombie
+                listener.listen()
+        herd.revive()
+    if frozen:
+        herd.go_on(frozen)
+    for _ in range(120):
+        herd.revive()
+        listener.listen()
+        if listener.at_the_end():
+            break
+    assert_all_counted(listener.heard, script)
+    assert_once(listener.heard, script)
+
+
+@pytest.mark.parametrize(("first", "then"), [("faust", "kafka"), ("kafka", "faust")])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_change_of_drivers_heals_by_itself(
+    first: str, then: str, gone: bool, members: Members, listener: Listener, script: Script
+) -> None:
+    """The other's changelog knows nothing: what the topic still has is read again, and what it has
+    not is asked for. Orders may repeat, under ids of their own tables' states then."""
+    half = len(script.stream) // 2
+    with members.serving(first, "a"):
+        send(listener, script.stream[:half])
+        while len(listener.heard.states) < len(script.writers):
+            listener.listen()
+    if gone:
+        forget_file_changes(members.kafka)
+    with members.serving(then, "a"):
+        send(listener, script.stream[half:])
+        listen_to_the_end(listener)
+    assert_all_counted(listener.heard, script)
+    assert bool(listener.heard.requests) >= (gone and then == "kafka")
+
+
+def test_planners_of_both_drivers_never_work_together(members: Members) -> None:
+    """Each would keep counters of its own, and send orders of its own."""
+    with members.serving("faust", "a"):
+        other = Process(members.command("kafka", "b"), members.log("b"))
+        try:
+            deadline_s = time.monotonic() + 60
+            while other.exit_code() is None and time.monotonic() < deadline_s:
+                time.sleep(0.2)
+            assert other.exit_code() == STALLED, other.log_tail()
+            assert "planners of the other driver run here" in members.log("b").read_text()
+        finally:
+            other.kill_group()
+            other.finish()
+
+
+def forget_file_changes(bootstrap: str) -> None:
+    """As retention does."""
+    places = [TopicPartition("file-changes", one, OFFSET_END) for one in range(BUCKETS)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # futures do not outlive it
+    for future in admin.delete_records(places).values():
+        future.result(30)
+
+
+def assert_all_counted(heard: Heard, script: Script) -> None:
     assert {writer.table.name: held(heard, writer.table) for writer in script.writers} == {
         writer.table.name: dict(writer.holds) for writer in script.writers
     }
     assert not any(state.waiting_for_resync for state in heard.states.values())
-    # Where Faust lost an event and a resync healed it, an order may have come later.
-    healed = {request.table for request in heard.requests}
-    assert order_set(heard.orders, healed) == order_set(script.orders.values(), healed)
+
+
+def assert_once(heard: Heard, script: Script) -> None:
+    """No order lost, none sent twice, and nobody was asked for anything."""
+    sent = Counter((order.task_id, order.attempt) for order in heard.orders)
+    assert set(sent.values()) == {1}
+    assert order_set(heard.orders, set()) == order_set(script.orders.values(), set())
+    assert heard.requests == []
 
 
 def held(heard: Heard, table: TableName) -> dict[Scope, int]:
