@@ -1,0 +1,53 @@
+"""The planner's figures as its page shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline_adapters.records import RecordCodec
+
+from bench.planner import fleet
+from bench.planner.parts import rates
+from bench.planner.report import BEGIN, END, PAGE, figures, load
+from bench.planner.stage import Sample
+
+
+def run(rate: int, tables: str = "1000") -> dict[str, Any]:
+    size = {
+        "seeded": {"state_bytes_per_table": 1_200, "state_bytes_per_partition": 250},
+        "recovery": {"cold_s": 3.21, "after_kill_s": 10.0},
+        "throughput": {
+            "events_per_s": rate,
+            "events_per_cpu_s": rate * 2,
+            "memory": {"rss": 140_000_000},
+        },
+    }
+    latency = {"rate": 500, "orders": 9, "missing": 1, "p50_ms": 80, "p99_ms": 190}
+    return {
+        "at": "2026-01-01T00:00:00Z", "machine": "2 x CPU", "load": 0.1, "commit": "abc1234",
+        "scale": 1.0, "drivers": {"kafka": {"sizes": {tables: size}, "latency": [latency]}},
+    }  # fmt: skip
+
+
+def test_each_figure_is_of_its_newest_run() -> None:
+    text = figures([run(900), run(1_000), run(700, "100000")])
+    assert "| kafka | 1,000 | 1,000 | 2,000 | 1,200 | 250 | 140 | 3.2 | 10.0 | 2 |" in text
+    assert "| kafka | 100,000 | 700 |" in text
+    assert "| kafka | 500 | 9 | 1 | 80 | 190 | 3 |" in text
+
+
+def test_the_page_is_the_report_of_the_results() -> None:
+    shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    assert shown == figures(load())
+
+
+def test_a_rate_is_taken_from_the_first_step_forward_to_the_last() -> None:
+    samples = [Sample(0, 0, 5), Sample(1, 1, 5), Sample(2, 2, 105), Sample(3, 2.5, 205)]
+    assert rates(samples) == {"events_per_s": 100, "events_per_cpu_s": 133, "seconds": 2}
+
+
+def test_the_quick_bytes_are_those_of_the_record() -> None:
+    for commit in (1, 7, 14):
+        uuid, data = fleet.message(3, commit)
+        assert RecordCodec().decode(data) == fleet.change(3, commit)
+        assert uuid == fleet.table_of(3).uuid
