@@ -20,7 +20,7 @@ from firnline_domain.events import TickPassed
 from firnline_planner import meters
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import FACTS, FILE_CHANGES, Input, Reader
+from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, Input, Reader
 from firnline_planner.kafka_clients import TIMEOUT_S
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
@@ -110,7 +110,9 @@ class KafkaDriver:
             self._tell()
         for partition in list(self._holdings) if ticked else sorted(self._behind):
             now_ms, bucket = wall_ms(), self._holdings[partition].bucket
-            step = bucket.handle(TickPassed(partition, now_ms), now_ms)
+            # Through the reader, so that a handler that fails ends as it would on a record.
+            tick = Input(TICKS, partition, -1, None, encode(TickPassed(partition, now_ms)))
+            step = self._reader.step(tick, bucket, now_ms)
             (self._behind.add if bucket.is_behind else self._behind.discard)(partition)
             yield self._kept(step, partition, batch)
 
