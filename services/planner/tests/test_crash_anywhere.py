@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.progress import Partition, Table
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
@@ -84,7 +84,9 @@ LOG = [
     change(6, 5, part(A, 4), chunk=0, chunks=2),
     change(6, 5, part(B, 5), chunk=1, chunks=2),
     change(9, 8, part(A, 7), part(PLAIN, 2), kind=ChangeKind.ABSOLUTE),
-    change(10, 9, part(A, 1), part(B, 1)),
+    change(10, 9, part(A, 1), part(B, 1)),  # orders one
+    change(11, 10, part(A, 3)),  # comes while the order is out
+    change(12, 11, part(A, 1, 8), task_id=task_id("u", "main", '1:["a"]', "compact", 10)),
 ]
 
 
@@ -131,6 +133,9 @@ def test_the_counters_are_exact_after_a_crash_at(kept: int) -> None:
     assert found[0].counters.waiting == expected[0].counters.waiting
     assert {scope: one.counters.holds for scope, one in found[1].items()} == {
         scope: one.counters.holds for scope, one in expected[1].items()
+    }
+    assert {scope: one.work.floor for scope, one in found[1].items()} == {
+        scope: one.work.floor for scope, one in expected[1].items()
     }
     assert set(again) <= set(orders)
     running = {task.task_id for task in found[0].work.running}

@@ -257,6 +257,11 @@ def succeeded(
     return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
 
+def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
+    """True if the work already says that this task is done."""
+    return (work.last_task_id, work.last_attempt) == (task.task_id, task.attempt)
+
+
 def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
     """A task came to an end without a commit."""
     failures, hopeless = work.failures + 1, work.hopeless + (not retryable)

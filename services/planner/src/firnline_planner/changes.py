@@ -21,6 +21,7 @@ from firnline_domain.progress import (
     after_change,
     debt_of,
     freed,
+    has_succeeded,
     succeeded,
 )
 from firnline_domain.retention import after_expired
@@ -176,10 +177,13 @@ def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
 
 def finish(visit: Visit, table: Table, task: RunningTask) -> Table:
     """A task is done: its partition rests on a new floor."""
-    partition = visit.partition(table, task.scope)
-    holds = _debt(table, partition.counters.holds)
+    work = visit.partition(table, task.scope).work
     visit.step.outcomes.append("finished")
-    work = succeeded(partition.work, holds, task.task_id, visit.limits, visit.now_ms)
+    # A crash may keep the partition without the table. The event then comes again, and what came
+    # while the order was out, forgotten since, would be taken for what the rewrite left behind.
+    if not has_succeeded(work, task):
+        holds = _debt(table, visit.partition(table, task.scope).counters.holds)
+        work = succeeded(work, holds, task.task_id, visit.limits, visit.now_ms)
     return end_task(visit, table, task, work)
 
 
