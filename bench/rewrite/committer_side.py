@@ -18,8 +18,8 @@ from firnline_committer.swapping import Swapper
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.tables import Tables
 from firnline_local.artifacts import iceberg_jar
 
@@ -30,7 +30,7 @@ def start(given: Question) -> Act:
     """Its small JVM is up."""
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
-    tables = Tables(given["uri"], cache=ManifestCache(), **given.get("store", {}))
+    tables = Tables(given["uri"], cache=FileCache(), **given.get("store", {}))
     outputs, repairs = Outputs(tables, log), Repairs(tables, log, _now_ms)
     swapper = Swapper(tables, commits, outputs, repairs, log, _now_ms, time.sleep)
     handlers = Handlers(swapper, tables, _now_ms)

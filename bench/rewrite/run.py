@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.rewrite import local_files
 from bench.rewrite.contestants import Failed
 from bench.rewrite.parts import (
     budget,
@@ -65,6 +66,7 @@ def main() -> int:
     given = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # contestants are ended on the way
     names = chosen(given.part, given.peers)
+    os.environ |= local_files.environment(given.folder)
     failed = 0
     for name in names:
         most = PARTS[name].rounds if len(names) > 1 else given.rounds

@@ -17,8 +17,8 @@ from firnline_domain.identity import Scope, normal_path
 from firnline_domain.tallies import FileTally
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.sweeping import folders
@@ -144,6 +144,6 @@ def reader(catalog_uri: str, iceberg_jar: Path, scratch: Path) -> Iterator[Reade
     # writers' JVMs in Spark's.
     py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     try:
-        yield Reader(spark, Tables(catalog_uri, cache=ManifestCache()))
+        yield Reader(spark, Tables(catalog_uri, cache=FileCache()))
     finally:
         spark.stop()

@@ -38,10 +38,10 @@ from firnline_domain.results import (
     RewriteGroup,
 )
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.java import content_file, load_table, removal_json, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.planning import PlannedFile, live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 
@@ -545,12 +545,17 @@ def committer_of() -> Callable[..., Handlers]:
     return committer_at
 
 
-def committer_at(iceberg: IcebergJvm, uri: str, patience_s: int = 60) -> Handlers:
+def committer_at(
+    iceberg: IcebergJvm,
+    uri: str,
+    patience_s: int = 60,
+    sleep: Callable[[float], object] = lambda _: None,
+) -> Handlers:
     """The committer's handlers over a catalog URI."""
-    tables, log = Tables(uri, cache=ManifestCache()), Log("test")
+    tables, log = Tables(uri, cache=FileCache()), Log("test")
     outputs, repairs = Outputs(tables, log), Repairs(tables, log, lambda: 5)
     java = JavaCommits(iceberg, uri, patience_s=patience_s)
-    swapper = Swapper(tables, java, outputs, repairs, log, lambda: 5, lambda _: None)
+    swapper = Swapper(tables, java, outputs, repairs, log, lambda: 5, sleep)
     return Handlers(swapper, tables, lambda: 5)
 
 

@@ -26,7 +26,7 @@ from firnline_iceberg.output_lists import OutputList
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 Start = Callable[..., subprocess.Popen[bytes]]
 Events = Callable[[str, int], list[Any]]
 

@@ -23,8 +23,8 @@ from firnline_committer.swapping import Swapper
 from firnline_domain.identity import TableName
 from firnline_iceberg import commits
 from firnline_iceberg.commits import JavaCommits, Outcome
+from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.java_gateway import JavaClass, JavaPackage
 from pyiceberg.io import FileIO, InputFile, OutputFile
@@ -177,7 +177,7 @@ class Ground:
             self.jvm, self._private("inmemory.InMemoryFileIO", "IN_MEMORY_FILES", None)
         )
         self._entries = self._private("inmemory.InMemoryCatalog", "tables", self.catalog)
-        self._cache = ManifestCache(MANIFEST_ENTRIES)
+        self._cache = FileCache(MANIFEST_ENTRIES)
         self.racer: Callable[[], None] | None = None
         self.handlers = self._committer()
 

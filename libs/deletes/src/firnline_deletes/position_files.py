@@ -55,9 +55,9 @@ def of_one_file(data_file: str, positions: Positions) -> pa.Table:
     return pa.table([paths, pa.array(positions)], schema=SCHEMA)
 
 
-def without(path: str, open_file: Open, gone: Keep) -> tuple[pa.Table, bool]:
-    """The rows of a file but those that name a data file of which `gone` is true, as written; and
-    whether there were any such. Refused as by `positions.build`."""
+def without(path: str, open_file: Open, gone: Keep) -> pa.Table:
+    """The rows of a file but those that name a data file of which `gone` is true, as written.
+    Refused as by `positions.build`."""
     with open_parquet(open_file, path) as parquet:
         read = parquet.read(columns=(names := columns_of(parquet, path)), use_threads=False)
     table = pa.table(
@@ -67,7 +67,7 @@ def without(path: str, open_file: Open, gone: Keep) -> tuple[pa.Table, bool]:
     named = pc.unique(table.column(0)).to_pylist()
     dropped = [name for name in named if gone(name)]
     kept = pc.invert(pc.is_in(table.column(0), value_set=pa.array(dropped, pa.string())))
-    return table.filter(kept), bool(dropped)
+    return table.filter(kept)
 
 
 def write(path: str, rows: pa.Table, create: Create) -> WrittenPositions:

@@ -80,6 +80,24 @@ def open_mapped(path: Path, normal: Normal) -> PositionSet:
     return PositionSet({name: (a, b) for name, (a, b) in raw.items()}, positions, normal)
 
 
+@dataclass(frozen=True)
+class Marks:
+    """Reads what position-delete files and deletion vectors say."""
+
+    open_file: Open
+    normal: Normal
+
+    def named(self, path: str) -> Iterable[tuple[str, Positions]]:
+        """What a position-delete file says: normal paths of data files, each perhaps several
+        times, and positions in them. Refused unreadable_file, no_field_ids."""
+        with open_parquet(self.open_file, path) as parquet:
+            yield from _per_path(parquet, path, self.normal)
+
+    def of_vector(self, vector: Vector) -> Positions:
+        """See `vectors.read`."""
+        return read(vector, self.open_file)
+
+
 def build(
     deletes: Iterable[SequencedFile],
     data: Iterable[SequencedFile],
@@ -88,17 +106,27 @@ def build(
     vectors: Iterable[Vector] = (),
 ) -> PositionSet:
     """Read vectors and position-delete files, keep what applies to the given data files."""
+    return gathered(deletes, data, Marks(open_file, normal), vectors)
+
+
+def gathered(
+    deletes: Iterable[SequencedFile],
+    data: Iterable[SequencedFile],
+    marks: Marks,
+    vectors: Iterable[Vector] = (),
+) -> PositionSet:
+    """The same of what `marks` reads, or has read before."""
+    normal = marks.normal
     sequence_of = {normal(file.path): file.sequence_number for file in data}
     found: dict[str, list[Positions]] = {}
     for vector in vectors:
         path = normal(vector.data_file)
         if sequence_of.pop(path, vector.sequence_number + 1) <= vector.sequence_number:
-            found[path] = [read(vector, open_file)]
+            found[path] = [marks.of_vector(vector)]
     for file in deletes:
-        with open_parquet(open_file, file.path) as parquet:
-            for path, positions in _per_path(parquet, file.path, normal):
-                if sequence_of.get(path, file.sequence_number + 1) <= file.sequence_number:
-                    found.setdefault(path, []).append(positions)
+        for path, positions in marks.named(file.path):
+            if sequence_of.get(path, file.sequence_number + 1) <= file.sequence_number:
+                found.setdefault(path, []).append(positions)
     return _joined({path: np.unique(np.concatenate(p)) for path, p in found.items()}, normal)
 
 

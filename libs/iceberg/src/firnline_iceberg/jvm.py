@@ -110,7 +110,7 @@ def _start(iceberg_jar: Path, heap_mb: int) -> subprocess.Popen[bytes]:
             *_OPTIONS,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
-            f"{iceberg_jar}{os.pathsep}{_spark_jars()}/*",
+            os.pathsep.join((str(iceberg_jar), f"{_spark_jars()}/*", *_of_hadoop())),
             "py4j.GatewayServer",
             "--die-on-broken-pipe",
             "--enable-auth",
@@ -143,6 +143,12 @@ def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
+
+
+def _of_hadoop() -> list[str]:
+    """Settings of an HDFS, and more jars, as Spark's own launcher takes them."""
+    names = ("HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH")
+    return [found for name in names if (found := os.environ.get(name))]
 
 
 def _spark_jars() -> Path:

@@ -28,8 +28,8 @@ from pyiceberg.table.snapshots import Snapshot
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
+from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import FileEntry
-from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
 
@@ -65,7 +65,7 @@ class LoadedTable:
     metadata: TableMetadata
     io: FileIO
     metadata_location: str
-    cache: ManifestCache | None = None
+    cache: FileCache | None = None
 
     def manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """Of a snapshot. Raises MetadataFileGone, RetryLater."""
@@ -172,7 +172,7 @@ class Tables:
     """Loads tables through an Iceberg REST catalog; connects at the first `load`."""
 
     def __init__(
-        self, uri: str, name: str = "lake", cache: ManifestCache | None = None, **properties: str
+        self, uri: str, name: str = "lake", cache: FileCache | None = None, **properties: str
     ) -> None:
         """`cache`: for who reads the same table again and again."""
         self._name, self._cache = name, cache
@@ -239,7 +239,7 @@ class Tables:
         return found
 
 
-def loaded(table: TableName, found: Table, cache: ManifestCache | None = None) -> LoadedTable:
+def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
     """What a PyIceberg table of any catalog knows."""
     return LoadedTable(table, found.metadata, found.io, found.metadata_location, cache)
 

@@ -12,8 +12,8 @@ from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.lifetimes import Lifetimes
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.manifest_cache import ManifestCache
 from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import Tables
 
@@ -37,7 +37,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     """
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_mb) as iceberg:
         publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
-        tables = Tables(settings.catalog_uri, settings.catalog_name, ManifestCache())
+        tables = Tables(settings.catalog_uri, settings.catalog_name, FileCache())
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
         lives = Lifetimes(settings.sweep_age_s)

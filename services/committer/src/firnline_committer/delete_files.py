@@ -18,6 +18,8 @@ from firnline_iceberg import output_lists
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 
+from firnline_committer.kept_marks import marks_of
+
 
 @dataclass
 class DeleteFiles:
@@ -65,13 +67,15 @@ class DeleteFiles:
             return True
         if self._of_vectors:
             raise ValueError(f"{mark.path}: a new position-delete file in a table of vectors")
-        rows, had = position_files.without(mark.path, self._open, lambda p: normal_path(p) in gone)
-        if had and len(rows):
+        if not any(path in gone for path, _ in marks_of(self.at.table).named(mark.path)):
+            return False  # a writer of upserts deletes rows of its own commit: the usual case
+        rows = position_files.without(mark.path, self._open, lambda p: normal_path(p) in gone)
+        if len(rows):
             written = position_files.write(self._next(False), rows, self._create)
             place = {"spec-id": mark.spec_id, "partition": self._partition(mark)}
             text = _described(written, {**place, "content": "position-deletes"})
             self._added.append(AddedDelete(text, mark.sequence_number))
-        return had
+        return True
 
     def finished(self) -> tuple[AddedDelete, ...]:
         """All delete files to commit."""

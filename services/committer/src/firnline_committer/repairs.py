@@ -12,7 +12,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from firnline_adapters.logs import Log
@@ -38,6 +38,7 @@ from firnline_iceberg.tables import Tables
 from pyiceberg.io import FileIO
 
 from firnline_committer.delete_files import DeleteFiles
+from firnline_committer.kept_marks import marks_of
 
 Said = dict[int, list[Positions]]  # number of a group's output -> positions in it
 
@@ -62,8 +63,7 @@ class Repairs:
         if result.row_map is None:
             return found
         try:
-            rows = row_map.read(_whole(at.table.io, result.row_map), result.row_map)
-            return self._make(_Case(at, result, frozenset(touched), rows))
+            return self._make(_Case(at, result, frozenset(touched), _rows(at, result.row_map)))
         except (_RowMapGone, ValueError, Refused) as error:
             return Conflict(found.reason, f"{found.detail}; no repair: {error}"[:1000])
         except FileNotFoundError as error:  # expired under our eyes: look at the table again
@@ -154,7 +154,7 @@ class _Case:
         vectors = _vectors(marks)
         # an applied vector hides position-delete files, read or not
         hidden = self.at.head.vectored - {normal_path(one.data_file) for one in vectors}
-        return positions.build(
+        return positions.gathered(
             [
                 SequencedFile(mark.path, mark.sequence_number)
                 for mark in marks
@@ -165,8 +165,7 @@ class _Case:
                 for file in inputs(self.part)
                 if normal_path(file.path) not in hidden
             ],
-            lambda path: self.at.table.io.new_input(path).open(),
-            normal_path,
+            marks_of(self.at.table),
             vectors,
         )
 
@@ -206,6 +205,12 @@ def _vectors(marks: Iterable[LiveDelete]) -> list[Vector]:
 
 class _RowMapGone(Exception):
     """The result's row map is not there any more."""
+
+
+def _rows(at: Pinned, path: str) -> RowMap:
+    """A row map. Raises _RowMapGone, ValueError, Refused, OSError."""
+    read = partial(row_map.read, place=path)
+    return marks_of(at.table).row_map(path, lambda: read(_whole(at.table.io, path)))
 
 
 def _whole(io: FileIO, path: str) -> bytes:

@@ -6,7 +6,7 @@ ref: a snapshot may be expired, or rolled back, and its files live on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline_domain.conflicts import Conflict, outputs
@@ -16,7 +16,7 @@ from firnline_domain.swaps import Repair
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.heads import paths_since
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.table.snapshots import Summary
+from pyiceberg.table.snapshots import Snapshot, Summary
 
 LOST_GROUPS = "firnline.lost-groups"  # snapshot summary: task:number:reason[,...]
 REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows[,...]
@@ -53,21 +53,25 @@ def settled(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str,
 
     Raises MetadataFileGone (expired while we read: load again), RetryLater.
     """
-    found = {
-        result.task_id: one
-        for result in results
-        if (one := _by_task_id(table, result.ref, result.task_id)).snapshot_ids
-    }
+    if not results:
+        return {}
+    found = _by_task_id(table, results[0].ref, {result.task_id for result in results})
     return found | _by_outputs(table, [one for one in results if one.task_id not in found])
 
 
-def _by_task_id(table: LoadedTable, ref: str, task_id: str) -> Settled:
-    history = table.ancestors(table.head_id(ref))
-    ours = [one for one in history if task_id in task_ids(one.summary)]
-    if not ours:
-        return Settled(())
-    ids = tuple(one.snapshot_id for one in reversed(ours))
-    return Settled(ids, _lost(ours[0].summary, task_id), _repaired(ours[0].summary, task_id))
+def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[str, Settled]:
+    ours: dict[str, list[Snapshot]] = {}
+    for snapshot in table.ancestors(table.head_id(ref)):
+        for task_id in task_ids(snapshot.summary):
+            if task_id in wanted:
+                ours.setdefault(task_id, []).append(snapshot)
+    return {task_id: _as_noted(task_id, snapshots) for task_id, snapshots in ours.items()}
+
+
+def _as_noted(task_id: str, newest_first: Sequence[Snapshot]) -> Settled:
+    ids = tuple(one.snapshot_id for one in reversed(newest_first))
+    summary = newest_first[0].summary
+    return Settled(ids, _lost(summary, task_id), _repaired(summary, task_id))
 
 
 def _lost(summary: Summary | None, task_id: str) -> dict[int, str]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
-from firnline_domain.identity import TableName
+from firnline_domain.events import ConflictReason
 from firnline_domain.lifetimes import Lifetimes
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Repair, Swap, plan
+from firnline_domain.swaps import Swap, plan
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits, Landed, Moved, Outcome, Refused, Unknown
 from firnline_iceberg.heads import Pinned, pinned
@@ -22,37 +20,19 @@ from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone, Tables
 
 from firnline_committer import aftermath, reports
+from firnline_committer.batch import Batch, Event
 from firnline_committer.choosing import Chooser, Chosen
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled, notes, settled
+from firnline_committer.timing import Timing
 
 TRIES = 24  # of one batch against a head that moves
 PATIENCE_MS = 8 * 60_000  # with a head that moves at every try; the lane's own is longer
 FIRST_PAUSE_S = 0.02  # doubled at each try, times 0.5 to 1.5
 LONGEST_PAUSE_S = 0.2  # a writer that commits every second leaves gaps to be hit, not waited for
+MOST_WAITS = 5  # of one batch, for a moment that disturbs nobody
 GONE = Settled(())
-Event = RewriteCommitted | RewriteConflicted
-Attempts = list[tuple[int, Attempt]]  # with the snapshot that each was pinned to
-
-
-@dataclass
-class Batch:
-    """Results of one table and ref, no two with a task or an input in common."""
-
-    table: TableName
-    ref: str
-    open: dict[str, RewriteFinished]
-    events: list[Event] = field(default_factory=list)
-    repairs: list[Repair] = field(default_factory=list)  # written, and not yet seen to be settled
-    attempts: Attempts = field(default_factory=list)  # refused; perhaps there all the same
-    sent: bool = False  # a commit went out: what is found in the table then is ours
-    why: str = ""  # the last try came to nothing
-
-    def made(self, found: Settled) -> bool:
-        """Whether what is found in the table is ours, and not another committer's."""
-        ours = {number for _, attempt in self.attempts for number in attempt.snapshot_ids}
-        return self.sent or bool(ours & set(found.snapshot_ids))
 
 
 class Swapper:
@@ -74,6 +54,7 @@ class Swapper:
         self._outputs = outputs
         self._repairs = repairs
         self._chooser = Chooser(outputs, repairs)
+        self._timing = Timing(tables, now_ms, sleep)
         self._log = log
         self._now_ms = now_ms
         self._sleep = sleep
@@ -88,8 +69,9 @@ class Swapper:
             self._try(batch)
             if not batch.open:
                 break
-            pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
-            self._sleep(pause * random.uniform(0.5, 1.5))
+            if not batch.in_step:
+                pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
+                self._sleep(pause * random.uniform(0.5, 1.5))
         else:
             self._give_up(batch)
         self._tidy(batch)
@@ -132,8 +114,22 @@ class Swapper:
         made = plan(chosen.fit, at.head, chosen.repairs)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
         batch.repairs += chosen.repairs.values()
-        if made.swaps and all(one.task_id in batch.open for one in chosen.fit):
+        if not made.swaps or not all(one.task_id in batch.open for one in chosen.fit):
+            return
+        if self._disturbs_nobody(batch, at):
             self._send(batch, at, chosen, made.swaps, seen_ms)
+
+    def _disturbs_nobody(self, batch: Batch, at: Pinned) -> bool:
+        """False after a wait for the moment to try again: what was read now is not read then."""
+        if batch.in_step or batch.waits == MOST_WAITS:
+            return True
+        beat = self._timing.beat_ms(at.table, batch.ref)
+        if beat is None:
+            return True
+        self._timing.wait(at.table, batch.ref, beat)
+        batch.waits, batch.in_step = batch.waits + 1, True
+        batch.why = f"rows are deleted every {beat} ms"
+        return False
 
     def _refuse_old(self, batch: Batch, at: Pinned) -> None:
         """Their files may be swept while the commit is on its way (docs/decisions/0010)."""
@@ -188,7 +184,7 @@ class Swapper:
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
 
     def _look_again(self, batch: Batch, at: Pinned, why: str, attempt: Attempt | None) -> None:
-        batch.why = why
+        batch.why, batch.in_step = why, False
         self._log.info("head_moved", table=batch.table.dotted, why=why)
         if attempt is not None:
             batch.attempts.append((at.head.snapshot_id, attempt))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from firnline_iceberg.manifest_cache import ManifestCache
+from firnline_iceberg.file_cache import FileCache
 
 
-def reads(cache: ManifestCache, key: str, count: int) -> bool:
+def reads(cache: FileCache, key: str, count: int) -> bool:
     """Whether the entries had to be read."""
     asked: list[str] = []
 
@@ -19,12 +19,12 @@ def reads(cache: ManifestCache, key: str, count: int) -> bool:
 
 
 def test_the_second_time_nothing_is_read() -> None:
-    cache = ManifestCache()
+    cache = FileCache()
     assert [reads(cache, key, 3) for key in "abab"] == [True, True, False, False]
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    cache = ManifestCache(most_entries=10)
+    cache = FileCache(most_entries=10)
     assert [reads(cache, key, 4) for key in "ab"] == [True, True]  # 5 each, with their own place
     assert not reads(cache, "a", 4)
     assert reads(cache, "c", 4)  # b has to go
@@ -33,12 +33,12 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_what_is_larger_than_the_budget_is_read_each_time() -> None:
-    cache = ManifestCache(most_entries=10)
+    cache = FileCache(most_entries=10)
     assert [reads(cache, "a", 20) for _ in range(2)] == [True, True]
 
 
 def test_an_error_is_not_kept() -> None:
-    cache = ManifestCache()
+    cache = FileCache()
 
     def broken() -> list[int]:
         raise OSError("away")
