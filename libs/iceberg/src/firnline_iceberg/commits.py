@@ -6,6 +6,7 @@ refresh (`validateWith`, Iceberg 1.11), and the catalog after that (`assert-ref-
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,8 @@ from firnline_iceberg.one_try import Attempt, MaySend, OneTry, always
 
 TASK_ID = "firnline.task-id"  # snapshot summary; ids of one rewrite's tasks, comma-separated
 PATIENCE_S = 60
+KNOWN_S = 20.0  # a catalog's credentials for a table's files last longer
+NO_TABLE: tuple[TableName | None, float, Any] = (None, 0.0, None)
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 _MOVED = f"{_EXCEPTIONS}.CommitFailedException"
 _GONE = f"{_EXCEPTIONS}.NoSuchTableException"
@@ -114,6 +117,7 @@ class JavaCommits:
         self._catalog = rest_catalog(self._jvm, uri, name, **settings)
         self._transactions = self._jvm.org.apache.iceberg.Transactions
         self._content = ContentFiles(self._jvm)
+        self._last = NO_TABLE
         self._made: dict[tuple[str, str], Any] = {}  # files of the last try: table's uuid, JSON
 
     def commit(
@@ -143,12 +147,13 @@ class JavaCommits:
     ) -> Outcome:
         pin = Pin(pinned)
         try:
-            java = self._load(table)
+            java = self._known(table)
             once = OneTry(java.operations(), may_send)
             changes = self._all_files(table, java.specs(), rewrites)
             # from here on, which is from the table's last refresh, every millisecond counts
             transaction = self._transactions.newTransaction(table.dotted, once)
         except Py4JJavaError as error:
+            self._last = NO_TABLE
             raise RetryLater(f"catalog: {_text(error)}") from error
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
@@ -161,6 +166,15 @@ class JavaCommits:
                 return self._not_sent(error, pin)
             return self._sent(once.error, once.attempt)
         return Landed()
+
+    def _known(self, table: TableName) -> Any:
+        """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
+        known, since_s, java = self._last
+        self._last = NO_TABLE  # until nothing has gone wrong
+        if known != table or time.monotonic() - since_s > KNOWN_S:
+            since_s, java = time.monotonic(), self._load(table)
+        self._last = (table, since_s, java)
+        return java
 
     def _load(self, table: TableName) -> Any:
         return load_table(self._jvm, self._catalog, table)
