@@ -1,0 +1,109 @@
+"""The first share of a fleet: which tables it is, and whether the others may follow.
+
+Which tables they are is told by their uuids, so every call comes to the same ones without anybody
+having written them down. Each namespace and each order of magnitude gives its share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ENOUGH = 0.9  # of the canary has to be adopted: tables come and grow meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Bird:
+    """A table that may be of the canary. `bytes`: more of them by a rewrite or two do not count."""
+
+    uuid: str
+    namespace: tuple[str, ...]
+    bytes: int
+
+    @property
+    def kin(self) -> tuple[str, ...]:
+        """Tables that are alike: of one namespace, and of as many digits in their bytes."""
+        return (str(len(str(max(self.bytes, 0)))), *self.namespace)
+
+
+def chosen(birds: Iterable[Bird], share: float) -> frozenset[str]:
+    """Uuids of `share` (0 to 1) of the tables, of at least one where there are any.
+
+    Of n that are alike share * n are taken, rounded up or down by a hash of what they have in
+    common: of 1,000 namespaces with a table each a share of 5 % is fifty, not none and not all.
+    """
+    families: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for bird in birds:
+        families[bird.kin].append(bird.uuid)
+    found: set[str] = set()
+    for kin, uuids in families.items():
+        ranked = sorted(uuids, key=_mark)
+        found.update(ranked[: int(share * len(ranked) + _mark("/".join(kin)))])
+    every = (uuid for uuids in families.values() for uuid in uuids)
+    first = min(every, key=_mark, default=None)
+    return frozenset(found or ({first} if first and share > 0 else ()))
+
+
+def _mark(text: str) -> float:
+    """0 to 1, without 1."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) / (1 << 48)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a canary. Of tasks, those of which something is told in `maintenance-events`."""
+
+    tables: int  # that are chosen
+    adopted: int  # of these, those that the planner counts
+    parked: int  # of these, those with a partition that failed too often
+    failing: int  # and those with one that waits after a failure
+    committed: int  # tasks, as the next ones
+    skipped: int
+    failed: int
+    conflicted: int
+    equal: int  # commits that were read back
+    differ: int
+
+    @property
+    def ended(self) -> int:
+        """Tasks that came to an end, one way or another."""
+        return self.committed + self.skipped + self.failed + self.conflicted
+
+    @property
+    def troubled(self) -> float:
+        """Share of the tasks that failed or were refused."""
+        return (self.failed + self.conflicted) / self.ended if self.ended else 0.0
+
+    @property
+    def stuck(self) -> float:
+        """Share of the tables with something parked."""
+        return self.parked / self.adopted if self.adopted else 0.0
+
+
+def objections(outcome: Outcome, limit: float) -> list[str]:
+    """Why the others may not follow, the gravest reason first; nothing where they may.
+
+    `limit`: share of tasks that may have failed or been refused, and of tables with something
+    parked. A commit that changed what readers see is one too many.
+    """
+    found = []
+    if outcome.differ:
+        found.append(f"{outcome.differ:,} commits changed what readers see (RowsCompared)")
+    if outcome.tables and outcome.adopted < ENOUGH * outcome.tables:
+        found.append(f"{outcome.adopted:,} of {outcome.tables:,} canary tables are adopted so far")
+    if outcome.troubled > limit:
+        bad = outcome.failed + outcome.conflicted
+        found.append(
+            f"{bad:,} of {outcome.ended:,} tasks failed or were refused: "
+            f"{outcome.troubled:.1%}, {limit:.1%} may be"
+        )
+    if outcome.stuck > limit:
+        found.append(
+            f"{outcome.parked:,} of {outcome.adopted:,} canary tables have something parked: "
+            f"{outcome.stuck:.1%}, {limit:.1%} may be"
+        )
+    if not outcome.committed:
+        found.append("no rewrite of a canary table was committed yet: nothing is proved")
+    return found
