@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -209,10 +210,13 @@ class Tables:
         except (RESTError, requests.RequestException) as error:
             raise RetryLater(f"catalog: {error}") from error
 
-    def names(self) -> Iterator[tuple[str, ...]]:
-        """Every table, as namespace levels and name. Raises RetryLater."""
+    def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        """Every table of a namespace and of those below it, as namespace levels and name; of all
+        for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
         try:
-            yield from self._names_below(())
+            yield from self._names_below(below)
+        except NoSuchNamespaceError as error:
+            raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
         except (RESTError, requests.RequestException) as error:
             raise RetryLater(f"catalog: {error}") from error
 
@@ -220,7 +224,8 @@ class Tables:
         if namespace:
             yield from self._catalog.list_tables(namespace)
         for below in self._catalog.list_namespaces(namespace):
-            yield from self._names_below(below)
+            with suppress(NoSuchNamespaceError):  # dropped since it was listed
+                yield from self._names_below(below)
 
     def _load(self, table: TableName) -> Table:
         try:
