@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
+from firnline_cli.adopt import Rate
 from firnline_cli.sweep_outputs import Duration
 from firnline_local.ports import free_port
 
@@ -33,6 +34,7 @@ def firnline(*words: str) -> Result:
         ("pause",),
         ("resume", "a.b"),
         ("plan", "--dry-run"),
+        ("adopt", "--all"),
     ],
 )
 def test_without_a_stack_they_say_how_to_start_one(words: tuple[str, ...]) -> None:
@@ -96,3 +98,33 @@ def test_plan_says_what_it_wants(words: tuple[str, ...], said: str) -> None:
     result = firnline("plan", *words, "--catalog", "http://127.0.0.1:9")
     assert result.exit_code == 2
     assert said in result.output.replace("\n", " ").replace("│", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--all"),
+        (("--all", "--table", "a.b"), "--all"),
+        (("--table", "b"), "namespace.name"),
+        (("--all", "--rate", "60"), "60/min, 5/s or 1000/h"),
+        (("--all", "--rate", "0/s"), "60/min"),
+        (("--all", "--canary", "5"), "5%"),
+        (("--all", "--canary", "500%"), "5%"),
+        (("--all", "--fleet", "firnline.nothing=1"), "firnline.nothing"),
+    ],
+)
+def test_adopt_says_what_it_wants(words: tuple[str, ...], said: str) -> None:
+    result = firnline("adopt", *words)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("60/min", 1), ("5/s", 0.2), ("1200/h", 3)])
+def test_rates(text: str, seconds: float) -> None:
+    assert Rate().convert(text, None, None) == seconds
+
+
+def test_adopt_without_a_broker_asks_for_one() -> None:
+    result = firnline("adopt", "--all", "--catalog", f"http://127.0.0.1:{free_port()}")
+    assert result.exit_code == 1
+    assert "FIRNLINE_KAFKA" in result.output

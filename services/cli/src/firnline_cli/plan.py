@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import click
-from firnline_domain.settings import unknown, unreadable
 from firnline_domain.thresholds import Thresholds, thresholds
 
 from firnline_cli._fleet import fleet_at, fleet_options
 from firnline_cli._forecast_lines import Lines, as_json
 from firnline_cli._forecasts import Forecasts
+from firnline_cli._settings import pairs
 
 
 @click.command("plan")
@@ -49,7 +49,7 @@ def command(
 
     fleet = fleet_at(state, catalog, catalog_name, kafka)
     tables = Tables(fleet.catalog_uri, fleet.catalog_name)
-    forecasts = Forecasts(tables, _defaults(fleets), _pairs(sets))
+    forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
     now_ms = int(time.time() * 1000)
     names = forecasts.names(table, namespace)
     show = as_json if json_wanted else Lines(whole=table is not None)
@@ -61,15 +61,4 @@ def command(
 
 
 def _defaults(texts: tuple[str, ...]) -> Thresholds:
-    return thresholds(_pairs(texts))
-
-
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    """Properties. Raises BadParameter for what is none."""
-    for text in texts:
-        if "=" not in text:
-            raise click.BadParameter(f"{text}: write NAME=VALUE")
-    found = dict(text.split("=", 1) for text in texts)
-    if wrong := [*unknown(found), *unreadable(found)]:
-        raise click.BadParameter("; ".join(wrong))
-    return found
+    return thresholds(pairs(texts))

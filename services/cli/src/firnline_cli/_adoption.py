@@ -1,0 +1,182 @@
+"""Existing tables are made known to the planner, the worst first, no faster than it can take them.
+
+Nothing is written down: a table that the planner shows is done. Whoever is killed and started
+again goes on from there, and asks at the most once more for what was under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, TypeVar
+
+from firnline_domain.adoption import Newcomer, Ranking
+from firnline_domain.errors import RetryLater, TaskRefused
+
+from firnline_cli._adoption_known import Known, KnownTable
+from firnline_cli._adoption_tables import Gone, Lake, Name, Unreadable
+from firnline_cli._under_way import Stopped, UnderWay
+
+T = TypeVar("T")
+UNREAD_IN_A_ROW = 5  # then it is the catalog and not a table
+
+
+class Report(Protocol):
+    """Who is told."""
+
+    def listed(self, count: int) -> None:
+        """So many tables were listed, and looked at where they are not known."""
+
+    def adopting(self, table: Newcomer) -> None:
+        """It is asked for; or would be."""
+
+    def left_out(self, name: str, why: str) -> None:
+        """It is not adopted, which is no fault."""
+
+    def unread(self, name: str, why: str) -> None:
+        """It could not be read."""
+
+    def progress(self, done: int, left: int, left_s: float) -> None:
+        """After each table; `left_s`: at the pace so far."""
+
+
+@dataclass
+class Tally:
+    """What a run has come to."""
+
+    listed: int = 0
+    known: int = 0  # of these, to the planner, before
+    asked: int = 0  # to be counted
+    left_out: int = 0
+    unread: int = 0
+
+
+@dataclass
+class Adoption:
+    """One run. `under_way` None: a dry one. `most`: tables to adopt; None = all. `already`: of
+    what was listed, the tables that the planner counts."""
+
+    lake: Lake
+    known: Known
+    under_way: UnderWay | None
+    report: Report
+    now: Callable[[], float]
+    most: int | None = None
+    tally: Tally = field(default_factory=Tally)
+    already: list[KnownTable] = field(default_factory=list)
+    _asked: set[str] = field(default_factory=set)  # uuids
+    _unread_in_a_row: int = 0
+
+    def newcomers(self, below: Iterable[Name], tables: Iterable[Name]) -> Iterator[Newcomer]:
+        """Those that the planner does not count, of all tables below some namespaces and of some
+        given by name; each by its summary. Raises Stopped.
+
+        What a namespace lists under a name that the planner knows is not loaded: a call less.
+        """
+        for name in self._listed(below):
+            self._count()
+            if known := self.known.named(name):
+                self._is_known(known)
+            else:
+                yield from self._newcomer(name)
+        for name in tables:
+            self._count()
+            yield from self._newcomer(name)
+
+    def run(self, newcomers: Iterable[Newcomer]) -> None:
+        """Ask for them, worst first, and wait until the planner shows them. Raises Stopped."""
+        ranking = Ranking()
+        for each in newcomers:
+            ranking.add(each)
+        began_s = self.now()
+        while len(ranking) and self.tally.asked != self.most:
+            newcomer = self._worst(ranking)
+            if newcomer is not None and self._adopt(newcomer):
+                self._tell_progress(len(ranking), self.now() - began_s)
+        if self.under_way:
+            self.under_way.wait_for_all()
+
+    def _count(self) -> None:
+        self.tally.listed += 1
+        self.report.listed(self.tally.listed)
+
+    def _listed(self, below: Iterable[Name]) -> Iterator[Name]:
+        for namespace in below:
+            try:
+                yield from self.lake.names(namespace)
+            except (RetryLater, TaskRefused) as error:
+                raise Stopped(str(error)) from None
+
+    def _newcomer(self, name: Name) -> Iterator[Newcomer]:
+        found = self._read(".".join(name), partial(self.lake.newcomer, name))
+        if found is None:
+            return
+        if known := self.known.of(found.table.uuid):
+            self._is_known(known)
+        else:
+            yield found
+
+    def _is_known(self, table: KnownTable) -> None:
+        self.tally.known += 1
+        self.already.append(table)
+
+    def _worst(self, ranking: Ranking) -> Newcomer | None:
+        """The worst one; None where its manifests had to say first whether it is."""
+        newcomer = ranking.worst()
+        if newcomer.exact:
+            return newcomer
+        closer = self._read(newcomer.table.dotted, partial(self.lake.closer, newcomer))
+        if closer is not None:
+            ranking.add(closer)
+        return None
+
+    def _adopt(self, newcomer: Newcomer) -> bool:
+        """False where it was left out."""
+        table = newcomer.table
+        if table.uuid in self._asked:
+            return False  # the catalog has told of it twice
+        if self.under_way:
+            self.under_way.wait_for_room()
+            if self.known.of(table.uuid):
+                self._leave_out(table.dotted, "the planner has come to know it by itself")
+                return False
+            if not self._read(table.dotted, partial(self.lake.is_there, table)):
+                return False
+            self.under_way.ask(table)
+        self._asked.add(table.uuid)
+        self.tally.asked += 1
+        self.report.adopting(newcomer)
+        return True
+
+    def _read(self, name: str, read: Callable[[], T]) -> T | None:
+        """None where it could not be read, which was told."""
+        try:
+            found = read()
+        except Gone as gone:
+            self._leave_out(name, str(gone))
+        except Unreadable as error:
+            self._unread(name, str(error))
+        else:
+            self._unread_in_a_row = 0
+            return found
+        return None
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.tally.left_out += 1
+        self.report.left_out(name, why)
+
+    def _unread(self, name: str, why: str) -> None:
+        self.tally.unread += 1
+        self._unread_in_a_row += 1
+        self.report.unread(name, why)
+        if self._unread_in_a_row >= UNREAD_IN_A_ROW:
+            raise Stopped(
+                f"{UNREAD_IN_A_ROW} tables in a row could not be read: see that catalog and "
+                "storage answer, then start this again: it goes on where it stopped"
+            )
+
+    def _tell_progress(self, ranked: int, spent_s: float) -> None:
+        done = self.tally.asked
+        left = ranked if self.most is None else min(ranked, self.most - done)
+        self.report.progress(done, left, left * spent_s / done)

@@ -1,0 +1,84 @@
+"""Which tables the planner counts by now, as it shows them: the progress of an adoption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_domain.identity import MAIN
+from firnline_domain.states import TableState
+
+from firnline_cli._topics import Topics
+
+TOPIC = "table-states"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """`parked` and `failing`: whether any partition is, or waits after a failure."""
+
+    uuid: str
+    namespace: tuple[str, ...]
+    name: str
+    bytes: int
+    parked: bool
+    failing: bool
+
+    @property
+    def full_name(self) -> tuple[str, ...]:
+        """Namespace levels and name."""
+        return (*self.namespace, self.name)
+
+
+class Known:
+    """What `table-states` has said. About half a kilobyte for each table."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._tables: dict[str, KnownTable] = {}  # by uuid
+        self._names: dict[tuple[str, ...], str] = {}  # namespace and name -> uuid
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def catch_up(self) -> None:
+        """Take in what was shown since. Raises RetryLater."""
+        for key, state in self._topics.news(TOPIC, _of_main):
+            self._take(key.removesuffix(f"/{MAIN}"), state)
+
+    def of(self, uuid: str) -> KnownTable | None:
+        """The table with this uuid."""
+        return self._tables.get(uuid)
+
+    def named(self, name: tuple[str, ...]) -> KnownTable | None:
+        """The table of that name, as the planner has heard it last."""
+        return self._tables.get(self._names.get(name, ""))
+
+    def _take(self, uuid: str, state: TableState | None) -> None:
+        before = self._tables.pop(uuid, None)
+        if before is not None and self.named(before.full_name) is None:
+            self._names.pop(before.full_name)  # else another table has taken the name
+        if state is None or state.removed:
+            return
+        known = known_table(state)
+        self._tables[uuid] = known
+        self._names[known.full_name] = uuid
+
+
+def _of_main(key: str) -> bool:
+    return key.endswith(f"/{MAIN}")
+
+
+def known_table(state: Any) -> KnownTable:
+    """The part of a table's state that matters here."""
+    statuses = {one.status for one in state.partitions}
+    holds = state.holds
+    deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
+    return KnownTable(
+        uuid=state.table.uuid,
+        namespace=tuple(state.table.namespace),
+        name=state.table.name,
+        bytes=holds.data.bytes + deletes.bytes,
+        parked="parked" in statuses,
+        failing="backing_off" in statuses,
+    )

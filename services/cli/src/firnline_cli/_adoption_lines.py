@@ -1,0 +1,132 @@
+"""An adoption as lines for people, and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+from firnline_domain.adoption import Newcomer
+from firnline_domain.canary import Outcome
+from firnline_domain.identity import TableName
+
+from firnline_cli._adoption import Tally
+from firnline_cli._figures import plain
+
+TOLD_EVERY = 100  # tables between two words about the progress
+LISTED_EVERY = 1_000
+
+
+class Lines:
+    """See `_adoption.Report`. Tables go to the output, all else beside it."""
+
+    def __init__(self, dry_run: bool) -> None:
+        self._verb = "would adopt" if dry_run else "adopting"
+        self._dry_run = dry_run
+
+    def listed(self, count: int) -> None:
+        """See `Report.listed`."""
+        if count % LISTED_EVERY == 0:
+            click.echo(f"{count:,} tables looked at", err=True)
+
+    def adopting(self, table: Newcomer) -> None:
+        """See `Report.adopting`."""
+        click.echo(plain(f"{self._verb} {table.table.dotted}  {figures(table)}"))
+
+    def left_out(self, name: str, why: str) -> None:
+        """See `Report.left_out`."""
+        click.secho(plain(f"left out {name}: {why}"), fg="yellow", err=True)
+
+    def unread(self, name: str, why: str) -> None:
+        """See `Report.unread`."""
+        click.secho(plain(f"not read {name}: {why}"), fg="red", err=True)
+
+    def progress(self, done: int, left: int, left_s: float) -> None:
+        """See `Report.progress`."""
+        if done % TOLD_EVERY == 0 and not self._dry_run:
+            click.echo(f"{done:,} adopted, {left:,} to go, about {duration(left_s)}", err=True)
+
+    def waiting(self, why: str) -> None:
+        """Nothing is asked for until something moves."""
+        click.echo(f"waiting: {why}", err=True)
+
+    def judged(self, outcome: Outcome, objections: list[str]) -> None:
+        """What came of the canary."""
+        click.echo(
+            f"canary: {outcome.adopted:,} of {outcome.tables:,} tables adopted; "
+            f"{outcome.committed:,} rewrites committed, {outcome.failed:,} failed, "
+            f"{outcome.conflicted:,} conflicted, {outcome.skipped:,} had nothing to do; "
+            f"{outcome.parked:,} tables with something parked, {outcome.failing:,} that wait "
+            f"after a failure; of {outcome.equal + outcome.differ:,} commits read back "
+            f"{outcome.differ:,} differ"
+        )
+        for one in objections:
+            click.secho(f"  {one}", fg="red")
+
+    def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
+        """The last line."""
+        for table in unanswered:
+            click.secho(plain(f"no answer {table.dotted}: see `dead-letters`"), fg="red", err=True)
+        did = "would be adopted" if self._dry_run else "were adopted"
+        click.echo(
+            f"{tally.asked - len(unanswered):,} tables {did}; {tally.listed:,} listed, "
+            f"{tally.known:,} known to the planner before, {tally.left_out:,} left out, "
+            f"{tally.unread:,} not read, {len(unanswered):,} without an answer."
+        )
+
+
+class Json:
+    """The same, an object for each line; `what` tells them apart."""
+
+    def listed(self, count: int) -> None:
+        """See `Report.listed`."""
+        if count % LISTED_EVERY == 0:
+            self._tell("listed", count=count)
+
+    def adopting(self, table: Newcomer) -> None:
+        """See `Report.adopting`."""
+        numbers = {k: v for k, v in asdict(table).items() if k != "table"}
+        names = {"table": table.table.dotted, "uuid": table.table.uuid}
+        self._tell("adopting", **names, **numbers)
+
+    def left_out(self, name: str, why: str) -> None:
+        """See `Report.left_out`."""
+        self._tell("left_out", table=name, why=why)
+
+    def unread(self, name: str, why: str) -> None:
+        """See `Report.unread`."""
+        self._tell("unread", table=name, why=why)
+
+    def progress(self, done: int, left: int, left_s: float) -> None:
+        """See `Report.progress`."""
+        if done % TOLD_EVERY == 0:
+            self._tell("progress", done=done, left=left, left_s=round(left_s))
+
+    def waiting(self, why: str) -> None:
+        """See `Lines.waiting`."""
+        self._tell("waiting", why=why)
+
+    def judged(self, outcome: Outcome, objections: list[str]) -> None:
+        """See `Lines.judged`."""
+        self._tell("canary", **asdict(outcome), objections=objections)
+
+    def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
+        """See `Lines.sum_up`."""
+        self._tell("ended", **asdict(tally), unanswered=[one.dotted for one in unanswered])
+
+    def _tell(self, what: str, **fields: object) -> None:
+        click.echo(json.dumps({"what": what, **fields}))
+
+
+def figures(table: Newcomer) -> str:
+    """`1,204 files, 310 delete files (5,000 equality deletes), weight 12.3`."""
+    deletes = f", {table.delete_files:,} delete files" if table.delete_files else ""
+    rows = f" ({table.equality_deletes:,} equality deletes)" if table.equality_deletes else ""
+    return f"{table.data_files:,} files{deletes}{rows}, weight {table.weight:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `5.3 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

@@ -1,0 +1,123 @@
+"""Tables of a catalog as an adoption sees them: by name, by their newest summary, by manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from firnline_domain.adoption import Newcomer, by_manifests, by_summary, summary_of
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.settings import with_namespace
+from firnline_domain.tallies import target_bytes_of
+from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
+from firnline_iceberg.tables import LoadedTable, TableGone, Tables
+from firnline_iceberg.tallying import partition_changes
+
+Name = tuple[str, ...]
+T = TypeVar("T")
+TRIES = 4  # over 7 s: a catalog that is started anew is back by then
+PAUSE_S = 1.0  # doubles
+
+
+class Unreadable(Exception):
+    """A table cannot be read, and no retry helped; the message says why."""
+
+
+class Gone(Exception):
+    """There is no such table any more."""
+
+
+class Lake(Protocol):
+    """Where tables to adopt come from."""
+
+    def names(self, below: Name) -> Iterator[Name]:
+        """Namespace levels and name of every table of a namespace and of those below it; of all
+        for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
+
+    def newcomer(self, name: Name) -> Newcomer:
+        """A table by its newest snapshot's summary. Raises Gone, Unreadable."""
+
+    def closer(self, newcomer: Newcomer) -> Newcomer:
+        """The same by its manifests, exact. Raises Gone, Unreadable."""
+
+    def is_there(self, table: TableName) -> bool:
+        """True. Raises Gone where the name belongs to no table now or to another, Unreadable."""
+
+
+@dataclass
+class CatalogLake:
+    """See `Lake`. `tables` had better load no more snapshots than refs need: a table may have
+    thousands, and its newest one is enough."""
+
+    tables: Tables
+    fleet: Thresholds
+    sleep: Callable[[float], None]
+    _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
+
+    def names(self, below: Name) -> Iterator[Name]:
+        """See `Lake.names`."""
+        return self.tables.names(below)
+
+    def newcomer(self, name: Name) -> Newcomer:
+        """See `Lake.newcomer`."""
+        table = self._tried(lambda: self.tables.named(name[:-1], name[-1]))
+        limits = self._limits(table)
+        head = table.head_id(MAIN)
+        if head is None:
+            return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
+        said = table.snapshot(head).summary
+        return by_summary(
+            table.identity,
+            summary_of(said.additional_properties if said else {}),
+            limits,
+            partitioned=any(spec.fields for spec in table.metadata.partition_specs),
+            format_version=table.format_version,
+        )
+
+    def closer(self, newcomer: Newcomer) -> Newcomer:
+        """See `Lake.closer`."""
+        table = self._tried(lambda: self.tables.load(newcomer.table))
+        limits, head = self._limits(table), table.head_id(MAIN)
+        if head is None:
+            return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
+        held = self._tried(
+            lambda: partition_changes(
+                live_entries(table, head, Detail.COUNTS), target_bytes_of(self._settings(table))
+            )
+        )
+        return by_manifests(table.identity, held, limits)
+
+    def is_there(self, table: TableName) -> bool:
+        """See `Lake.is_there`."""
+        self._tried(lambda: self.tables.load(table))
+        return True
+
+    def _limits(self, table: LoadedTable) -> Thresholds:
+        return thresholds(self._settings(table), self.fleet)
+
+    def _settings(self, table: LoadedTable) -> dict[str, str]:
+        namespace = table.identity.namespace
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = self._tried(
+                lambda: self.tables.namespace_properties(namespace)
+            )
+        return dict(with_namespace(table.properties, self._namespaces[namespace]))
+
+    def _tried(self, read: Callable[[], T]) -> T:
+        for left in reversed(range(TRIES)):
+            try:
+                return read()
+            except TableGone as error:
+                raise Gone(str(error)) from None
+            except RetryLater as error:
+                if not left:
+                    raise Unreadable(str(error)) from None
+                self.sleep(PAUSE_S * 2 ** (TRIES - 1 - left))
+            except (TaskRefused, MetadataFileGone) as error:
+                raise Unreadable(str(error)) from None
+        raise AssertionError

@@ -1,0 +1,150 @@
+"""Topics as a command reads them: whole, from the beginning, and then what came since."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Protocol
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from firnline_adapters.kafka import MAX_MESSAGE_BYTES, KafkaPublisher
+from firnline_adapters.records import RecordCodec
+from firnline_adapters.schema_topic import SchemaTopic
+from firnline_domain.errors import PoisonousRecord, RetryLater
+
+from firnline_cli._fleet import partitions_of
+
+READ_S = 30.0  # for the next record, where there are more
+AT_ONCE = 500
+Wanted = Callable[[str], bool]
+
+
+class Topics(Protocol):
+    """What a command needs of the broker; the twin is in `_topics_memory`."""
+
+    def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+        """Keys and records that are in the topic by now and were not told before; those alone are
+        decoded whose key is wanted. None = a tombstone. Raises RetryLater."""
+
+    def unread(self, topic: str, group: str) -> int:
+        """Records that a consumer group has yet to deal with. Raises RetryLater."""
+
+    def put(self, topic: str, key: str, record: Any) -> None:
+        """Return when a record is on the broker. Raises RetryLater."""
+
+
+class KafkaTopics:
+    """See `Topics`. Reads without a group of its own."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._readers: dict[str, Reader] = {}
+        self._groups: dict[str, Consumer] = {}
+        self._publishers: dict[str, KafkaPublisher] = {}
+
+    def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+        """See `Topics.news`."""
+        if topic not in self._readers:
+            self._readers[topic] = Reader(self._bootstrap, topic)
+        for message in self._readers[topic].messages():
+            key, value = message.key(), message.value()
+            name = key.decode(errors="replace") if isinstance(key, bytes) else ""
+            if not wanted(name):
+                continue
+            with suppress(PoisonousRecord):  # whoever reads it for a living has buried it
+                yield name, self._codec.decode(value) if isinstance(value, bytes) else None
+
+    def unread(self, topic: str, group: str) -> int:
+        """See `Topics.unread`."""
+        try:
+            if group not in self._groups:
+                self._groups[group] = consumer_of(self._bootstrap, group)
+            consumer = self._groups[group]
+            places = consumer.committed(places_of(consumer, topic), timeout=READ_S)
+            ends = [consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
+        except KafkaException as error:
+            raise RetryLater(f"{topic} cannot be looked at: {error}") from error
+        # A group that has never been has all of it before it: its offset is negative.
+        return sum(
+            end - max(place.offset, start) for place, (start, end) in zip(places, ends, strict=True)
+        )
+
+    def put(self, topic: str, key: str, record: Any) -> None:
+        """See `Topics.put`."""
+        if topic not in self._publishers:
+            buckets = partitions_of(self._bootstrap, topic)
+            self._publishers[topic] = KafkaPublisher(self._bootstrap, buckets, "cli")
+        self._publishers[topic].publish(topic, key, record)
+        self._publishers[topic].flush()
+
+
+class Reader:
+    """One topic, read on from where it was left."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        """Raises RetryLater."""
+        self._topic = topic
+        try:
+            self._consumer = consumer_of(bootstrap, f"cli-{uuid.uuid4()}")
+            self._next = {one.partition: 0 for one in places_of(self._consumer, topic)}
+            self._consumer.assign(
+                [TopicPartition(topic, one, OFFSET_BEGINNING) for one in self._next]
+            )
+        except KafkaException as error:
+            raise RetryLater(f"{topic} cannot be read: {error}") from error
+
+    def messages(self) -> Iterator[Message]:
+        """All up to the ends that the topic has now. Raises RetryLater."""
+        try:
+            ends = self._ends()
+            heard = time.monotonic()
+            while any(self._next[partition] < end for partition, end in ends.items()):
+                found = self._consumer.consume(AT_ONCE, 0.5)
+                for message in found:
+                    if message.error() is None:
+                        heard = time.monotonic()
+                        self._next[message.partition() or 0] = (message.offset() or 0) + 1
+                        yield message
+                if time.monotonic() - heard > READ_S:
+                    raise RetryLater(f"{self._topic}: nothing came for {READ_S:.0f} s")
+        except KafkaException as error:
+            raise RetryLater(f"{self._topic} cannot be read: {error}") from error
+
+    def _ends(self) -> dict[int, int]:
+        """Behind the last record of each partition that has any."""
+        found = {}
+        for partition in self._next:
+            place = TopicPartition(self._topic, partition)
+            start, end = self._consumer.get_watermark_offsets(place, timeout=READ_S)
+            if start < end:
+                found[partition] = end
+        return found
+
+
+def consumer_of(bootstrap: str, group: str) -> Consumer:
+    """One that joins no group and commits nothing."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
+        }
+    )
+
+
+def places_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    """Of all its partitions. Raises RetryLater where the broker has no such topic."""
+    found = consumer.list_topics(topic, timeout=READ_S).topics[topic].partitions
+    if not found:
+        raise RetryLater(f"the broker has no topic {topic}: it is made by `firnline up`")
+    return [TopicPartition(topic, one) for one in sorted(found)]

@@ -1,0 +1,176 @@
+"""firnline adopt"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from firnline_adapters.memory import MemoryBroker
+from firnline_domain.adoption import Newcomer
+from firnline_domain.canary import objections
+from firnline_domain.errors import RetryLater
+from firnline_domain.thresholds import thresholds
+from firnline_iceberg.tables import Tables
+
+from firnline_cli._adoption import Adoption
+from firnline_cli._adoption_known import Known
+from firnline_cli._adoption_lines import Json, Lines
+from firnline_cli._adoption_tables import CatalogLake
+from firnline_cli._canary import Canary
+from firnline_cli._fleet import HOW_TO, Fleet, fleet_at, fleet_options
+from firnline_cli._settings import pairs
+from firnline_cli._topics import KafkaTopics, Topics
+from firnline_cli._topics_memory import MemoryTopics
+from firnline_cli._under_way import Clock, Stopped, UnderWay
+
+SECONDS = {"s": 1, "min": 60, "h": 3_600}
+CANARY = 0.05
+WAITING = 100  # tables under way: what was asked for twice when the command was killed
+ONLY_HEADS = {"snapshot-loading-mode": "refs"}  # of a table's snapshots, where a catalog can do so
+
+
+class Rate(click.ParamType):
+    """`60/min`, `5/s`, `1000/h`; seconds between two."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)/(s|min|h)", str(value))
+        if not found or not float(found[1]):
+            self.fail(f"{value!r}: say 60/min, 5/s or 1000/h", param, ctx)
+        return SECONDS[found[2]] / float(found[1])
+
+
+class Share(click.ParamType):
+    """`5%`; 0 to 1."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)%", str(value))
+        if not found or float(found[1]) > 100:
+            self.fail(f"{value!r}: say 5% or 0.5%", param, ctx)
+        return float(found[1]) / 100
+
+
+@click.command("adopt")
+@click.option("--all", "all_wanted", is_flag=True, help="Every table of the catalog.")
+@click.option("--namespace", "namespaces", multiple=True, help="And those below it; repeatable.")
+@click.option("--table", "tables", multiple=True, help="namespace.name; repeatable.")
+@click.option(
+    "--rate", "interval_s", type=Rate(), default="60/min", show_default=True, help="At the most."
+)
+@click.option(
+    "--waiting",
+    type=click.IntRange(1),
+    default=WAITING,
+    show_default=True,
+    help="Tables asked for and not counted yet, at the most.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Adopt no more than so many, the worst.")
+@click.option("--canary", type=Share(), help="Adopt this share alone, of every kind of table.")
+@click.option("--after-canary", is_flag=True, help="Adopt the rest, if the canary came out well.")
+@click.option(
+    "--trouble",
+    type=Share(),
+    default="5%",
+    show_default=True,
+    help="Share of the canary's tasks that may have failed, and of its tables that may be parked.",
+)
+@click.option("--anyway", is_flag=True, help="Whatever became of the canary.")
+@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
+@click.option("--dry-run", is_flag=True, help="Say which tables it would be, the worst first.")
+@click.option("--json", "json_wanted", is_flag=True, help="One JSON object for each line.")
+@fleet_options
+def command(
+    all_wanted: bool,
+    namespaces: tuple[str, ...],
+    tables: tuple[str, ...],
+    interval_s: float,
+    waiting: int,
+    limit: int | None,
+    canary: float | None,
+    after_canary: bool,
+    trouble: float,
+    anyway: bool,
+    fleets: tuple[str, ...],
+    dry_run: bool,
+    json_wanted: bool,
+    state: Path | None,
+    catalog: str | None,
+    catalog_name: str,
+    kafka: str | None,
+) -> None:
+    """Bring tables that were there before Firnline under its care, those that need it most first.
+
+    Each is counted once, from its newest snapshot, at a bounded rate; what the planner counts
+    already is left alone. It can be stopped and started again at any moment.
+
+    Exit code: 0 done; 1 a table could not be read or was not counted, or the canary came out
+    badly.
+    """
+    if all_wanted == bool(namespaces or tables):
+        raise click.UsageError("name tables or namespaces, or say --all")
+    below = [()] if all_wanted else [tuple(one.split(".")) for one in namespaces]
+    defaults = thresholds(pairs(fleets))
+    names = [name_of(one) for one in tables]
+    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    topics = topics_of(fleet, dry_run)
+    known, report = Known(topics), Json() if json_wanted else Lines(dry_run)
+    clock = Clock(time.time, time.sleep)
+    under_way = UnderWay(topics, known, clock, interval_s, waiting, report.waiting)
+    lake = CatalogLake(
+        Tables(fleet.catalog_uri, fleet.catalog_name, None, **ONLY_HEADS), defaults, time.sleep
+    )
+    adoption = Adoption(lake, known, None if dry_run else under_way, report, time.time, limit)
+    try:
+        known.catch_up()
+        newcomers: Iterable[Newcomer] = adoption.newcomers(below, names)
+        if canary is not None or after_canary:
+            every = list(newcomers)  # who is of it, only all together tell
+            chosen = Canary.of(adoption.already, every, CANARY if canary is None else canary)
+            newcomers = every if after_canary else chosen.among(every)
+            if after_canary:
+                judge(chosen, known, topics, report, trouble, anyway)
+        adoption.run(newcomers)
+    except (Stopped, RetryLater) as stopped:
+        report.sum_up(adoption.tally, under_way.unanswered)
+        raise click.ClickException(str(stopped)) from None
+    report.sum_up(adoption.tally, under_way.unanswered)
+    sys.exit(1 if under_way.unanswered or adoption.tally.unread else 0)
+
+
+def judge(
+    canary: Canary, known: Known, topics: Topics, report: Lines | Json, limit: float, anyway: bool
+) -> None:
+    """Say what came of the canary. Raises Stopped where it was too bad for the others to follow."""
+    outcome = canary.outcome(known, topics)
+    found = objections(outcome, limit)
+    report.judged(outcome, found)
+    if found and not anyway:
+        raise Stopped(
+            f"the rest is not adopted: {found[0]}. `firnline tables` and `firnline events` show "
+            "what happened; --anyway goes on all the same"
+        )
+
+
+def name_of(text: str) -> tuple[str, ...]:
+    """Levels of a table's name. Raises BadParameter for one without a namespace."""
+    if len(levels := tuple(text.split("."))) < 2:
+        raise click.BadParameter(f"{text}: a table's name is namespace.name")
+    return levels
+
+
+def topics_of(fleet: Fleet, dry_run: bool) -> Topics:
+    """The broker's; to see what would be done, none is needed. Raises ClickException."""
+    if fleet.kafka is not None:
+        return KafkaTopics(fleet.kafka)
+    if not dry_run:
+        raise click.ClickException(f"No broker is known. {HOW_TO}")
+    click.echo("no broker is known: tables that the planner counts are among these", err=True)
+    return MemoryTopics(MemoryBroker())
