@@ -1,0 +1,101 @@
+"""What commands read of topics: the broker and its twin."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from firnline_adapters.memory import MemoryBroker
+from firnline_cli._topics import KafkaTopics, Topics
+from firnline_cli._topics_memory import MemoryTopics
+from firnline_domain.commands import ResyncTable
+from firnline_domain.identity import MAIN, TableName, bucket_of
+
+TOPIC = "resync-requests"
+
+
+class Memory:
+    """The twin's side: a broker of 8 buckets."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(8)
+        self.topics: Topics = MemoryTopics(self.broker)
+
+    def tombstone(self, key: str) -> None:
+        self.broker.logs[TOPIC, 0].append((key, b""))
+
+    def deal_with(self, group: str, partition: int) -> None:
+        place = (group, TOPIC, partition)
+        self.broker.committed[place] = len(self.broker.logs[TOPIC, partition])
+
+
+class Kafka:
+    """A real broker, whose topics other tests write to as well."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.topics: Topics = KafkaTopics(bootstrap)
+
+    def tombstone(self, key: str) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer.produce(TOPIC, None, key.encode(), partition=0)
+        producer.flush(30)
+
+    def deal_with(self, group: str, partition: int) -> None:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=10)
+        done = TopicPartition(TOPIC, partition, end)
+        consumer.commit(offsets=[done], asynchronous=False)
+        consumer.close()
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
+def broker(request: pytest.FixtureRequest) -> Memory | Kafka:
+    if request.param == "memory":
+        return Memory()
+    return Kafka(request.getfixturevalue("kafka"))
+
+
+def request_of(number: int) -> ResyncTable:
+    table = TableName(str(uuid.uuid4()), ("db",), f"t{number}")
+    return ResyncTable(table, MAIN, None, None, "adopted", int(time.time() * 1000))
+
+
+def test_everything_is_told_once_then_what_came_since(broker: Memory | Kafka) -> None:
+    first, second = request_of(1), request_of(2)
+    ours = {first.table.uuid, second.table.uuid}
+    found: list[tuple[str, Any]] = []
+
+    def read() -> list[Any]:
+        found[:] = broker.topics.news(TOPIC, ours.__contains__)
+        return [record for _, record in found]
+
+    broker.topics.put(TOPIC, first.table.uuid, first)
+    assert read() == [first]
+    assert read() == []
+    broker.topics.put(TOPIC, second.table.uuid, second)
+    broker.tombstone(second.table.uuid)
+    assert sorted(read(), key=str) == [None, second]
+    assert {key for key, _ in found} == {second.table.uuid}
+
+
+def test_what_a_group_has_not_dealt_with(broker: Memory | Kafka) -> None:
+    group = uuid.uuid4().hex
+    sent = request_of(1)
+
+    def unread() -> int:
+        return broker.topics.unread(TOPIC, group)
+
+    before = unread()  # of a group that was never there: all
+    broker.topics.put(TOPIC, sent.table.uuid, sent)
+    assert unread() == before + 1
+    for partition in range(8):
+        broker.deal_with(group, partition)
+    assert unread() == 0
+    broker.topics.put(TOPIC, sent.table.uuid, sent)
+    assert unread() == 1
+    broker.deal_with(group, bucket_of(sent.table.uuid, 8))
+    assert unread() == 0
