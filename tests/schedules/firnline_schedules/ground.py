@@ -7,12 +7,12 @@ Nothing is deleted while a later schedule may need it: deletions are remembered 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
 from firnline_adapters.logs import Log
@@ -32,6 +32,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 NAMESPACE = "lab"
 MANIFEST_ENTRIES = 20_000
+T = TypeVar("T")
 LATIN = "ISO-8859-1"  # a character for every byte
 NOW_MS = 5
 
@@ -162,6 +163,19 @@ class Commits(JavaCommits):
         return super().commit(*args, **more)
 
 
+class Cache(FileCache):
+    """Manifests have names of their own. Those of other files are taken again after a table was set
+    back, for other rows."""
+
+    def __init__(self) -> None:
+        super().__init__(MANIFEST_ENTRIES)
+        self.state = 0
+
+    def get_weighed(self, key: Hashable, read: Callable[[], T], entries: Callable[[T], int]) -> T:
+        named = isinstance(key, tuple) and isinstance(key[1], str)
+        return super().get_weighed((self.state, key) if named else key, read, entries)
+
+
 class Ground:
     """What all schedules run on. One at a time."""
 
@@ -177,7 +191,7 @@ class Ground:
             self.jvm, self._private("inmemory.InMemoryFileIO", "IN_MEMORY_FILES", None)
         )
         self._entries = self._private("inmemory.InMemoryCatalog", "tables", self.catalog)
-        self._cache = FileCache(MANIFEST_ENTRIES)
+        self._cache = Cache()
         self.racer: Callable[[], None] | None = None
         self.handlers = self._committer()
 
@@ -208,6 +222,7 @@ class Ground:
 
     def point(self, name: str, location: str) -> None:
         """Set a table to a state."""
+        self._cache.state += 1
         self._entries.put(self.identifier(name), location)
 
     def load(self, table: TableName) -> LoadedTable:
