@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -120,9 +123,12 @@ def test_a_gateway_killed_between_acceptance_and_answer(
         table = RestCatalog("x", uri=catalog.uri(port)).create_table(f"{namespace}.t", ROW.schema)
         table.append(ROW)
         wire.muffled.set()
+        since_ms = time.time_ns() // 1_000_000
         writer = threading.Thread(target=attempt, args=(table,))
         writer.start()
         assert wire.swallowed.wait(60)
+        # The catalog may be faster than our disk: a commit that is in no log yet is lost here.
+        wait_for_intent(tmp_path / "gateway" / "outbox.db", since_ms)
         os.kill(killed.pid, signal.SIGKILL)
         writer.join(60)
     accepted = ids(lake.load_table(f"{namespace}.t"))
@@ -132,6 +138,16 @@ def test_a_gateway_killed_between_acceptance_and_answer(
         found = events.until(namespace, has_all(accepted))
     sources = {s.snapshot_id: event.source for event in found for s in event.snapshots}
     assert sources == dict(zip(accepted, ["gateway", "reconciled"], strict=True))
+
+
+def wait_for_intent(outbox: Path, since_ms: int) -> None:
+    """Return when a call that came since then is in the gateway's log."""
+    deadline_s = time.monotonic() + 60
+    query = "SELECT count(*) FROM calls WHERE received_ms >= ?"
+    with closing(sqlite3.connect(outbox)) as log:
+        while not log.execute(query, (since_ms,)).fetchone()[0]:
+            assert time.monotonic() < deadline_s, "the call was never written"
+            time.sleep(0.01)
 
 
 def attempt(table) -> None:
