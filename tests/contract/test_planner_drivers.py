@@ -68,7 +68,7 @@ class InMemory:
     """The twin; a look lets a second pass."""
 
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
+        self.now_ms = 4_000_000_000_000
         self.broker = MemoryBroker(BUCKETS)
         self.publisher = MemoryPublisher(self.broker)
         reader = Reader(RecordCodec(), Log("planner"))
@@ -188,7 +188,7 @@ def change(table: TableName, snapshot: int, added: int = 1, **more: Any) -> File
         "snapshot_id": snapshot,
         "parent_snapshot_id": snapshot - 1 or None,
         "sequence_number": snapshot,
-        "timestamp_ms": 1_800_000_000_000,
+        "timestamp_ms": 4_000_000_000_000,
         "operation": "append",
         "partitions": (PartitionChange(SCOPE, tally, FileTally()),),
         "format_version": 2,

@@ -90,7 +90,7 @@ def append(table: TableName, snapshot: int) -> FilesChanged:
         snapshot_id=snapshot,
         parent_snapshot_id=snapshot - 1 or None,
         sequence_number=snapshot,
-        timestamp_ms=1_800_000_000_000,
+        timestamp_ms=4_000_000_000_000,
         operation="append",
         partitions=(PartitionChange(Scope(0, "[]"), tally, FileTally()),),
         format_version=2,
