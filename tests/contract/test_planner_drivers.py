@@ -45,7 +45,13 @@ from firnline_planner.inputs import Reader
 from firnline_planner.twin import MemoryDriver
 
 BUCKETS = 8
-OUTPUTS = ("rewrite-tasks", "resync-requests", "table-states", "dead-letters")
+OUTPUTS = (
+    "rewrite-tasks",
+    "rewrite-tasks-heavy",
+    "resync-requests",
+    "table-states",
+    "dead-letters",
+)
 SETTINGS = {"firnline.rewrite.quiet-ms": "0", "firnline.rewrite.cool-down-ms": "0"}
 SCOPE = Scope(0, '["a"]')
 PATIENCE = 90  # looks; a look at Kafka takes up to a second

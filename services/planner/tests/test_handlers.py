@@ -64,6 +64,7 @@ class World:
     limits: Thresholds = LIMITS
     more: dict[str, Any] = field(default_factory=dict)  # of every change
     shown: list[TableState] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)  # of all that was sent
 
     def __post_init__(self) -> None:
         self.restart()
@@ -75,6 +76,7 @@ class World:
         step: Step = self.bucket.handle(record, self.now_ms)
         self.bucket.commit()
         records = [output.record for output in step.outputs]
+        self.topics += [output.topic for output in step.outputs]
         self.shown.extend(one for one in records if isinstance(one, TableState))
         return records
 
@@ -223,6 +225,17 @@ def test_a_skipped_task_sets_the_floor_too(world: World) -> None:
     world.take(RewriteSkipped(order.task_id, TABLE, "main", A, "nothing_to_do", 0))
     assert not [one for one in world.tick(60_000) if isinstance(one, RewriteFiles)]
     assert of(world.state(), A).reason == "fixed_point"
+
+
+def test_an_order_that_ran_out_of_memory_goes_where_there_is_room(world: World) -> None:
+    """Until three rewrites in a row were well there."""
+    world.take(failed(only(world.commit(part(A, 8))), retryable=True))
+    for _ in range(4):
+        world.restart()
+        order = only(world.tick(10_000) + world.commit(part(A, 8)))
+        world.commit(part(A, 0, 8), task_id=order.task_id)
+    lanes = [topic for topic in world.topics if topic.startswith("rewrite")]
+    assert lanes == ["rewrite-tasks", *["rewrite-tasks-heavy"] * 3, "rewrite-tasks"]
 
 
 def test_a_failed_task_is_tried_again_after_a_pause_as_the_same_task(world: World) -> None:

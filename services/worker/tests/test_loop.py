@@ -8,9 +8,10 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import ResyncTable, RewriteFiles
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
-from firnline_worker.handlers import REWRITES
+from firnline_worker.bootstrap import topics_of
+from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES
 from firnline_worker.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
 
@@ -32,14 +33,14 @@ class Bench:
         self.loop = self.another(work, at_once)
 
     def another(self, work: Any, at_once: int = 4) -> TaskLoop:
-        inbox = MemoryInbox(self.broker, "worker", [REWRITES])
+        inbox = MemoryInbox(self.broker, "worker", [REWRITES, HEAVY_REWRITES])
         return TaskLoop(
             inbox, self.executor, work, at_once, Log("t"), lambda: None, lambda: self.seconds
         )
 
-    def send(self, *names: str) -> None:
+    def send(self, *names: str, topic: str = REWRITES) -> None:
         for name in names:
-            self.publisher.publish(REWRITES, TABLE.uuid, order(name))
+            self.publisher.publish(topic, TABLE.uuid, order(name))
 
     @property
     def committed(self) -> int:
@@ -166,3 +167,60 @@ def test_a_record_that_is_no_order_is_passed_over():
     bench = Bench(lambda task: None)
     bench.publisher.publish(REWRITES, TABLE.uuid, ResyncTable(TABLE, "main", None, None, "r", 0))
     bench.turn_until(lambda: bench.committed == 1)
+
+
+class AtOnce(ThreadPoolExecutor):
+    """Done when it is begun."""
+
+    def submit(self, work: Any, task: Any) -> Future[None]:  # type: ignore[override]
+        done: Future[None] = Future()
+        done.set_result(work(task))
+        return done
+
+
+def test_of_ten_orders_begun_two_are_heavy_while_both_lanes_wait():
+    begun = []
+    bench = Bench(lambda task: begun.append(task.task_id), at_once=1, executor=AtOnce())
+    bench.send(*(f"heavy-{n}" for n in range(10)), topic=HEAVY_REWRITES)
+    bench.send(*(f"ordinary-{n}" for n in range(10)))
+    bench.turn_until(lambda: len(begun) == 20)
+    assert [name.split("-")[0] == "heavy" for name in begun[:10]].count(True) == 2
+    assert begun[-7:] == [f"heavy-{n}" for n in range(3, 10)]
+
+
+def test_one_heavy_order_at_a_time_and_the_other_places_are_for_the_rest():
+    release, begun = threading.Event(), []
+
+    def work(task: RewriteFiles) -> None:
+        begun.append(task.task_id)
+        assert release.wait(60)
+
+    bench = Bench(work)
+    bench.send("heavy-1", "heavy-2", topic=HEAVY_REWRITES)
+    bench.turn_until(lambda: begun)
+    bench.send("a", "b", "c", "d")
+    bench.turn_until(lambda: len(begun) == 4)
+    bench.loop.turn(0)
+    assert begun == ["heavy-1", "a", "b", "c"]
+    release.set()
+    bench.turn_until(lambda: len(begun) == 6)
+    assert set(begun[4:]) == {"d", "heavy-2"}
+    bench.loop.executor.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("lanes", "topics"),
+    [
+        ("ordinary,heavy", [REWRITES, EXPIRIES, COMPARISONS, HEAVY_REWRITES]),
+        (" heavy ", [HEAVY_REWRITES]),
+        ("ordinary,ordinary", [REWRITES, EXPIRIES, COMPARISONS]),
+    ],
+)
+def test_the_lanes_of_a_worker_say_its_topics(lanes: str, topics: list[str]):
+    assert topics_of(lanes) == topics
+
+
+@pytest.mark.parametrize("lanes", ["", "light", "ordinary;heavy"])
+def test_lanes_that_are_none_are_refused(lanes: str):
+    with pytest.raises(Misconfigured, match="ordinary, heavy"):
+        topics_of(lanes)

@@ -20,7 +20,7 @@ MOST = 12  # records of a partition
 GROUPS = {
     "enricher": ("table-commits", "resync-requests"),
     "committer": ("task-results",),
-    "worker": ("rewrite-tasks", "expiry-tasks"),
+    "worker": ("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks"),
 }
 BIG = 16 * 1024 * 1024
 

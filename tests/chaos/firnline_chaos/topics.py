@@ -17,8 +17,8 @@ from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFaile
 from firnline_domain.states import TableState
 
 READ = (
-    "rewrite-tasks", "expiry-tasks", "task-results", "maintenance-events", "table-states",
-    "dead-letters",
+    "rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "task-results", "maintenance-events",
+    "table-states", "dead-letters",
 )  # fmt: skip
 ENDS = (RewriteCommitted, RewriteConflicted, RewriteSkipped, TaskFailed, SnapshotsExpired)
 POLL_S = 0.2

@@ -69,14 +69,16 @@ def results(kafka: str) -> Iterator[Callable[[str], Any]]:
     inbox.close()
 
 
-def ordered(kafka: str, table: TableName, head: int, attempt: int = 1) -> str:
+def ordered(
+    kafka: str, table: TableName, head: int, attempt: int = 1, topic: str = "rewrite-tasks"
+) -> str:
     now = int(time.time() * 1000)
     name, scope = task_id(table.uuid, "main", "[]", "compact", attempt), Scope(0, "[]")
     order = RewriteFiles(
         name, table, "main", scope, "compact", "test", head, attempt, now, now + 600_000
     )
     publisher = KafkaPublisher(kafka, 8, "test")
-    publisher.publish("rewrite-tasks", table.uuid, order)
+    publisher.publish(topic, table.uuid, order)
     publisher.flush()
     return name
 
@@ -114,7 +116,8 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     assert all(os.path.exists(_local(o.path)) for g in result.groups for o in g.outputs)
     found = results(looked_at(kafka, name, result.start_snapshot_id))
     assert (found.outcome, found.before.rows, found.after.rows) == ("differ", 0, 2)  # an append
-    gone = results(ordered(kafka, TableName("no-such", (namespace,), "nothing"), head))
+    nothing = TableName("no-such", (namespace,), "nothing")
+    gone = results(ordered(kafka, nothing, head, topic="rewrite-tasks-heavy"))
     assert (gone.reason, gone.retryable) == ("table_gone", False)
     paused(kafka, name)
     held = results(ordered(kafka, name, head, attempt=2))

@@ -19,7 +19,7 @@ from firnline_domain.events import (
 )
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 
-TOPICS = ("rewrite-tasks", "expiry-tasks", "maintenance-events")
+TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "maintenance-events")
 
 
 class Feed:

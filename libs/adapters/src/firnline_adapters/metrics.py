@@ -23,7 +23,7 @@ CounterName = Literal[
     "changes_duplicate",  # FilesChanged that were known already
     "changes_held",  # FilesChanged held back because their parent is not the head
     "resyncs",  # ResyncTable requests sent
-    "orders",  # orders sent, by reason
+    "orders",  # orders sent, by reason and lane
     "advice",  # words of advice about tables, by rule: given (or told anew), withdrawn
     "tasks_finished",  # tasks that ended, by outcome; `parked` beside it: no try for a day
     "rows_in",  # rows read by rewrites

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.costs import FIRNLINE
+from firnline_domain.lanes import set_bytes
 from firnline_domain.progress import Debt, Partition, Table
 from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
@@ -47,5 +48,8 @@ def weights(
         "rewrite_bytes": weighed.work.bytes_read,
         "paid_back": round(weighed.paid_back(now_ms), 3),
         "cheap_bytes": limits.cheap_bytes,
+        "delete_set_bytes": set_bytes(partition),
+        "heavy_bytes": limits.heavy_bytes,
+        "out_of_memory": partition.work.out_of_memory,
         "reads_per_hour": limits.reads_per_hour,
     }

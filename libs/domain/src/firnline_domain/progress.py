@@ -22,6 +22,8 @@ SURROUNDINGS = frozenset(
     {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
 )
 ALREADY_COMMITTED = "already_committed"  # a worker's word for an order that came again
+OUT_OF_MEMORY = "out_of_memory"  # a worker's word for a task that needs more room
+BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to the ordinary lane
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
@@ -93,6 +95,8 @@ class PartitionWork:
     last_attempt: int = 0  # of the last task that succeeded
     touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
     hot_since_ms: int | None = None  # since when its debt has waited for it to cool
+    out_of_memory: int = 0  # times, since it was last on the ordinary lane
+    well: int = 0  # rewrites in a row since the last time
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by
@@ -254,7 +258,16 @@ def succeeded(
         touched_ms=work.touched_ms,
         failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
     )
+    rested = _with_room(rested, work)
     return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+
+
+def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
+    """With what is left of its troubles with memory after one more success."""
+    well = work.well + 1
+    if not work.out_of_memory or well >= BACK_AFTER:
+        return rested
+    return replace(rested, out_of_memory=work.out_of_memory, well=well)
 
 
 def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
@@ -267,6 +280,8 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
     failures, hopeless = work.failures + 1, work.hopeless + (not retryable)
     own = work.own + (reason not in SURROUNDINGS)
     after = replace(work, failures=failures, hopeless=hopeless, own=own, failure=reason)
+    if reason == OUT_OF_MEMORY:
+        after = replace(after, out_of_memory=work.out_of_memory + 1, well=0)
     if hopeless >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in SURROUNDINGS):
         return after.paused("parked", now_ms + PARKED_MS)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)

@@ -15,6 +15,7 @@ TOPICS = (
     "table-commits",
     "file-changes",
     "rewrite-tasks",
+    "rewrite-tasks-heavy",
     "expiry-tasks",
     "maintenance-events",
     "operator-orders",

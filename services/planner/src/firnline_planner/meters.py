@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from firnline_adapters import metrics
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.folding import Verdict
+from firnline_domain.lanes import LANES, Lane
 from firnline_domain.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
@@ -32,7 +33,8 @@ def count(step: Step) -> None:
         if output.topic == RESYNC_REQUESTS:
             metrics.count("resyncs")
         elif isinstance(output.record, RewriteFiles | ExpireSnapshots):
-            metrics.count("orders", reason=output.record.reason)
+            lane = LANES.get(output.topic, Lane.ORDINARY)
+            metrics.count("orders", reason=output.record.reason, lane=lane)
 
 
 def show(buckets: Iterable[Bucket]) -> None:

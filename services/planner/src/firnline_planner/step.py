@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-REWRITE_TASKS = "rewrite-tasks"
 EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"

@@ -19,11 +19,11 @@ def main() -> int:
     log = start_logging("worker")
     try:
         settings = from_environment(Settings, os.environ)
+        log.info("starting", **shown(settings))
+        worker = build(settings, log)
     except Misconfigured as error:
         log.error("misconfigured", why=error)
         return 2
-    log.info("starting", **shown(settings))
-    worker = build(settings, log)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop.set())
     metrics.serve(settings.metrics_port)

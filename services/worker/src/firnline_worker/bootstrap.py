@@ -15,12 +15,20 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
+from firnline_domain.errors import Misconfigured
+from firnline_domain.lanes import Lane, Turns
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker.comparing import Comparer
 from firnline_worker.expiry import Expirer
-from firnline_worker.handlers import COMPARISONS, EXPIRIES, REWRITES, Handlers
+from firnline_worker.handlers import (
+    COMPARISONS,
+    EXPIRIES,
+    HEAVY_REWRITES,
+    REWRITES,
+    Handlers,
+)
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
@@ -29,6 +37,8 @@ from firnline_worker.rewrite import Rewriter
 from firnline_worker.settings import Settings
 from firnline_worker.shelf import Shelf
 from firnline_worker.spark import SparkStage, session
+
+TOPICS = {Lane.ORDINARY: (REWRITES, EXPIRIES, COMPARISONS), Lane.HEAVY: (HEAVY_REWRITES,)}
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ class Worker:
 
 
 def build(settings: Settings, log: Log) -> Worker:
-    """Start Spark, warm it, join the consumer group last."""
+    """Start Spark, warm it, join the consumer group last. Raises Misconfigured."""
+    topics = topics_of(settings.lanes)
     name = f"{socket.gethostname()}-{os.getpid()}"
     stop = threading.Event()
     spark = session(settings)
@@ -76,9 +87,9 @@ def build(settings: Settings, log: Log) -> Worker:
     handlers = _handlers(settings, log, name, stop, spark, stage, publisher, leases, shelf)
     handlers = replace(handlers, pause=switches.pause)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
-    topics = [REWRITES, EXPIRIES, COMPARISONS]
     inbox = KafkaInbox(settings.kafka, settings.group, topics, publisher, log)
     loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log)
+    loop.heavy_at_once, loop.turns = settings.heavy_at_once, Turns(settings.heavy_share)
 
     def every_turn() -> None:
         leases.renew()
@@ -109,6 +120,19 @@ def _handlers(
     expirer = Expirer(tables, java, leases.started_from, name, now_ms)
     comparer = Comparer(tables, java, name, settings.compare_max_bytes, now_ms)
     return Handlers(rewriter, expirer, comparer, leases, publisher, name, now_ms, log, stop.is_set)
+
+
+def topics_of(lanes: str) -> list[str]:
+    """The topics of some lanes, comma-separated. Members of one group may take different ones.
+
+    Raises Misconfigured.
+    """
+    try:
+        named = [Lane(name.strip()) for name in lanes.split(",")]
+    except ValueError:
+        known = ", ".join(Lane)
+        raise Misconfigured(f"FIRNLINE_WORKER_LANES: {lanes!r} names others than {known}") from None
+    return [topic for lane in dict.fromkeys(named) for topic in TOPICS[lane]]
 
 
 def now_ms() -> int:

@@ -12,7 +12,9 @@ from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.holds import Pause
+from firnline_domain.lanes import TOPICS, Lane
 from firnline_domain.ports import Delivery, Publisher
+from firnline_domain.progress import OUT_OF_MEMORY
 from firnline_domain.results import RewriteFinished, RowsCompared, SnapshotsExpired, TaskFailed
 
 from firnline_worker.leases import Busy, Order, TaskLeases, lease_of
@@ -20,7 +22,8 @@ from firnline_worker.memory import ran_out_of_memory
 
 RESULTS = "task-results"
 _KINDS = {RewriteFiles: "rewrite", ExpireSnapshots: "expiry", CompareRows: "comparison"}
-REWRITES, EXPIRIES, COMPARISONS = "rewrite-tasks", "expiry-tasks", "compare-tasks"
+REWRITES, EXPIRIES, COMPARISONS = TOPICS[Lane.ORDINARY], "expiry-tasks", "compare-tasks"
+HEAVY_REWRITES = TOPICS[Lane.HEAVY]
 Result = RewriteFinished | SnapshotsExpired | RowsCompared | TaskFailed
 
 
@@ -104,7 +107,7 @@ class Handlers:
             if self.stopping():
                 raise
             self.log.error("task_failed", error, task=order.task_id)
-            reason = "out_of_memory" if ran_out_of_memory(error) else "worker_error"
+            reason = OUT_OF_MEMORY if ran_out_of_memory(error) else "worker_error"
             return self._failed(order, reason, error, True)
 
     def _yield_to_operators(self, order: Order) -> None:

@@ -13,6 +13,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.lanes import LANES, Lane, Turns
 from firnline_domain.ports import Delivery, Inbox
 
 from firnline_worker.leases import Busy
@@ -38,6 +39,8 @@ class TaskLoop:
     every_turn: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
     put_aside: Callable[[Delivery, Exception], None] = lambda *_: None  # to `dead-letters`
+    heavy_at_once: int = 1
+    turns: Turns = field(default_factory=Turns)
     _interrupted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     _waiting: list[tuple[float, Delivery]] = field(default_factory=list)
     _running: dict[Future[None], Delivery] = field(default_factory=dict)
@@ -83,14 +86,25 @@ class TaskLoop:
         )
 
     def _start(self) -> None:
-        """First come, first served, but who waits for a lease lets others pass."""
-        for item in list(self._waiting):
-            ready_at, delivery = item
-            if len(self._running) >= self.at_once:
+        """First come, first served on each lane, but who waits for a lease lets others pass."""
+        while len(self._running) < self.at_once:
+            first = self._first()
+            lane = self.turns.take(first)
+            if lane is None:
                 return
-            if ready_at <= self.now():
-                self._waiting.remove(item)
-                self._running[self.executor.submit(self.work, delivery.record)] = delivery
+            self._waiting.remove(first[lane])
+            _, delivery = first[lane]
+            self._running[self.executor.submit(self.work, delivery.record)] = delivery
+
+    def _first(self) -> dict[Lane, tuple[float, Delivery]]:
+        """What may be begun next on each lane."""
+        now, found = self.now(), {}
+        for item in reversed(self._waiting):
+            if item[0] <= now:
+                found[_lane(item[1])] = item
+        if sum(_lane(one) is Lane.HEAVY for one in self._running.values()) >= self.heavy_at_once:
+            found.pop(Lane.HEAVY, None)
+        return found
 
     def _end(self, delivery: Delivery, future: Future[None]) -> None:
         error = future.exception()
@@ -111,3 +125,7 @@ class TaskLoop:
         """The planner takes its partition back at the deadline."""
         self.put_aside(delivery, error)
         self.inbox.done(delivery)
+
+
+def _lane(delivery: Delivery) -> Lane:
+    return LANES.get(delivery.topic, Lane.ORDINARY)

@@ -28,6 +28,18 @@ class Settings:
     tasks_at_once: int = setting(
         "FIRNLINE_TASKS_AT_ONCE", "Tasks in work at once; a long one leaves room for others.", 4
     )
+    lanes: str = setting(
+        "FIRNLINE_WORKER_LANES",
+        "Lanes of orders to take: ordinary, heavy (big delete sets, and what ran out of memory), "
+        "or both. Expiries and comparisons are ordinary.",
+        "ordinary,heavy",
+    )
+    heavy_share: int = setting(
+        "FIRNLINE_HEAVY_SHARE", "Of ten orders begun while both lanes wait, the heavy ones.", 2
+    )
+    heavy_at_once: int = setting(
+        "FIRNLINE_HEAVY_AT_ONCE", "Heavy orders in work at once, of FIRNLINE_TASKS_AT_ONCE.", 1
+    )
     set_budget_bytes: int = setting(
         "FIRNLINE_SET_BUDGET_BYTES",
         "Memory for making and probing the delete sets of one task, in bytes; sets that do not fit "
