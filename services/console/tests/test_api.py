@@ -228,3 +228,20 @@ async def test_a_table_without_advice_says_so(site: Site, make: Make) -> None:
     site.tell(make("table_state/in_flight"))
     assert (await site.get("/api/tables/shop.orders/advice"))["advice"] == []
     assert (await site.client.get("/api/tables/shop.nothing/advice")).status == 404
+
+
+async def test_workers_are_wanted_where_orders_wait_and_by_lane(site: Site, make: Make) -> None:
+    none = {"wanted": 0, "orders": 0, "cpu_s": 0.0, "oldest_s": 0.0}
+    assert await site.get("/api/workers") == {"ordinary": none, "heavy": none}
+    open_until = {"ordered_at_ms": NOW - 5_000, "deadline_ms": NOW + 1}
+    for number in range(3):
+        work = {"numbers": {"rewrite_cpu_s": 100.0}, "task_id": f"t{number}", **open_until}
+        site.tell(make("rewrite_files/compact", **work))
+    big = {"rewrite_cpu_s": 900.0, "delete_set_bytes": 2.0, "heavy_bytes": 1.0}
+    site.tell(make("rewrite_files/compact", numbers=big, task_id="big", **open_until))
+    late = {"task_id": "late", "ordered_at_ms": NOW - 900_000, "deadline_ms": NOW - 1}
+    site.tell(make("rewrite_files/compact", **late))
+    assert await site.get("/api/workers") == {
+        "ordinary": {"wanted": 3, "orders": 3, "cpu_s": 300.0, "oldest_s": 5.0},
+        "heavy": {"wanted": 1, "orders": 1, "cpu_s": 900.0, "oldest_s": 5.0},
+    }

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
 from aiohttp import web
+from firnline_domain.crew import Hands
 from firnline_domain.errors import RetryLater
 
 from firnline_console.advice import advice_json
@@ -15,6 +16,7 @@ from firnline_console.explain import explained, partition_json
 from firnline_console.readmodel import ReadModel
 from firnline_console.stream import stream
 from firnline_console.tables import TableView
+from firnline_console.workers import workers_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LIMIT = 500
@@ -31,11 +33,16 @@ class Api:
     """Handlers over a read model; `healthy` says whether the topics are still followed."""
 
     def __init__(
-        self, model: ReadModel, now_ms: Callable[[], int], healthy: Callable[[], bool]
+        self,
+        model: ReadModel,
+        now_ms: Callable[[], int],
+        healthy: Callable[[], bool],
+        hands: Hands | None = None,
     ) -> None:
         self._model = model
         self._now_ms = now_ms
         self._healthy = healthy
+        self._hands = hands or Hands()
         self._page = files("firnline_console").joinpath("page.html").read_text()
 
     def application(self) -> web.Application:
@@ -52,6 +59,7 @@ class Api:
                 web.get("/api/tables/{table}/advice", self.table_advice),
                 web.get("/api/advice", self.advice),
                 web.get("/api/tasks", self.tasks),
+                web.get("/api/workers", self.workers),
                 web.get("/api/events", self.events),
                 web.get("/api/events/stream", self.event_stream),
                 web.get("/api/dead-letters", self.letters),
@@ -139,6 +147,11 @@ class Api:
         found = list({one.task_id: one for one in (*running, *newest)}.values())[:limit]
         now_ms = self._now_ms()
         return web.json_response({"tasks": [task_json(one, now_ms) for one in found]})
+
+    async def workers(self, request: web.Request) -> web.Response:
+        """How many workers each lane wants, from the orders without an outcome."""
+        found = await asyncio.to_thread(self._model.open_tasks, MOST)
+        return web.json_response(workers_json(found, self._hands, self._now_ms()))
 
     async def events(self, request: web.Request) -> web.Response:
         """`?after=&limit=`: events after a number in order of arrival, or the newest by time.

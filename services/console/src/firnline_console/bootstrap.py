@@ -12,6 +12,7 @@ import redis
 from aiohttp import web
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_domain.crew import Hands
 from firnline_domain.ports import Inbox
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -66,7 +67,8 @@ async def serve(settings: Settings, log: Log) -> None:
     run = follower(settings, model, log).run
     following = asyncio.create_task(asyncio.to_thread(run, halt, settings.rebuild))
     following.add_done_callback(lambda _: stop.set())
-    api = Api(model, now_ms, lambda: not following.done())
+    hands = Hands(settings.worker_cores, settings.drain_s, settings.most_workers)
+    api = Api(model, now_ms, lambda: not following.done(), hands)
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:

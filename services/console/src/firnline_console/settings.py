@@ -24,5 +24,14 @@ class Settings:
         "True throws the read model away and reads every topic from its beginning.",
         False,
     )
+    worker_cores: float = setting(
+        "FIRNLINE_WORKER_CORES", "Cores of one worker, for `/api/workers`.", 2.0
+    )
+    drain_s: float = setting(
+        "FIRNLINE_DRAIN_S", "Seconds within which `/api/workers` wants orders done.", 60.0
+    )
+    most_workers: int = setting(
+        "FIRNLINE_MOST_WORKERS", "The most workers that `/api/workers` wants on a lane.", 100
+    )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
     metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0: off.", 0)
