@@ -29,7 +29,8 @@ def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
 
 def _hold_off_ms(text: str) -> int:
     """A value that cannot be read counts as unset."""
-    return int(text) if text.strip().isdigit() else HOLD_OFF_MS
+    digits = text.strip()
+    return int(digits) if digits.isascii() and digits.isdigit() else HOLD_OFF_MS
 
 
 def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
