@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -21,6 +22,7 @@ from firnline_planner.kafka_clients import MAX_MESSAGE_BYTES, TIMEOUT_S, KafkaCl
 from firnline_planner.local_store import LocalStore, Mark
 
 CHUNK = 10_000  # records in one write of the store
+NEWS_S = 15.0  # until every broker has heard of a topic that was just made
 QUIET_S = 60.0  # a transaction of a dead planner ends within 10 s; this long means trouble
 CONFIG = {
     "cleanup.policy": "compact",
@@ -115,11 +117,23 @@ def opened(clients: KafkaClients, topic: str, buckets: int, replicas: int) -> Ch
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)
-    found = described[topic].result()
+    found = _described(admin, topic)
     if len(found.partitions) != buckets:
         raise Misconfigured(
             f"topic {topic} has {len(found.partitions)} partitions, FIRNLINE_BUCKETS is {buckets}:"
             " keep the number of buckets, or start with another FIRNLINE_PLANNER_APP"
         )
     return Changelog(clients, admin, topic, str(found.topic_id))
+
+
+def _described(admin: AdminClient, topic: str) -> Any:
+    deadline_s = time.monotonic() + NEWS_S
+    while True:
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)
+        try:
+            return asked[topic].result()
+        except KafkaException as error:
+            unheard = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unheard or time.monotonic() > deadline_s:
+                raise
+        time.sleep(0.1)

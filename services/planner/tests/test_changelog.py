@@ -1,0 +1,65 @@
+"""The changelog's topic is made and found, also where a broker has not heard of it yet."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from firnline_domain.errors import Misconfigured
+from firnline_planner import changelog
+
+
+def ended(outcome: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+    return future
+
+
+class Admin:
+    """A broker's answers, one for each description that is asked for."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = [*answers]
+
+    def admin(self) -> Admin:
+        return self
+
+    def create_topics(self, topics: Any, operation_timeout: float) -> Any:
+        return {topics[0].topic: ended(None)}
+
+    def describe_topics(self, topics: Any, request_timeout: float) -> Any:
+        return {"state": ended(self._answers.pop(0))}
+
+
+UNHEARD = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+FOUND = SimpleNamespace(partitions=[0, 1], topic_id="id")
+
+
+def opened(*answers: Any) -> changelog.Changelog:
+    return changelog.opened(Admin(*answers), "state", 2, 1)  # type: ignore[arg-type]
+
+
+def test_a_topic_that_its_broker_has_not_heard_of_yet_is_asked_for_again() -> None:
+    assert opened(UNHEARD, UNHEARD, FOUND).topic_id == "id"
+
+
+def test_one_that_stays_unknown_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "NEWS_S", 0.0)
+    with pytest.raises(KafkaException):
+        opened(UNHEARD, UNHEARD)
+
+
+def test_other_errors_are_not_waited_for() -> None:
+    with pytest.raises(KafkaException):
+        opened(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+
+
+def test_another_number_of_partitions_is_refused_with_what_to_do() -> None:
+    with pytest.raises(Misconfigured, match="FIRNLINE_BUCKETS is 2"):
+        opened(SimpleNamespace(partitions=[0], topic_id="id"))
