@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_END, TopicPartition
-from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
@@ -37,6 +35,8 @@ from firnline_local.process import Process, serving
 from firnline_planner.inputs import Reader
 from firnline_planner.twin import MemoryDriver
 from firnline_planner.watchdog import STALLED
+
+from tests.topics import forget
 
 pytestmark = pytest.mark.stack
 
@@ -185,9 +185,9 @@ class Members:
 
 @pytest.fixture
 def members(kafka: str, tmp_path: Path) -> Members:
-    """Members of a fleet that nobody has paused. A planner that is new reads a switch that another
-    test has pulled and let go, and between the two it holds back orders of these tables."""
-    forget(kafka, "operator-orders")
+    """Members of a fleet of their own. A planner that is new reads a switch that another test has
+    pulled and let go, and between the two it holds back orders of these tables."""
+    forget(kafka, "file-changes", "maintenance-events", "operator-orders")
     return Members(kafka, tmp_path)
 
 
@@ -404,14 +404,6 @@ def test_planners_of_both_drivers_never_work_together(members: Members) -> None:
         finally:
             other.kill_group()
             other.finish()
-
-
-def forget(bootstrap: str, topic: str) -> None:
-    """As retention does."""
-    places = [TopicPartition(topic, one, OFFSET_END) for one in range(BUCKETS)]
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # futures do not outlive it
-    for future in admin.delete_records(places).values():
-        future.result(30)
 
 
 def assert_all_counted(heard: Heard, script: Script) -> None:

@@ -19,6 +19,8 @@ from firnline_domain.identity import Scope, TableName, task_id
 from firnline_local.command import Command
 from firnline_local.process import Process, serving
 
+from tests.topics import forget
+
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(600)]
 WAIT_S = 240.0  # a cold start takes 10 s on idle cores
 
@@ -27,6 +29,7 @@ WAIT_S = 240.0  # a cold start takes 10 s on idle cores
 def command(
     kafka: str, redis_url: str, catalog_uri: str, iceberg_jar: Path, tmp_path: Path
 ) -> Command:
+    forget(kafka, "rewrite-tasks", "expiry-tasks", "compare-tasks")  # of tables that are gone
     log = tmp_path / "worker.log"
     return Command(
         "worker",

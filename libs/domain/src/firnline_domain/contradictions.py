@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from firnline_domain.settings import effective
 from firnline_domain.thresholds import Thresholds
@@ -68,10 +69,12 @@ def _expiry(settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds) 
 def _periods(limits: Thresholds, now_ms: int) -> Iterator[str]:
     if not limits.window:
         return
-    opened = [*_openings(limits.window, now_ms)]
-    if not opened and opens_ms(limits.window, now_ms) is None:
-        yield f"firnline.window={limits.window} is over for good: nothing is ordered any more"
-    elif opened and not any(_is_free(limits.blackout, start, end) for start, end in opened):
+    openings = _openings(limits.window, now_ms)  # walked only as far as the first that is free
+    first = next(openings, None)
+    if first is None:
+        if opens_ms(limits.window, now_ms) is None:
+            yield f"firnline.window={limits.window} is over for good: nothing is ordered any more"
+    elif not any(_is_free(limits.blackout, *one) for one in chain([first], openings)):
         yield (
             f"firnline.window={limits.window} opens only within "
             f"firnline.blackout={limits.blackout}: nothing is ordered for a week at least"

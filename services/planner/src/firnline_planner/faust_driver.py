@@ -101,9 +101,14 @@ class FaustDriver:
         if start >= end:
             return
         self._log.warning("skipped", topic=topic, partition=partition, start=start, end=end)
+        generation = self._faust.app.consumer_generation_id
         async for missed in self._log_reader.read(topic, partition, start, end):
             if not await self._take(missed):
                 return
+        bucket = self._bucket(partition)
+        if bucket.next_offset(topic) < end and generation == self._faust.app.consumer_generation_id:
+            bucket.passed(topic, end - 1)  # retention has taken the rest: nobody looks for it again
+            bucket.commit()
 
     async def _look_behind(self, partition: int) -> None:
         """A record skipped at the very end of a topic is followed by no other."""
