@@ -110,20 +110,27 @@ class Server:
 
     def run(self, query: str) -> dict[str, Any]:
         """Its statistics, once it is over. Raises QueryFailed."""
+        return self._asked(query)[0]
+
+    def _asked(self, query: str) -> tuple[dict[str, Any], list[Any]]:
+        """Statistics and rows. Raises QueryFailed."""
         headers = {"X-Trino-User": "bench"}
         request = urllib.request.Request(f"{self.url}/v1/statement", query.encode(), headers)
-        answer = _answer(request)
+        answer, rows = _answer(request), []
         while following := answer.get("nextUri"):
             answer = _answer(following)
+            rows += answer.get("data", [])
         if "error" in answer:
             raise QueryFailed(answer["error"]["message"])
-        stats: dict[str, Any] = answer["stats"]
-        return stats
+        return answer["stats"], rows
 
     def _ready(self) -> bool:
+        """It takes queries before its node has announced itself: seen, `nodes is empty`."""
         try:
-            return not _answer(f"{self.url}/v1/info", PROBE_S)["starting"]
-        except OSError:
+            if _answer(f"{self.url}/v1/info", PROBE_S)["starting"]:
+                return False
+            return bool(self._asked("SELECT node_id FROM system.runtime.nodes")[1])
+        except (OSError, QueryFailed):
             return False
 
     def _prepare(self) -> None:

@@ -71,7 +71,7 @@ class Coordinator(BaseHTTPRequestHandler):
         elif self.path.startswith("/good"):
             self._answer({"nextUri": f"{self.server.url}/last"})
         else:
-            self._answer({"stats": {"cpuTimeMillis": 1500}})
+            self._answer({"stats": {"cpuTimeMillis": 1500}, "data": self.server.rows})
 
     def log_message(self, *_):
         """Quiet."""
@@ -86,6 +86,7 @@ class Coordinator(BaseHTTPRequestHandler):
 def coordinator():
     with HTTPServer(("127.0.0.1", 0), Coordinator) as served:
         served.url, served.starting = f"http://127.0.0.1:{served.server_port}", True
+        served.rows = []
         threading.Thread(target=served.serve_forever, daemon=True).start()
         yield served
         served.shutdown()
@@ -101,10 +102,13 @@ def test_a_query_that_fails_says_why(coordinator, tmp_path):
         server(tmp_path, coordinator.server_port).run("bad")
 
 
-def test_it_is_ready_once_it_is_no_longer_starting(coordinator, tmp_path):
+def test_it_is_ready_once_its_node_has_announced_itself(coordinator, tmp_path):
     ready = server(tmp_path, coordinator.server_port).command().ready
+    coordinator.rows = [["bench"]]
     assert not ready()
-    coordinator.starting = False
+    coordinator.starting, coordinator.rows = False, []
+    assert not ready()
+    coordinator.rows = [["bench"]]
     assert ready()
 
 
