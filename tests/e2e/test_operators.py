@@ -19,6 +19,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.commands import RewriteFiles
+from firnline_domain.lanes import TOPICS
 from firnline_domain.results import (
     InputFile,
     Mode,
@@ -59,7 +60,8 @@ class Worker:
         self.uuid, self.dotted = str(table.metadata.table_uuid), name
         self._publisher = KafkaPublisher(kafka, 8, "test")
         group = f"t-{uuid.uuid4().hex}"
-        self._inbox = KafkaInbox(kafka, group, ["rewrite-tasks"], self._publisher, Log("test"))
+        lanes = list(TOPICS.values())  # what runs out of memory goes to the other one
+        self._inbox = KafkaInbox(kafka, group, lanes, self._publisher, Log("test"))
         self.orders: list[RewriteFiles] = []
 
     def look(self, seconds: float) -> None:
