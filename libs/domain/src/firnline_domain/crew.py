@@ -53,7 +53,5 @@ def _crew(orders: Collection[Waiting], hands: Hands, now_ms: int) -> Crew:
     cpu_s = sum(one.cpu_s for one in orders)
     oldest_s = max(0, now_ms - min(one.ordered_at_ms for one in orders)) / 1000
     push = min(max(oldest_s / hands.drain_s, 1.0), MOST_PUSH)
-    enough = max(1, math.ceil(push * cpu_s / (hands.cores * hands.drain_s)))
-    if push > 1.0:
-        enough = max(enough, math.ceil(push))
+    enough = max(math.ceil(push), math.ceil(push * cpu_s / (hands.cores * hands.drain_s)))
     return Crew(min(enough, len(orders), hands.most), len(orders), cpu_s, oldest_s)

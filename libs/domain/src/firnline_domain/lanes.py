@@ -40,16 +40,17 @@ def set_bytes(partition: Partition) -> int:
 def lane_of(partition: Partition, limits: Thresholds) -> Lane:
     """Heavy before it fails where the sets are big, and after it failed for want of memory until
     several rewrites in a row were well (`progress.succeeded`)."""
-    heavy = partition.work.out_of_memory > 0 or set_bytes(partition) > limits.heavy_bytes
-    return Lane.HEAVY if heavy else Lane.ORDINARY
+    return _lane(partition.work.out_of_memory, set_bytes(partition), limits.heavy_bytes)
 
 
 def lane_told(numbers: Mapping[str, float]) -> Lane:
     """The lane that an order went to, by its own numbers (`evidence.weights`)."""
-    heavy = numbers.get("out_of_memory", 0) > 0 or (
-        numbers.get("delete_set_bytes", 0) > numbers.get("heavy_bytes", 0)
-    )
-    return Lane.HEAVY if heavy else Lane.ORDINARY
+    names = ("out_of_memory", "delete_set_bytes", "heavy_bytes")
+    return _lane(*(numbers.get(name, 0) for name in names))
+
+
+def _lane(out_of_memory: float, set_size: float, most: float) -> Lane:
+    return Lane.HEAVY if out_of_memory > 0 or set_size > most else Lane.ORDINARY
 
 
 @dataclass
