@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
+from firnline_domain.summaries import number_in
+
 REMEMBERED = 8  # commits that a beat is told from
 FEWEST = 4  # that make a beat
 LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long to wait for
@@ -25,15 +27,10 @@ def names_rows(summary: Mapping[str, str], operation: str) -> bool:
     Position deletes that come with equality deletes are a streaming writer's, of its own files;
     those of a `replace` are maintenance.
     """
-    if operation == "replace" or _number(summary, "added-equality-deletes"):
+    if operation == "replace" or number_in(summary, "added-equality-deletes"):
         return False
-    rewritten = operation == "overwrite" and _number(summary, "deleted-data-files")
-    return bool(rewritten) or any(_number(summary, name) for name in _ADDED)
-
-
-def _number(summary: Mapping[str, str], name: str) -> int:
-    text = summary.get(name) or ""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    rewritten = operation == "overwrite" and number_in(summary, "deleted-data-files")
+    return bool(rewritten) or any(number_in(summary, name) for name in _ADDED)
 
 
 def beat_ms(newest_first: Sequence[int], now_ms: int) -> int | None:

@@ -28,6 +28,7 @@ from firnline_domain.events import (
 )
 from firnline_domain.identity import TableName
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.summaries import number_in
 
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.letters import place_of, service_of
@@ -105,16 +106,11 @@ def _snapshot_text(snapshot: SnapshotAdded) -> str:
     parts = [
         f"{sign}{counted(count, noun)}"
         for name, sign, noun in SUMMARY_COUNTS
-        if (count := _number(snapshot.summary, name))
+        if (count := number_in(snapshot.summary, name))
     ]
-    if added := _number(snapshot.summary, "added-files-size"):
+    if added := number_in(snapshot.summary, "added-files-size"):
         parts.append(f"+{in_bytes(added)}")
     return f"{snapshot.operation}: {', '.join(parts)}" if parts else snapshot.operation
-
-
-def _number(summary: Mapping[str, str], name: str) -> int:
-    text = summary.get(name, "")
-    return int(text) if text.isdigit() else 0
 
 
 def _counters(fact: FilesChanged) -> EventView | None:
