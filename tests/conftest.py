@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
     from pyspark.sql import SparkSession
 
+# No test's JVM lives long enough to earn back what the second compiler takes, a third of the CPU.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 docker_answers = lru_cache(maxsize=1)(containers.docker_answers)
 
 
@@ -128,6 +131,10 @@ def spark(catalog_uri: str, iceberg_jar: Path, servers: Path) -> Iterator[SparkS
     settings = {
         "spark.driver.extraClassPath": str(iceberg_jar),
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        # A few rows under each of a thousand plans: compiling them took longer than reading.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

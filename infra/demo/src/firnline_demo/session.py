@@ -27,6 +27,10 @@ def writer_session(gateway_uri: str, iceberg_jar: Path, scratch: Path) -> SparkS
         # A reader that caches a table would verify an old snapshot.
         f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         "spark.driver.memory": "1g",
+        # Minutes of small statements: compilers of plans and of hot code would not earn their CPU.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(scratch),
