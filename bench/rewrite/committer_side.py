@@ -12,15 +12,14 @@ from typing import Any
 
 from firnline_adapters.logs import start_logging
 from firnline_committer.handlers import Handlers
+from firnline_committer.latching import catalog
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
 from firnline_local.artifacts import iceberg_jar
 
 from bench.rewrite.child import Act, Question, serve
@@ -30,9 +29,10 @@ def start(given: Question) -> Act:
     """Its small JVM is up."""
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
-    tables = Tables(given["uri"], cache=FileCache(), **given.get("store", {}))
+    lake = catalog(given["uri"], **given.get("store", {}))
+    tables = lake.tables
     outputs, repairs = Outputs(tables, log), Repairs(tables, log, _now_ms)
-    swapper = Swapper(tables, commits, outputs, repairs, log, _now_ms, time.sleep)
+    swapper = Swapper(lake, commits, outputs, repairs, log, _now_ms, time.sleep)
     handlers = Handlers(swapper, tables, _now_ms)
 
     def act(question: Question) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from firnline_local import catalog
 from firnline_local.artifacts import iceberg_jar
 from firnline_local.ports import free_port
 from firnline_local.process import serving
+
+from bench.rewrite import gateway_side
 
 NAMESPACE = ("bench",)
 
@@ -45,6 +47,14 @@ def running(folder: Path) -> Iterator[Lake]:
     port = free_port()
     with serving(catalog.command(folder.absolute(), port), folder / "catalog.log"):
         yield Lake(catalog.uri(port), folder)
+
+
+@contextmanager
+def behind_gateway(lake: Lake) -> Iterator[Lake]:
+    """The same lake as writers see it in production: through the gateway."""
+    port, folder = free_port(), lake.folder / "gateway"
+    with serving(gateway_side.command(folder, lake.uri, port), lake.folder / "gateway.log"):
+        yield replace(lake, uri=catalog.uri(port))
 
 
 @dataclass(frozen=True)

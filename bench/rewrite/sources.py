@@ -13,11 +13,12 @@ from typing import Any
 
 from firnline_domain.identity import Scope
 from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
 
 from bench.rewrite import survivors
-from bench.rewrite.lake import Java, Lake, java, running
+from bench.rewrite.lake import Java, Lake, behind_gateway, java, running
 from bench.rewrite.shapes import WARM, Shape
 from bench.rewrite.survivors import STORE, Sums, local
 from bench.rewrite.table import ensure, key_names
@@ -117,6 +118,14 @@ def arena(folder: Path) -> Iterator[Arena]:
     shutil.rmtree(folder / "work", ignore_errors=True)
     with running(folder) as lake, java(lake) as machine:
         yield Arena(lake, machine, _source(lake, machine, WARM))
+
+
+@contextmanager
+def guarded(place: Arena) -> Iterator[Arena]:
+    """The same where every client, the writers too, goes through Firnline's gateway."""
+    with behind_gateway(place.lake) as lake:
+        catalog = rest_catalog(place.machine.jvm, lake.uri)
+        yield replace(place, lake=lake, machine=replace(place.machine, catalog=catalog))
 
 
 def _source(lake: Lake, machine: Java, shape: Shape) -> Source:

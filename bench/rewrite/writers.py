@@ -43,6 +43,7 @@ class Book:
     versions: int = 1 << 40  # quantities that the base does not have
     commits: int = 0
     failures: list[str] = field(default_factory=list)
+    took_s: list[float] = field(default_factory=list)  # each commit, from its first read on
 
     def expected(self) -> set[Row]:
         """Rows of the upserted keys that are alive."""
@@ -151,10 +152,12 @@ def _often(act: Callable[[], None], book: Book, stop: threading.Event) -> None:
     due = time.monotonic()
     while not stop.wait(max(0.0, due - time.monotonic())):
         due += EVERY_S
+        since = time.monotonic()
         try:
             act()
         except Py4JJavaError as error:
             book.failures.append(str(error.java_exception)[:200])
+        book.took_s.append(time.monotonic() - since)
         book.commits += 1
 
 

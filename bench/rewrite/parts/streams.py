@@ -1,5 +1,6 @@
 """What of a rewrite's work reaches a commit while writers commit every second, and what that costs
-the writers: Firnline, and Iceberg's own action with partial progress, ordered at the same times."""
+the writers: Firnline, and Iceberg's own action with partial progress, ordered at the same times.
+All of them, the writers and nobody's table too, go through the gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from bench.rewrite.bouts import LIMIT_S, Visitor, question, visiting
 from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.shapes import Shape
-from bench.rewrite.sources import Arena, Source
+from bench.rewrite.sources import Arena, Source, guarded
 from bench.rewrite.writers import Book, found, writing
 
 SHAPE = Shape(
@@ -43,8 +44,9 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
     """Each contestant in turn, on a copy of the same table, beside writers of its own."""
     origin = place.source(SHAPE.scaled(scale))
     print(origin.described(), flush=True)
-    sides = {who.name: _side(place, origin, who) for who in (FIRNLINE, PARTIAL)}
-    sides[NOBODY.name] = _alone(place, origin)
+    with guarded(place) as behind:
+        sides = {who.name: _side(behind, origin, who) for who in (FIRNLINE, PARTIAL)}
+        sides[NOBODY.name] = _alone(behind, origin)
     for name, side in sides.items():
         print(f"{name:>10}: {side}", flush=True)
     bars = _bars(sides)
@@ -127,6 +129,10 @@ def _stock_turn(visitor: Visitor, name: str, asked: dict[str, Any]) -> dict[str,
     return {"bytes_committed": committed, "bytes_lost": lost, "reasons": reasons}
 
 
+def _rank(times: list[float], share: float) -> float:
+    return round(sorted(times)[int(share * (len(times) - 1))], 3)
+
+
 def _told(turns: list[dict[str, Any]], book: Book) -> dict[str, Any]:
     committed = sum(turn["bytes_committed"] for turn in turns)
     lost = sum(turn["bytes_lost"] for turn in turns)
@@ -142,5 +148,6 @@ def _told(turns: list[dict[str, Any]], book: Book) -> dict[str, Any]:
         "reasons": dict(reasons),
         "commits": book.commits,
         "failed": len(book.failures),
+        "statement_s": {"median": _rank(book.took_s, 0.5), "p99": _rank(book.took_s, 0.99)},
         "failures": sorted({one[:120] for one in book.failures})[:5],
     }

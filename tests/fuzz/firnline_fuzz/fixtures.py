@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
+from firnline_committer.latching import unlatched
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
@@ -62,7 +63,7 @@ def fuzz_bench(
     )
     commits = JavaCommits(fuzz_jvm, catalog_uri)
     outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-    swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
+    swapper = Swapper(unlatched(tables), commits, outputs, repairs, log, now_ms, time.sleep)
     catalog = rest_catalog(fuzz_jvm.jvm, catalog_uri)
     handlers = Handlers(swapper, tables, now_ms)
     reader = spark.newSession()

@@ -5,6 +5,7 @@ Rows are (id, v); Iceberg's own generic reader in the small JVM is the oracle of
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -22,7 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_committer.handlers import Handlers
+from firnline_committer.latching import catalog
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
@@ -37,13 +40,15 @@ from firnline_domain.results import (
     RewriteFinished,
     RewriteGroup,
 )
+from firnline_gateway.bootstrap import running as gateway_running
+from firnline_gateway.settings import Settings as GatewaySettings
 from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.java import content_file, load_table, removal_json, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import PlannedFile, live_files
 from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_local.ports import free_port
 
 COLUMNS = {"id": (1, pa.int64()), "v": (2, pa.int64()), "p": (3, pa.string())}
 POSITIONS = {"file_path": (2147483546, pa.string()), "pos": (2147483545, pa.int64())}
@@ -160,6 +165,24 @@ class Workshop:
         )  # fmt: skip
         self._row_delta(text, MAIN)
         return path
+
+    def delete_as_engines_do(self, go: threading.Event, read: threading.Event) -> int:
+        """A row of the table's one file, which must still be there at the commit, after `go`; the
+        snapshot that was `read`."""
+        table = self.loaded
+        read.set()
+        head = table.head(MAIN).snapshot_id
+        (data,) = {entry.path for entry in live_files(table, head).data}
+        path = self.new_path()
+        size = parquet(path, POSITIONS, [{"file_path": data, "pos": 7}])
+        about = {"referenced-data-file": data}
+        text = self.content(self.scope(), path, size, 1, "position-deletes", **about)
+        assert go.wait(30)
+        java, paths = self.java, self.jvm.java.util.ArrayList()
+        paths.add(data)
+        change = java.newRowDelta().addDeletes(content_file(self.jvm, java, text))
+        change.validateFromSnapshot(head).validateDataFilesExist(paths).commit()
+        return head
 
     def delete_rows_of(self, rows: Sequence[tuple[str, int]], scope: Scope | None = None) -> str:
         """One position delete of the whole partition, on rows of several data files."""
@@ -498,6 +521,23 @@ def meddler(catalog_uri: str) -> Iterator[Meddler]:
         thread.join()
 
 
+@pytest.fixture
+def gateway(meddler: Meddler, tmp_path: Path) -> Iterator[str]:
+    """URI of a gateway of this process, between writers and the meddler."""
+    port, loop = free_port(), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    state = str(tmp_path / "gateway")
+    settings = GatewaySettings(meddler.uri, "-", port, state, latch_ms=20_000)  # cold machines
+    up = gateway_running(settings, MemoryPublisher(MemoryBroker()), Log("gateway"))
+    asyncio.run_coroutine_threadsafe(up.__aenter__(), loop).result(30)
+    yield f"http://127.0.0.1:{port}"
+    asyncio.run_coroutine_threadsafe(up.__aexit__(None, None, None), loop).result(60)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
 @pytest.fixture(scope="session")
 def iceberg(iceberg_jar: Path) -> Iterator[IcebergJvm]:
     with IcebergJvm(iceberg_jar) as running:
@@ -552,10 +592,11 @@ def committer_at(
     sleep: Callable[[float], object] = lambda _: None,
 ) -> Handlers:
     """The committer's handlers over a catalog URI."""
-    tables, log = Tables(uri, cache=FileCache()), Log("test")
+    lake, log = catalog(uri), Log("test")
+    tables = lake.tables
     outputs, repairs = Outputs(tables, log), Repairs(tables, log, lambda: 5)
     java = JavaCommits(iceberg, uri, patience_s=patience_s)
-    swapper = Swapper(tables, java, outputs, repairs, log, lambda: 5, sleep)
+    swapper = Swapper(lake, java, outputs, repairs, log, lambda: 5, sleep)
     return Handlers(swapper, tables, lambda: 5)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
+from firnline_committer.latching import unlatched
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
@@ -383,7 +384,7 @@ def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> Handlers:
     tables, log = Tables(meddler.uri), Log("test")
     made, repairs = Outputs(tables, log), Repairs(tables, log, clock)
     java = JavaCommits(iceberg, meddler.uri)
-    swapper = Swapper(tables, java, made, repairs, log, clock, lambda _: None, LIVES)
+    swapper = Swapper(unlatched(tables), java, made, repairs, log, clock, lambda _: None, LIVES)
     return Handlers(swapper, tables, clock)
 
 

@@ -1,17 +1,23 @@
-"""A table in which rows are deleted all the time: when is the commit sent (decision 0016)?
+"""A table in which rows are deleted all the time: when is the commit sent (decision 0016), and who
+waits meanwhile (0017)?
 
 Such a writer fails where a file that it has read was replaced before it commits.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from firnline_committer.swapping import MOST_WAITS
 from firnline_domain.events import RewriteCommitted
 from firnline_domain.moments import FEWEST, LONGEST_MS
+from firnline_iceberg.java import rest_catalog
+from firnline_iceberg.tables import Tables
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
@@ -99,3 +105,29 @@ def test_a_head_that_moves_each_time_is_waited_for_a_few_times_only(
     assert meddler.commits == tries + 1
     gone = {*range(FEWEST), *range(10, 10 + tries)}
     assert table.rows() == [(n, n) for n in range(40) if n not in gone]
+
+
+def test_a_statement_that_begins_while_we_commit_waits_and_does_not_fail(
+    table: Table, meddler: Any, gateway: str, iceberg: Any, committer_of: Any
+) -> None:
+    data = table.append(*((n, n) for n in range(20)))
+    result = table.rewrite()
+    for position in range(FEWEST):
+        table.delete_rows(data, position)
+    writer = replace(table, catalog=rest_catalog(iceberg.jvm, gateway), tables=Tables(gateway))
+    go, read = threading.Event(), threading.Event()
+    statements = []
+    with ThreadPoolExecutor() as pool:
+
+        def begin() -> None:
+            statements.append(pool.submit(writer.delete_as_engines_do, go, read))
+            read.wait(0.5)  # time enough, if it did not have to wait
+
+        meddler.before = [begin]
+        sleep = Sleep(lambda: None, lambda: table.delete_rows(data, 10))
+        (event,) = committer_of(iceberg, gateway, sleep=sleep).handle([result])
+        assert isinstance(event, RewriteCommitted)
+        ours = table.head
+        go.set()
+        assert statements[0].result(30) == ours
+    assert len(table.rows()) == 20 - FEWEST - 2

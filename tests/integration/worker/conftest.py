@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_adapters.logs import Log
+from firnline_committer.latching import unlatched
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
@@ -365,7 +366,7 @@ def swapper(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Swa
     with IcebergJvm(iceberg_jar) as running:
         commits = JavaCommits(running, catalog_uri)
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-        yield Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep)
+        yield Swapper(unlatched(tables), commits, outputs, repairs, log, now_ms, time.sleep)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from firnline_adapters.logs import Log
 from firnline_committer.handlers import Handlers
+from firnline_committer.latching import unlatched
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
@@ -203,7 +204,9 @@ class Ground:
     def _committer(self) -> Handlers:
         log, tables = Log("schedules"), cast(Tables, self)
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-        swapper = Swapper(tables, Commits(self), outputs, repairs, log, now_ms, lambda _: None)
+        swapper = Swapper(
+            unlatched(tables), Commits(self), outputs, repairs, log, now_ms, lambda _: None
+        )
         return Handlers(swapper, tables, now_ms)
 
     # ---- tables

@@ -16,6 +16,7 @@ CounterName = Literal[
     "gateway_calls",  # HTTP calls passed through, by status
     "gateway_commits",  # calls that changed a table and were accepted
     "gateway_unknown",  # commits whose outcome was unknown and was read from the table
+    "gateway_latches",  # times that reads of a table were kept waiting for a commit of ours
     "gateway_outbox_failures",  # writes to the outbox file that failed
     "snapshots_enriched",  # snapshots whose manifests were read
     "manifests_read",  # manifests opened
@@ -44,6 +45,7 @@ GaugeName = Literal[
 ]
 HistogramName = Literal[
     "gateway_added_seconds",  # time that a commit's answer waited for the outbox
+    "gateway_latched_seconds",  # time that a read of a table waited for a commit of ours
     "enrich_seconds",  # from reading a TableCommitted to its FilesChanged
     "task_seconds",  # from the order's receipt to its result
     "commit_seconds",  # one result's examination and commit

@@ -14,6 +14,7 @@ from typing import Any
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.latches import HEADER, PASS
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary
 
@@ -113,6 +114,7 @@ class JavaCommits:
         settings = {
             "rest.client.socket-timeout-ms": str(patience_s * 1000),
             "io.manifest.cache-enabled": "true",  # a next try reads most of them again
+            f"header.{HEADER}": PASS,  # a gateway lets go of the table when this is answered
         }
         self._catalog = rest_catalog(self._jvm, uri, name, **settings)
         self._transactions = self._jvm.org.apache.iceberg.Transactions

@@ -12,12 +12,12 @@ from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.lifetimes import Lifetimes
 from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import Tables
 
 from firnline_committer.handlers import Handlers
+from firnline_committer.latching import catalog
 from firnline_committer.outputs import Outputs
 from firnline_committer.pump import Pump
 from firnline_committer.repairs import Repairs
@@ -37,11 +37,12 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     """
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_mb) as iceberg:
         publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
-        tables = Tables(settings.catalog_uri, settings.catalog_name, FileCache())
+        lake = catalog(settings.catalog_uri, settings.catalog_name)
+        tables = lake.tables
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
         lives = Lifetimes(settings.sweep_age_s)
-        swapper = Swapper(tables, commits, outputs, repairs, log, now_ms, time.sleep, lives)
+        swapper = Swapper(lake, commits, outputs, repairs, log, now_ms, time.sleep, lives)
         uncached = Tables(settings.catalog_uri, settings.catalog_name)  # a sweep reads all, once
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
@@ -17,11 +18,12 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits, Landed, Moved, Outcome, Refused, Unknown
 from firnline_iceberg.heads import Pinned, pinned
 from firnline_iceberg.one_try import Attempt
-from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone, Tables
+from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone
 
 from firnline_committer import aftermath, reports
 from firnline_committer.batch import Batch, Event
 from firnline_committer.choosing import Chooser, Chosen
+from firnline_committer.latching import Catalog
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled, notes, settled
@@ -40,7 +42,7 @@ class Swapper:
 
     def __init__(
         self,
-        tables: Tables,
+        catalog: Catalog,
         commits: JavaCommits,
         outputs: Outputs,
         repairs: Repairs,
@@ -49,12 +51,13 @@ class Swapper:
         sleep: Callable[[float], None],
         lives: Lifetimes | None = None,
     ) -> None:
-        self._tables = tables
+        self._catalog = catalog
+        self._tables = catalog.tables
         self._commits = commits
         self._outputs = outputs
         self._repairs = repairs
         self._chooser = Chooser(outputs, repairs)
-        self._timing = Timing(tables, now_ms, sleep)
+        self._timing = Timing(catalog.tables, now_ms, sleep)
         self._log = log
         self._now_ms = now_ms
         self._sleep = sleep
@@ -79,10 +82,10 @@ class Swapper:
 
     def _try(self, batch: Batch) -> None:
         try:
-            table = self._tables.load(batch.table)
-            self._settle(batch, table)
-            if batch.open:
-                self._commit(batch, pinned(table, batch.ref))
+            with self._read(batch) as table:
+                self._settle(batch, table)
+                if batch.open:
+                    self._commit(batch, pinned(table, batch.ref))
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
         except RefGone as gone:
@@ -90,6 +93,18 @@ class Swapper:
         except (MetadataFileGone, SnapshotGone) as gone:  # expired under our eyes: load again
             batch.why = str(gone)
             self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
+
+    @contextmanager
+    def _read(self, batch: Batch) -> Iterator[LoadedTable]:
+        """The table as it is now. In step with its writers, those who would read it next wait."""
+        if not batch.in_step:
+            yield self._tables.load(batch.table)
+            return
+        try:
+            yield self._catalog.load_latched(batch.table)
+        finally:
+            if batch.open:  # else the answer to our commit has let go
+                self._catalog.let_go(batch.table)
 
     def _tidy(self, batch: Batch) -> None:
         """Clear away what tries have left. While an outcome is unknown, nothing is known of its

@@ -18,6 +18,7 @@ from firnline_domain.ports import Publisher
 from firnline_gateway.capture import Capture
 from firnline_gateway.handlers import Gateway
 from firnline_gateway.journal import Journal
+from firnline_gateway.latches import Latches
 from firnline_gateway.pump import Pump
 from firnline_gateway.reconciler import Reconciler
 from firnline_gateway.settings import Settings
@@ -56,7 +57,7 @@ async def running(settings: Settings, publisher: Publisher, log: Log) -> AsyncIt
             settings.upstream_uri, settings.catalog_token, settings.upstream_timeout_s
         )
         capture = Capture(journal, upstream, settings.catalog_name, log, now_ms)
-        gateway = Gateway(upstream, capture, now_ms)
+        gateway = Gateway(upstream, capture, Latches(settings.latch_ms), now_ms)
         reconciler = Reconciler(journal, upstream, capture, log, now_ms)
         chores = {asyncio.create_task(gateway.learn()), asyncio.create_task(reconciler.run())}
         try:

@@ -74,6 +74,7 @@ _ROUTES = tuple(
         ("POST", "/transactions/commit", CallKind.TRANSACTION),
     )
 )
+_READ = re.compile(_ROOT + _TABLE)
 _CONFIG = re.compile(r"(?P<base>.*?)/v1/config")
 
 
@@ -85,6 +86,19 @@ def route_of(method: str, path: str) -> Route | None:
             found = match.groupdict()
             return Route(kind, found["root"], found.get("namespace"), found.get("table"))
     return None
+
+
+def table_read(method: str, path: str, separator: str) -> tuple[str, ...] | None:
+    """Root, levels and name of the table that a call loads, whoever spelt them; None for others."""
+    match = _READ.fullmatch(path.partition("?")[0])
+    if method != "GET" or match is None:
+        return None
+    return table_names(match["root"], match["namespace"], match["table"], separator)
+
+
+def table_names(root: str, namespace: str, table: str, separator: str) -> tuple[str, ...]:
+    """A table's raw segments as names that compare."""
+    return (root, *levels_of(namespace, separator), unquote_plus(table))
 
 
 def config_base(method: str, path: str) -> str | None:

@@ -10,11 +10,21 @@ from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
 from firnline_domain.errors import RetryLater
+from firnline_domain.latches import BEGIN, END, HEADER
 
-from firnline_gateway.calls import SPEC_SEPARATOR, Call, Route, config_base, route_of
+from firnline_gateway.calls import (
+    SPEC_SEPARATOR,
+    Call,
+    Route,
+    config_base,
+    route_of,
+    table_names,
+    table_read,
+)
 from firnline_gateway.capture import Capture, Outcome, Pending, outcome_of
 from firnline_gateway.config_response import rehomed, separator_in
 from firnline_gateway.encoding import decoded, encoded
+from firnline_gateway.latches import Latches
 from firnline_gateway.proxy import (
     FAILURES,
     NOTHING_SENT,
@@ -32,9 +42,12 @@ from firnline_gateway.upstream import Upstream
 class Gateway:
     """The handler of every call. `separator` is the catalog's, as its last config said it."""
 
-    def __init__(self, upstream: Upstream, capture: Capture, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, upstream: Upstream, capture: Capture, latches: Latches, now_ms: Callable[[], int]
+    ) -> None:
         self._upstream = upstream
         self._capture = capture
+        self._latches = latches
         self._now_ms = now_ms
         self.separator = SPEC_SEPARATOR
 
@@ -56,8 +69,30 @@ class Gateway:
         if (base := config_base(request.method, path)) is not None:
             return await self._config(request, base)
         if (route := route_of(request.method, path)) is not None:
-            return await self._change(request, route)
+            return await self._change_and_let_go(request, route)
+        if (table := table_read(request.method, path, self.separator)) is not None:
+            await self._meet(request, table)
         return await self._pass(request)
+
+    async def _meet(self, request: BaseRequest, table: tuple[str, ...]) -> None:
+        """A committer's read may begin or end a latch; any other waits for its end."""
+        said = request.headers.get(HEADER)
+        if said is None:
+            await self._latches.wait(table)
+        elif said == END:
+            self._latches.end(table)
+        elif said == BEGIN:
+            self._latches.begin(table)
+
+    async def _change_and_let_go(self, request: BaseRequest, route: Route) -> StreamResponse:
+        """A committer's commit ends the latch, whatever the catalog answers."""
+        try:
+            return await self._change(request, route)
+        finally:
+            if HEADER in request.headers and route.namespace and route.table:
+                self._latches.end(
+                    table_names(route.root, route.namespace, route.table, self.separator)
+                )
 
     async def _pass(self, request: BaseRequest) -> StreamResponse:
         body = stream_of(request) if request.can_read_body else None

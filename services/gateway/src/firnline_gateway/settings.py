@@ -34,6 +34,12 @@ class Settings:
         "Seconds of the catalog's silence after which a call is answered with 504.",
         default=300.0,
     )
+    latch_ms: int = setting(
+        "FIRNLINE_LATCH_MS",
+        "Longest time, in ms, that reads of a table wait for a commit of the committer's; "
+        "0 = never.",
+        default=1000,
+    )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of `table-commits`.", default=8)
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0 is off.", default=0

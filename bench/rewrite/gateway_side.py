@@ -1,0 +1,31 @@
+"""Firnline's gateway as a process of its own; what it publishes is kept by nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from firnline_adapters.logs import start_logging
+from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_gateway.bootstrap import serve
+from firnline_gateway.settings import Settings
+from firnline_local import catalog
+from firnline_local.command import Command
+
+
+def command(folder: Path, upstream: str, port: int) -> Command:
+    """A gateway before a catalog."""
+    return Command(
+        name="gateway",
+        argv=(sys.executable, "-m", "bench.rewrite.gateway_side", upstream, str(port), str(folder)),
+        cwd=Path.cwd(),
+        ready=catalog.answers(catalog.uri(port)),
+    )
+
+
+if __name__ == "__main__":
+    _, _upstream, _port, _folder = sys.argv
+    _settings = Settings(upstream_uri=_upstream, kafka="-", port=int(_port), state_dir=_folder)
+    _publisher = MemoryPublisher(MemoryBroker())
+    asyncio.run(serve(_settings, _publisher, start_logging("gateway")))

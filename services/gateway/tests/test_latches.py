@@ -1,0 +1,140 @@
+"""Who waits for a commit of ours, how long, and who does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+import pytest
+from firnline_adapters.logs import Log
+from firnline_domain.latches import BEGIN, END, HEADER, PASS
+from firnline_gateway import bootstrap
+from firnline_gateway.latches import Latches
+
+from .conftest import Bench, said
+
+TABLE = "/v1/namespaces/a%1Fb/tables/t"
+LATCHED = {HEADER: BEGIN}
+Client = aiohttp.ClientSession
+
+
+@pytest.fixture
+def made(make_bench: Callable[..., Bench]) -> Bench:
+    """Latches of up to a minute: a test that waits for one's end fails."""
+    bench = make_bench(latch_ms=60_000)
+    bench.catalog.script |= {f"GET {TABLE}": said(b"{}"), f"HEAD {TABLE}": said(b"")}
+    return bench
+
+
+async def read(client: Client, bench: Bench, path: str = TABLE, **headers: str) -> int:
+    async with client.get(bench.uri + path, headers=headers) as answer:
+        return answer.status
+
+
+async def waits(task: asyncio.Task[int]) -> bool:
+    await asyncio.wait({task}, timeout=0.2)
+    return not task.done()
+
+
+async def test_a_read_waits_until_the_commit_is_answered(made: Bench, client: Client) -> None:
+    made.catalog.hold = asyncio.Event()
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **LATCHED)
+        reader = asyncio.create_task(read(client, made, TABLE + "?snapshots=all"))
+        assert await waits(reader)
+        commit = client.post(made.uri + TABLE, data=b"{}", headers={HEADER: PASS})
+        sent = asyncio.create_task(commit.__aenter__())
+        await made.catalog.reached.wait()
+        assert await waits(reader)
+        made.catalog.hold.set()
+        assert (await sent).status == 404  # refused or not: it is over
+        assert await asyncio.wait_for(reader, 5) == 404
+    assert made.catalog.lines()[-1] == f"GET {TABLE}?snapshots=all"
+
+
+async def test_nobody_waits_but_readers_of_the_table(made: Bench, client: Client) -> None:
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **LATCHED)
+        for path in ("/v1/namespaces/a%1Fb/tables/u", "/v1/namespaces/b/tables/t", TABLE + "/plan"):
+            await asyncio.wait_for(read(client, made, path), 5)
+        async with client.post(made.uri + TABLE, data=b"{}") as answer:  # a writer's commit
+            assert answer.status == 404
+        async with client.head(made.uri + TABLE) as answer:
+            assert answer.status == 200
+        assert await asyncio.wait_for(read(client, made, **{HEADER: PASS}), 5) == 200
+        reader = asyncio.create_task(read(client, made))
+        assert await waits(reader)  # none of these has ended it
+        assert await read(client, made, **{HEADER: END}) == 200
+        assert await asyncio.wait_for(reader, 5) == 200
+
+
+async def test_other_spellings_are_the_same_table(made: Bench, client: Client) -> None:
+    made.catalog.script["GET /v1/namespaces/a%1fb/tables/%74"] = said(b"{}")
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **LATCHED)
+        reader = asyncio.create_task(read(client, made, "/v1/namespaces/a%1fb/tables/%74"))
+        assert await waits(reader)
+        await read(client, made, **{HEADER: END})
+        assert await asyncio.wait_for(reader, 5) == 200
+
+
+@pytest.mark.parametrize("word", ["", "begins", "BEGIN", "1000"])
+async def test_other_words_begin_nothing(made: Bench, client: Client, word: str) -> None:
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **{HEADER: word})
+        assert await asyncio.wait_for(read(client, made), 5) == 200
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+async def held(latches: Latches) -> bool:
+    try:
+        await asyncio.wait_for(latches.wait("t"), 0.02)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_no_latch_is_longer_than_it_may_be() -> None:
+    latches = Latches(50)
+    latches.begin("t")
+    await asyncio.wait_for(latches.wait("t"), 5)
+
+
+async def test_none_is_latched_where_that_is_turned_off() -> None:
+    latches = Latches(0)
+    latches.begin("t")
+    assert not await held(latches)
+
+
+async def test_a_table_is_latched_for_half_of_the_time_at_the_most() -> None:
+    clock = Clock()
+    latches = Latches(10_000, clock)
+    latches.begin("t")
+    clock.now_s += 4
+    latches.begin("t")  # does not make it longer
+    latches.end("t")
+    clock.now_s += 3
+    latches.begin("t")
+    assert not await held(latches)
+    clock.now_s += 1.1
+    latches.begin("t")
+    assert await held(latches)
+
+
+async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
+    clock = Clock()
+    latches = Latches(10_000, clock)
+    latches.begin("t")
+    clock.now_s += 15
+    latches.begin("t")  # 5 s of rest are missing
+    assert not await held(latches)
+    clock.now_s += 5.1
+    latches.begin("t")
+    assert await held(latches)
