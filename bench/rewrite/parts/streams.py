@@ -28,7 +28,8 @@ SHAPE = Shape(
     commits=4,
     growing=False,
 )
-SECONDS = 90.0  # under the writers
+HEAD_START_S = 5.0  # writers are at work before the first order, as wherever there are writers
+SECONDS = 90.0  # under the writers, from then on
 EVERY_S = 15.0  # from one order to the next, or as soon as the last one has ended
 NOBODY = Contestant("nobody", "", {})
 PARTIAL = STOCK.having(
@@ -85,6 +86,7 @@ def _side(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
 
 def _orders() -> Iterator[None]:
     """Now is the time for an order."""
+    time.sleep(HEAD_START_S)
     due = time.monotonic()
     end = due + SECONDS
     while due < end:
@@ -96,7 +98,7 @@ def _orders() -> Iterator[None]:
 def _alone(place: Arena, origin: Source) -> dict[str, Any]:
     name = place.copied(origin)
     with writing(place, origin.shape, name) as book:
-        time.sleep(SECONDS)
+        time.sleep(HEAD_START_S + SECONDS)
     return _told([], book)
 
 

@@ -15,7 +15,7 @@ from statistics import median
 from firnline_domain.summaries import number_in
 
 REMEMBERED = 8  # commits that a beat is told from
-FEWEST = 4  # that make a beat
+FEWEST = 2  # that make a beat: waiting in vain costs seconds, a failed statement its work
 LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long to wait for
 SILENT = 3  # beats without a commit: it has ended
 _ADDED = ("added-position-deletes", "added-dvs")
