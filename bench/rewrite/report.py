@@ -247,12 +247,13 @@ def _streams(name: str, result: Any) -> str:
             "-" if one["share"] is None else f"{100 * one['share']:.0f} %",
             str(one["rows_repaired"]),
             f"{one['failed']} of {one['commits']}",
+            "{median} / {p99}".format(**one["statement_s"]),
             {True: "yes", False: "**no**", None: "-"}[one.get("rows_right")],
         )
         for who, one in result["sides"].items()
     ]
     heads = ("", "rewrites", "MB committed", "MB lost", "share", "rows repaired")
-    more = ("writers' commits that failed", "rows right")
+    more = ("writers' commits that failed", "statement s, median / p99", "rows right")
     return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
 
 
