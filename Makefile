@@ -131,7 +131,7 @@ simulate-sweep: setup ## Which assumption of the simulator changes its conclusio
 FLEETS ?= 1000,100000,1000000
 DRIVERS ?= kafka,faust
 .PHONY: bench-planner
-bench-planner: setup ## One planner process on a real broker: FLEETS=tables,... SCALE=x DRIVERS=kafka,faust
+bench-planner: setup ## One planner process on a real broker: FLEETS=tables,... SCALE=x DRIVERS=kafka,faust|none
 	$(BIN)/python -m bench.planner.run --tables $(FLEETS) --drivers $(DRIVERS) --scale $(SCALE)
 	$(BIN)/python -m bench.planner.report
 

@@ -12,7 +12,7 @@ from bench.planner.run import RESULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "planner.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-MB = 1_000_000
+KB, MB, GB = 1_000, 1_000_000, 1_000_000_000
 Run = dict[str, Any]
 
 
@@ -33,7 +33,7 @@ def figures(runs: list[Run]) -> str:
     """The generated section."""
     if not runs:
         return "Not measured yet."
-    return "\n\n".join([_sizes(runs), _latency(runs), _runs(runs)])
+    return "\n\n".join([_sizes(runs), _latency(runs), _polling(runs), _runs(runs)])
 
 
 def _sizes(runs: list[Run]) -> str:
@@ -81,6 +81,43 @@ def _latency(runs: list[Run]) -> str:
                 rows[driver, found["rate"]] = (driver, *values, str(number))
     return "From `FilesChanged` on the broker to its order, read there:\n\n" + _table(
         heads, list(rows.values())
+    )
+
+
+def _polling(runs: list[Run]) -> str:
+    """Of the newest run that has it."""
+    found = [(number, run["polling"]) for number, run in enumerate(runs, 1) if "polling" in run]
+    if not found:
+        return "What polling would read was not measured yet."
+    number, one = found[-1]
+    heads = ("to know what changed", "metadata files/hour", "GB/hour", "run")
+    names = {
+        "firnline": "Firnline's enricher, tables known to it",
+        "firnline_unknown": "the same, every table loaded anew at each commit",
+        "amoro": "a loop that asks every table each minute, as Amoro's",
+    }
+    rows = [
+        (text, f"{one[name]['files']:,.0f}", f"{one[name]['bytes'] / GB:,.1f}", str(number))
+        for name, text in names.items()
+    ]
+    kinds = ("kind of table", "metadata file, kB", "a commit, files", "kB", "a plan, files", "kB")
+    sizes = [_kind(name, kind) for name, kind in one["kinds"].items()]
+    return (
+        f"Metadata that a fleet of {one['tables']:,} tables makes read:\n\n{_table(heads, rows)}"
+        f"\n\nIts parts, means over the newer half of a real table's commits:\n\n"
+        f"{_table(kinds, sizes)}"
+    )
+
+
+def _kind(name: str, one: Run) -> tuple[str, ...]:
+    metadata, commit, plan = one["metadata"], one["commit"], one["plan"]
+    return (
+        name,
+        f"{metadata['bytes'] / KB:.0f}",
+        f"{commit['files']:.1f}",
+        f"{commit['bytes'] / KB:.0f}",
+        f"{plan['files']:.0f}",
+        f"{plan['bytes'] / KB:.0f}",
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.planner import parts
 from bench.planner.latency import latency
+from bench.planner.polling import polling
 from bench.planner.stage import Stage, broker
 
 RESULTS = Path(__file__).parents[1] / "results" / "planner.json"
@@ -31,14 +32,15 @@ LATENCY_TABLES = 100_000
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--tables", default="1000,100000,1000000")
-    asked.add_argument("--drivers", default="kafka,faust")
+    asked.add_argument("--drivers", default="kafka,faust", help="or none: only what polling reads")
     asked.add_argument("--scale", type=float, default=1.0, help="of events and seconds")
     given = asked.parse_args()
     sizes = [int(one) for one in given.tables.split(",")]
     run = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", **_machine(), "scale": given.scale}
-    run["drivers"] = {
-        driver: _driver(driver, sizes, given.scale) for driver in given.drivers.split(",")
-    }
+    run["polling"] = polling()
+    print("polling", run["polling"], flush=True)
+    drivers = [] if given.drivers == "none" else given.drivers.split(",")
+    run["drivers"] = {driver: _driver(driver, sizes, given.scale) for driver in drivers}
     runs = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps([*runs, run], indent=1) + "\n")

@@ -8,8 +8,10 @@ from firnline_adapters.records import RecordCodec
 
 from bench.planner import fleet
 from bench.planner.parts import rates
+from bench.planner.polling import Costs, Read, per_hour, polled, told
 from bench.planner.report import BEGIN, END, PAGE, figures, load
 from bench.planner.stage import Sample
+from bench.simulate.parameters import KINDS, Kind
 
 
 def run(rate: int, tables: str = "1000") -> dict[str, Any]:
@@ -51,3 +53,28 @@ def test_the_quick_bytes_are_those_of_the_record() -> None:
         uuid, data = fleet.message(3, commit)
         assert RecordCodec().decode(data) == fleet.change(3, commit)
         assert uuid == fleet.table_of(3).uuid
+
+
+def test_what_polling_reads_is_shown_of_its_newest_run() -> None:
+    kind = {name: {"files": 2.4, "bytes": 19_700} for name in ("metadata", "commit", "plan")}
+    read = {"files": 1_234_567.0, "bytes": 5_210_000_000}
+    sides = dict.fromkeys(("firnline", "firnline_unknown", "amoro"), read)
+    newer = {**run(1), "polling": {"tables": 100_000, "kinds": {"hourly": kind}, **sides}}
+    assert "not measured" in figures([run(1)])
+    text = figures([{**run(1), "polling": {}}, newer, run(2)])
+    assert "| a loop that asks every table each minute, as Amoro's | 1,234,567 | 5.2 | 2 |" in text
+    assert "| hourly | 20 | 2.4 | 20 | 2 | 20 |" in text
+
+
+def test_a_loop_plans_once_a_minute_at_the_most_and_loads_sixty_times_an_hour() -> None:
+    costs = Costs(Read(1, 100), Read(2, 10), Read(50, 1_000))
+    fast, slow = Kind("f", 1.0, 1, 1, 1, 0, 0), Kind("s", 1.0, 7_200, 1, 1, 0, 0)
+    assert per_hour(fast) == 3_600
+    assert polled(fast, costs, 2) == Read(2 * 60 * (1 + 50), 2 * 60 * (100 + 1_000))
+    assert polled(slow, costs, 1) == Read(60 + 0.5 * 50, 60 * 100 + 0.5 * 1_000)
+    assert told(slow, costs, 4) == Read(0.5 * 4 * 2, 0.5 * 4 * 10)
+
+
+def test_pauses_count_in() -> None:
+    bursty = next(kind for kind in KINDS if kind.burst_s)
+    assert per_hour(bursty) == 30 * 2 / 48
