@@ -1,10 +1,10 @@
 """Metadata files and bytes that are read in an hour to know what changed in a fleet: our enricher's
 share of each commit, and Amoro's loop.
 
-The loop is Amoro's `TableRuntimeRefreshExecutor` (at 96a4d781): each minute every table is loaded, which
-reads its metadata file; where the snapshot is another one, the table is planned whole, which reads
-the manifest list and every manifest. Sizes are of real tables, one of each kind of commit; how
-often tables commit is the simulator's fleet (bench/simulate/parameters.py).
+The loop is Amoro's `TableRuntimeRefreshExecutor` (at 96a4d781): each minute every table is loaded,
+which reads its metadata file; where the snapshot is another one, the table is planned whole, which
+reads the manifest list and every manifest. Sizes are of real tables, one of each kind of commit;
+how often tables commit is the simulator's fleet (bench/simulate/parameters.py).
 """
 
 from __future__ import annotations
