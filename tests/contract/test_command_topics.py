@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from firnline_adapters.memory import MemoryBroker
+from firnline_adapters.records import encode
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_domain.commands import ResyncTable
@@ -99,3 +100,24 @@ def test_what_a_group_has_not_dealt_with(broker: Memory | Kafka) -> None:
     assert unread() == 1
     broker.deal_with(group, bucket_of(sent.table.uuid, 8))
     assert unread() == 0
+
+
+@pytest.mark.stack
+def test_what_was_written_in_transactions_is_read_to_its_end(kafka: str) -> None:
+    """As the planner's own driver does; the last offsets of its topics are then no records."""
+    group, ours = uuid.uuid4().hex, request_of(1)
+    for partition in range(8):
+        Kafka(kafka).deal_with(group, partition)
+    topics = KafkaTopics(kafka)
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    for kept in (True, False):
+        producer.begin_transaction()
+        for partition in range(8):
+            value = encode(ours) if kept else b"never to be seen"
+            producer.produce(TOPIC, value, ours.table.uuid.encode(), partition=partition)
+        producer.flush(30)
+        producer.commit_transaction(30) if kept else producer.abort_transaction(30)
+        found = [record for _, record in topics.news(TOPIC, ours.table.uuid.__eq__)]
+        assert found == ([ours] * 8 if kept else [])
+        assert topics.unread(TOPIC, group) == 8

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    KafkaError,
     KafkaException,
     Message,
     TopicPartition,
@@ -23,6 +24,7 @@ from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_cli._fleet import partitions_of
 
 READ_S = 30.0  # for the next record, where there are more
+COUNTED = 1_000  # records or less that a group has before it are counted, more are reckoned
 AT_ONCE = 500
 Wanted = Callable[[str], bool]
 
@@ -74,9 +76,16 @@ class KafkaTopics:
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be looked at: {error}") from error
         # A group that has never been has all of it before it: its offset is negative.
-        return sum(
-            end - max(place.offset, start) for place, (start, end) in zip(places, ends, strict=True)
-        )
+        starts = {
+            place.partition: (max(place.offset, start), end)
+            for place, (start, end) in zip(places, ends, strict=True)
+        }
+        left = {number: start for number, (start, end) in starts.items() if start < end}
+        reckoned = int(sum(end - start for start, end in starts.values()))
+        if reckoned > COUNTED or not left:
+            return reckoned
+        # Offsets count the ends of transactions too, which nobody ever reads.
+        return sum(1 for _ in Reader(self._bootstrap, topic, left).messages())
 
     def put(self, topic: str, key: str, record: Any) -> None:
         """See `Topics.put`."""
@@ -90,14 +99,18 @@ class KafkaTopics:
 class Reader:
     """One topic, read on from where it was left."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        """Raises RetryLater."""
+    def __init__(self, bootstrap: str, topic: str, starts: Mapping[int, int] | None = None) -> None:
+        """`starts`: partitions to read, and where from; all of them by default. Raises
+        RetryLater."""
         self._topic = topic
         try:
             self._consumer = consumer_of(bootstrap, f"cli-{uuid.uuid4()}")
-            self._next = {one.partition: 0 for one in places_of(self._consumer, topic)}
+            places = starts or dict.fromkeys(
+                (one.partition for one in places_of(self._consumer, topic)), OFFSET_BEGINNING
+            )
+            self._next = {number: max(start, 0) for number, start in places.items()}
             self._consumer.assign(
-                [TopicPartition(topic, one, OFFSET_BEGINNING) for one in self._next]
+                [TopicPartition(topic, number, start) for number, start in places.items()]
             )
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be read: {error}") from error
@@ -110,14 +123,23 @@ class Reader:
             while any(self._next[partition] < end for partition, end in ends.items()):
                 found = self._consumer.consume(AT_ONCE, 0.5)
                 for message in found:
-                    if message.error() is None:
+                    if self._is_record(message):
                         heard = time.monotonic()
-                        self._next[message.partition() or 0] = (message.offset() or 0) + 1
                         yield message
                 if time.monotonic() - heard > READ_S:
                     raise RetryLater(f"{self._topic}: nothing came for {READ_S:.0f} s")
         except KafkaException as error:
             raise RetryLater(f"{self._topic} cannot be read: {error}") from error
+
+    def _is_record(self, message: Message) -> bool:
+        """Follows the offsets. The last ones of a partition may be no records, but the ends of
+        transactions: that it is read to its end is said by an error of its own."""
+        partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+        if error is None:
+            self._next[partition] = offset + 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._next[partition] = max(self._next[partition], offset)
+        return error is None
 
     def _ends(self) -> dict[int, int]:
         """Behind the last record of each partition that has any."""
@@ -137,6 +159,7 @@ def consumer_of(bootstrap: str, group: str) -> Consumer:
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
         }
     )
