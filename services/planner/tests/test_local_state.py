@@ -8,24 +8,33 @@ from firnline_planner.local_state import LocalState
 
 
 def test_a_fresh_directory_is_whole(tmp_path: Path) -> None:
-    local = LocalState(str(tmp_path / "new"))
+    local = LocalState(str(tmp_path / "new"), "planner 8")
     assert local.open()
     assert local.directory.is_dir()
 
 
 def test_files_of_a_killed_planner_are_thrown_away(tmp_path: Path) -> None:
-    local = LocalState(str(tmp_path))
+    local = LocalState(str(tmp_path), "planner 8")
     local.open()
     (local.directory / "rocks.db").touch()
-    assert not LocalState(str(tmp_path)).open()
+    assert not LocalState(str(tmp_path), "planner 8").open()
     assert list(local.directory.iterdir()) == []
 
 
 def test_files_of_an_orderly_stop_are_kept_once(tmp_path: Path) -> None:
-    local = LocalState(str(tmp_path))
+    local = LocalState(str(tmp_path), "planner 8")
     local.open()
     (local.directory / "rocks.db").touch()
     local.close()
-    assert LocalState(str(tmp_path)).open()
+    assert LocalState(str(tmp_path), "planner 8").open()
     assert (local.directory / "rocks.db").exists()
-    assert not LocalState(str(tmp_path)).open()  # that one was killed
+    assert not LocalState(str(tmp_path), "planner 8").open()  # that one was killed
+
+
+def test_files_of_another_application_or_number_of_buckets_are_thrown_away(tmp_path: Path) -> None:
+    local = LocalState(str(tmp_path), "planner 8")
+    local.open()
+    (local.directory / "rocks.db").touch()
+    local.close()
+    assert not LocalState(str(tmp_path), "planner 16").open()
+    assert list(local.directory.iterdir()) == []

@@ -8,6 +8,7 @@ from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.holds import Pause
 
 TOPIC = "operator-orders"
+FLEET = "fleet"  # the key of what is for all tables
 FLEET_PARTITION = 0  # the fleet's orders are in every partition; one of them says in what order
 
 

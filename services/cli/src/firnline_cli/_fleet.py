@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 from firnline_domain.identity import TableName
+from firnline_domain.switches import FLEET
 from firnline_local.stack import Stack
 from firnline_local.state import StateDir
 
@@ -17,7 +18,6 @@ from firnline_cli._console import STATES
 
 F = TypeVar("F", bound=Callable[..., Any])
 SEND_S = 30.0
-FLEET = "fleet"  # the key of what is for all tables
 HOW_TO = (
     "Start a stack with `firnline up`, name its directory with --state, or say where the fleet is "
     "with --catalog (FIRNLINE_CATALOG_URI) and --kafka (FIRNLINE_KAFKA)."

@@ -20,7 +20,7 @@ from firnline_planner.settings import Settings
 
 def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
     """Until a signal; leaves the process through SystemExit."""
-    local = LocalState(settings.state_dir)
+    local = LocalState(settings.state_dir, f"{settings.app} {settings.buckets}")
     if not local.open():
         log.warning("restoring", why="the last planner here did not stop in order")
     made = faust_app(settings, local.directory)
