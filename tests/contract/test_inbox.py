@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka import MAX_MESSAGE_BYTES, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import RewriteSkipped
-from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
+from firnline_domain.results import InputFile, Mode, RewriteFinished, RewriteGroup
 
 BUCKETS = 8
 TOPIC = "maintenance-events"
@@ -165,3 +168,39 @@ def test_an_inbox_leaves_its_group_though_its_last_commit_fails(kafka: str) -> N
         inbox.close()
     with pytest.raises(RuntimeError, match="closed"):
         inbox.poll(0.1)
+
+
+@pytest.mark.stack
+def test_a_result_of_very_many_files_arrives(kafka: str) -> None:
+    """A table that nobody looked after: 120,000 files are 25 MB, and a fourth of that on the way."""
+    table = TableName(str(uuid.uuid4()), ("db",), "t")
+    place = f"s3://lake/db.db/t-{table.uuid}/data/day=2026-11-22"
+    paths = [f"{place}/{number:05d}-1-{uuid.uuid4()}-00001.parquet" for number in range(120_000)]
+    group = RewriteGroup(tuple(InputFile(path, 5, 50, 9_000) for path in paths), (), 0, 0, 0)
+    sent = RewriteFinished(
+        "task", table, "main", Scope(0, "[]"), 1, "w", Mode.NATIVE, 1, 5, 0, (group,), (), None,
+        1, 2, 3, 4,
+    )  # fmt: skip
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    publisher.publish("task-results", table.uuid, sent)
+    publisher.flush()
+    inbox = KafkaInbox(kafka, uuid.uuid4().hex, ["task-results"], publisher, Log("contract"))
+    found: list[Delivery] = []
+    deadline = time.monotonic() + 60
+    while not found and time.monotonic() < deadline:
+        found = [one for one in inbox.poll(1.0) if one.key == table.uuid]
+    assert [one.record for one in found] == [sent]
+    inbox.close()
+
+
+@pytest.mark.stack
+def test_what_the_broker_will_never_take_is_said_once(kafka: str) -> None:
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    table = TableName(str(uuid.uuid4()), ("db",), "t")
+    noise = random.Random(1).randbytes(6 * MAX_MESSAGE_BYTES // 4).hex()  # halves when compressed
+    publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, noise, 1))
+    with pytest.raises(PoisonousRecord) as caught:
+        publisher.flush()
+    assert caught.value.reason == "too_large"
+    publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, "small", 1))
+    publisher.flush()

@@ -31,7 +31,8 @@ class Publisher(Protocol):
         """The same into every partition: what is for all tables, known or not."""
 
     def flush(self, timeout_s: float = 30.0) -> None:
-        """Block until everything handed over is on the broker. Raises RetryLater if not."""
+        """Block until everything handed over is on the broker. Raises RetryLater if not, and
+        PoisonousRecord where the broker will never take one of them."""
 
 
 class Inbox(Protocol):
