@@ -175,6 +175,15 @@ def test_a_late_resync_never_wins_over_newer_facts() -> None:
     assert (side.count(), side.table.epoch) == (3, 1)
 
 
+def test_a_clock_that_was_ahead_blocks_no_later_answer() -> None:
+    side = born()
+    side.take(change(None, None, observed_at_ms=NOW + 3_600_000))
+    side.take(change(9, 8))
+    assert side.waits_for == GapReason.GAP
+    assert side.verdict(absolute(9, 40, observed=NOW + 1)) is Verdict.FOLDED
+    assert side.count() == 40
+
+
 def test_absolute_counters_told_twice_count_once() -> None:
     side = born()
     side.take(absolute(6, 40, observed=200))

@@ -16,6 +16,7 @@ from firnline_domain.gaps import GapReason, hold, settled, wait, without
 from firnline_domain.heads import advanced, replaced, with_facts
 from firnline_domain.identity import Scope
 
+AHEAD_MS = 60_000  # that clocks of two hosts may differ; a table is never blocked for longer
 Partitions = Mapping[Scope, PartitionCounters]
 
 
@@ -44,6 +45,7 @@ def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now
     """Fold one change (or one chunk). `partitions` has the entries of its scopes that exist."""
     if change.event_id in table.recent_events:
         return Folded(table, Verdict.DUPLICATE)
+    change = _not_ahead(change, now_ms)
     match change.kind:
         case ChangeKind.REMOVED:
             return _removed(table, change)
@@ -53,6 +55,14 @@ def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now
             return _ref_moved(table, partitions, change, now_ms)
         case ChangeKind.DELTA:
             return _delta(table, partitions, change, now_ms)
+
+
+def _not_ahead(change: FilesChanged, now_ms: int) -> FilesChanged:
+    """Nothing was observed after it was read here: the clock of who observed it is ahead, and by
+    its time every later answer would be stale for as long."""
+    if change.observed_at_ms <= now_ms + AHEAD_MS:
+        return change
+    return replace(change, observed_at_ms=now_ms)
 
 
 def _removed(table: TableCounters, change: FilesChanged) -> Folded:
