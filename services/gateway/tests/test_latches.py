@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_domain.latches import BEGIN, END, HEADER, PASS
 from firnline_gateway import bootstrap
+from firnline_gateway import latches as module
 from firnline_gateway.latches import Latches
 
 from .conftest import Bench, said
@@ -63,10 +65,11 @@ async def test_nobody_waits_but_readers_of_the_table(made: Bench, client: Client
         async with client.head(made.uri + TABLE) as answer:
             assert answer.status == 200
         assert await asyncio.wait_for(read(client, made, **{HEADER: PASS}), 5) == 200
-        reader = asyncio.create_task(read(client, made))
-        assert await waits(reader)  # none of these has ended it
-        assert await read(client, made, **{HEADER: END}) == 200
-        assert await asyncio.wait_for(reader, 5) == 200
+        async with aiohttp.ClientSession() as other:
+            reader = asyncio.create_task(read(other, made))
+            assert await waits(reader)  # none of these has ended it
+            assert await read(client, made, **{HEADER: END}) == 200
+            assert await asyncio.wait_for(reader, 5) == 200
 
 
 async def test_other_spellings_are_the_same_table(made: Bench, client: Client) -> None:
@@ -93,9 +96,13 @@ class Clock:
         return self.now_s
 
 
-async def held(latches: Latches) -> bool:
+PEERS = itertools.count()
+
+
+async def held(latches: Latches, peer: object = None) -> bool:
+    """Whether a read waits, of somebody who was never there before if not told otherwise."""
     try:
-        await asyncio.wait_for(latches.wait("t"), 0.02)
+        await asyncio.wait_for(latches.read("t", peer or next(PEERS)), 0.02)
     except TimeoutError:
         return True
     return False
@@ -104,7 +111,7 @@ async def held(latches: Latches) -> bool:
 async def test_no_latch_is_longer_than_it_may_be() -> None:
     latches = Latches(50)
     latches.begin("t")
-    await asyncio.wait_for(latches.wait("t"), 5)
+    await asyncio.wait_for(latches.read("t", "a"), 5)
 
 
 async def test_none_is_latched_where_that_is_turned_off() -> None:
@@ -138,3 +145,39 @@ async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
     clock.now_s += 5.1
     latches.begin("t")
     assert await held(latches)
+
+
+async def test_a_statement_under_way_reads_on_and_the_next_one_waits() -> None:
+    clock = Clock()
+    latches = Latches(10_000, clock)
+    await latches.read("t", "a")  # a statement begins
+    latches.begin("t")
+    assert not await held(latches, "a")  # and refreshes the table for its commit
+    latches.committed("t", "a")
+    clock.now_s += 0.05
+    assert not await held(latches, "a")  # its client's last look
+    clock.now_s += 0.1
+    assert await held(latches, "a")  # the next statement
+    latches.end("t")
+    assert not await held(latches, "a")
+
+
+async def test_who_only_reads_waits_once_at_the_most() -> None:
+    clock = Clock()
+    latches = Latches(10_000, clock)
+    latches.begin("t")
+    assert await held(latches, "a")
+    latches.end("t")
+    assert not await held(latches, "a")
+    clock.now_s += 30
+    latches.begin("t")
+    assert not await held(latches, "a")
+
+
+async def test_only_so_many_readers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_READERS", 2)
+    latches = Latches(10_000)
+    for peer in "abc":
+        await latches.read("t", peer)
+    latches.begin("t")
+    assert [await held(latches, peer) for peer in "abc"] == [True, False, False]

@@ -30,6 +30,7 @@ class Batch:
     why: str = ""  # the last try came to nothing
     waits: int = 0  # for a moment that disturbs nobody
     in_step: bool = False  # that moment is now
+    latched: bool = False  # readers of the table wait, and no commit of ours has let them go
 
     def made(self, found: Settled) -> bool:
         """Whether what is found in the table is ours, and not another committer's."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
+from firnline_domain.latches import HEADER, PASS
 from firnline_domain.lifetimes import Lifetimes
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
@@ -43,7 +44,9 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
         lives = Lifetimes(settings.sweep_age_s)
         swapper = Swapper(lake, commits, outputs, repairs, log, now_ms, time.sleep, lives)
-        uncached = Tables(settings.catalog_uri, settings.catalog_name)  # a sweep reads all, once
+        # Without a cache: a sweep reads all, once.
+        passing = {f"header.{HEADER}": PASS}
+        uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)
         switches = KafkaSwitches(settings.kafka)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.latches import BEGIN, END, HEADER, PASS
 from firnline_iceberg.file_cache import FileCache
-from firnline_iceberg.tables import LoadedTable, TableGone, Tables
+from firnline_iceberg.tables import LoadedTable, Tables
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Catalog:
 
     def let_go(self, table: TableName) -> None:
         """No commit was sent. Where this does not arrive, time lets go."""
-        with suppress(TableGone, RetryLater, TaskRefused):
+        with suppress(Exception):  # whatever went wrong before is what counts
             self.ends.load(table)
 
 

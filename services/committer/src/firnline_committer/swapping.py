@@ -11,6 +11,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason
+from firnline_domain.identity import MAIN
 from firnline_domain.lifetimes import Lifetimes
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Swap, plan
@@ -96,15 +97,18 @@ class Swapper:
 
     @contextmanager
     def _read(self, batch: Batch) -> Iterator[LoadedTable]:
-        """The table as it is now. In step with its writers, those who would read it next wait."""
-        if not batch.in_step:
+        """The table as it is now. In step with its writers, those who would read it next wait; the
+        latch is of the table, so it is not for what its main branch's readers do not see."""
+        if not batch.in_step or batch.ref != MAIN:
             yield self._tables.load(batch.table)
             return
+        batch.latched = True
         try:
             yield self._catalog.load_latched(batch.table)
         finally:
-            if batch.open:  # else the answer to our commit has let go
+            if batch.latched:
                 self._catalog.let_go(batch.table)
+            batch.latched = False
 
     def _tidy(self, batch: Batch) -> None:
         """Clear away what tries have left. While an outcome is unknown, nothing is known of its
@@ -172,6 +176,8 @@ class Swapper:
         outcome = self._commits.commit(
             batch.table, batch.ref, head, rewrites, lambda: self._is_fresh(seen_ms)
         )
+        if isinstance(outcome, Landed | Unknown) or outcome.attempt is not None:
+            batch.latched = False  # the answer to our commit has let go
         self._take(batch, at, swaps, outcome)
 
     def _is_fresh(self, seen_ms: int) -> bool:

@@ -69,30 +69,33 @@ class Gateway:
         if (base := config_base(request.method, path)) is not None:
             return await self._config(request, base)
         if (route := route_of(request.method, path)) is not None:
-            return await self._change_and_let_go(request, route)
+            return await self._change_and_tell(request, route)
         if (table := table_read(request.method, path, self.separator)) is not None:
             await self._meet(request, table)
         return await self._pass(request)
 
     async def _meet(self, request: BaseRequest, table: tuple[str, ...]) -> None:
-        """A committer's read may begin or end a latch; any other waits for its end."""
+        """A committer's read may begin or end a latch; any other may have to wait for its end."""
         said = request.headers.get(HEADER)
         if said is None:
-            await self._latches.wait(table)
+            await self._latches.read(table, _peer(request))
         elif said == END:
             self._latches.end(table)
         elif said == BEGIN:
             self._latches.begin(table)
 
-    async def _change_and_let_go(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A committer's commit ends the latch, whatever the catalog answers."""
+    async def _change_and_tell(self, request: BaseRequest, route: Route) -> StreamResponse:
+        """A committer's commit ends the latch, whatever the catalog answers; a writer's commit
+        ends its statement."""
         try:
             return await self._change(request, route)
         finally:
-            if HEADER in request.headers and route.namespace and route.table:
-                self._latches.end(
-                    table_names(route.root, route.namespace, route.table, self.separator)
-                )
+            if route.namespace and route.table:
+                table = table_names(route.root, route.namespace, route.table, self.separator)
+                if HEADER in request.headers:
+                    self._latches.end(table)
+                else:
+                    self._latches.committed(table, _peer(request))
 
     async def _pass(self, request: BaseRequest) -> StreamResponse:
         body = stream_of(request) if request.can_read_body else None
@@ -179,6 +182,11 @@ class Gateway:
             user_agent=request.headers.get(hdrs.USER_AGENT),
             idempotency_key=request.headers.get("Idempotency-Key"),
         )
+
+
+def _peer(request: BaseRequest) -> object:
+    """The client's connection."""
+    return request.transport.get_extra_info("peername") if request.transport else None
 
 
 def _origin(request: BaseRequest) -> str:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from firnline_adapters import metrics
+
+MOST_READERS = 10_000  # peers whose statements are followed; a forgotten one waits a second
+LAST_LOOK_S = 0.1  # Iceberg's clients read the table once more when their commit was answered
+K = TypeVar("K")
+V = TypeVar("V")
+Peer = Hashable  # a connection: a client's statement mostly keeps to one
 
 
 @dataclass
@@ -20,17 +28,24 @@ class _Latch:
 
 class Latches:
     """Of one gateway; a table is told by any hashable name. A wish: a read waits once, and never
-    longer than `most_ms`; a table is latched for half of the time at the most."""
+    longer than `most_ms`; a table is latched for half of the time at the most.
+
+    Only the first read of a statement waits. Who has read the table and not committed since is in
+    the middle of one (or only reads): what it reads next may be the refresh of its commit, which
+    has to come before ours.
+    """
 
     def __init__(self, most_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
         """`most_ms`: 0 = none is ever latched."""
         self._most_s = most_ms / 1000
         self._now_s = now_s
-        self._open: dict[object, _Latch] = {}
-        self._rests: dict[object, float] = {}  # until when a table is not latched again
+        self._open: dict[Hashable, _Latch] = {}
+        self._rests: dict[Hashable, float] = {}  # until when a table is not latched again
+        self._reading: OrderedDict[tuple[Hashable, Peer], None] = OrderedDict()
+        self._committed: OrderedDict[tuple[Hashable, Peer], float] = OrderedDict()
 
-    def begin(self, table: object) -> None:
-        """Reads of the table wait from now on, if it has had its rest."""
+    def begin(self, table: Hashable) -> None:
+        """First reads of the table wait from now on, if it has had its rest."""
         now = self._now_s()
         self._forget(now)
         if self._most_s > 0 and table not in self._open and table not in self._rests:
@@ -42,18 +57,38 @@ class Latches:
             self.end(table)
         self._rests = {name: until for name, until in self._rests.items() if until > now}
 
-    def end(self, table: object) -> None:
+    def end(self, table: Hashable) -> None:
         """Let go of whoever waits."""
         if (latch := self._open.pop(table, None)) is not None:
             end_s = min(self._now_s(), latch.until_s)
             self._rests[table] = end_s + (end_s - latch.since_s)
             latch.over.set()
 
-    async def wait(self, table: object) -> None:
-        """Return when the table is not latched, or has been for long enough."""
+    async def read(self, table: Hashable, peer: Peer) -> None:
+        """Return when the peer may read the table."""
+        at = table, peer
+        if self._now_s() - self._committed.get(at, -LAST_LOOK_S) < LAST_LOOK_S:
+            return
+        if at not in self._reading:
+            await self._wait(table)
+        _put(self._reading, at, None)
+
+    async def _wait(self, table: Hashable) -> None:
         if (latch := self._open.get(table)) is None:
             return
         since_s = self._now_s()
         with suppress(TimeoutError):
             await asyncio.wait_for(latch.over.wait(), max(0.0, latch.until_s - since_s))
         metrics.observe("gateway_latched_seconds", self._now_s() - since_s)
+
+    def committed(self, table: Hashable, peer: Peer) -> None:
+        """The peer's statement has ended, well or not; what it reads next begins another."""
+        self._reading.pop((table, peer), None)
+        _put(self._committed, (table, peer), self._now_s())
+
+
+def _put(into: OrderedDict[K, V], key: K, value: V) -> None:
+    into[key] = value
+    into.move_to_end(key)
+    if len(into) > MOST_READERS:
+        into.popitem(last=False)
