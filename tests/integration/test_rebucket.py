@@ -25,13 +25,14 @@ from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.results import TaskFailed
 from firnline_domain.switches import FLEET
+from firnline_local import carried
 from firnline_local import kafka as broker
 from firnline_local import rebucket as module
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.ports import free_port
 from firnline_local.process import serving
-from firnline_local.rebucket import StillInUse, rebucket
+from firnline_local.rebucket import Refused, rebucket
 from firnline_local.topics import make_topics
 from firnline_schemas.topics import all_topics
 from pyiceberg.schema import Schema
@@ -58,7 +59,8 @@ def fleet(own_kafka: str) -> str:
     """Topics of OLD partitions, without a record."""
     admin = AdminClient({"bootstrap.servers": own_kafka})
     names = [one.name for one in all_topics()]
-    module._delete(admin, [one for one in names if one in module._topics(admin)], [])
+    there = module._topics(admin)
+    module._delete(admin, [one for one in (*names, carried.MOVING) if one in there])
     make_topics(own_kafka, OLD)
     return own_kafka
 
@@ -98,7 +100,7 @@ def test_every_keyed_topic_gets_its_partitions_and_groups_begin_anew(fleet: str)
     assert rebucket(fleet, NEW) == OLD
     wanted = {one.name: one.partitions(NEW) for one in all_topics()}
     assert partitions(fleet).items() >= wanted.items()
-    assert "operator-orders-moving" not in partitions(fleet)
+    assert carried.MOVING not in partitions(fleet)
     publisher = KafkaPublisher(fleet, NEW, "test")
     publisher.publish("maintenance-events", one.uuid, failed(one, 9))
     publisher.flush()
@@ -143,19 +145,48 @@ def test_what_people_have_switched_stays_as_it_was(fleet: str) -> None:
     switches.close()
 
 
-@pytest.mark.parametrize("step", ["_write", "make_topics"])
+STEPS = [
+    (module, "_delete", NEW),
+    (carried, "_write", OLD),
+    (module, "make_topics", OLD),
+    (carried, "put_back", NEW),
+    (carried, "put_back", OLD),
+]
+
+
+@pytest.mark.parametrize(("where", "step", "again"), STEPS)
 def test_people_have_lost_nothing_where_it_is_killed_half_way(
-    fleet: str, monkeypatch: pytest.MonkeyPatch, step: str
+    fleet: str, monkeypatch: pytest.MonkeyPatch, where: Any, step: str, again: int
 ) -> None:
-    one = table()
-    ordered(fleet, pause(one, 1))
+    """Whichever number the next run wants."""
+    paused, freed = table(), table()
+    ordered(fleet, pause(paused, 1), pause(freed, 1), ResumeMaintenance(freed, "me", 2))
     with monkeypatch.context() as patched:
-        patched.setattr(module, step, killed)
+        patched.setattr(where, step, killed)
         with pytest.raises(KeyboardInterrupt):
             rebucket(fleet, NEW)
+    rebucket(fleet, again)
+    switches = KafkaSwitches(fleet)
+    assert switches.pause(paused.uuid)
+    assert switches.pause(freed.uuid) is None
+    switches.close()
+    assert partitions(fleet)["operator-orders"] == again
+    assert carried.MOVING not in partitions(fleet)
+
+
+def test_what_was_said_after_it_was_killed_is_newer(
+    fleet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = table()
+    ordered(fleet, pause(one, 9))  # by a clock that is ahead
+    with monkeypatch.context() as patched:
+        patched.setattr(carried, "put_back", killed)
+        with pytest.raises(KeyboardInterrupt):
+            rebucket(fleet, NEW)
+    ordered(fleet, ResumeMaintenance(one, "me", 5))
     rebucket(fleet, NEW)
     switches = KafkaSwitches(fleet)
-    assert switches.pause(one.uuid)
+    assert switches.pause(one.uuid) is None
     switches.close()
 
 
@@ -169,11 +200,11 @@ def test_nothing_is_touched_while_somebody_reads_or_a_result_waits(fleet: str) -
     publisher.publish("task-results", one.uuid, failed(one, 1))
     publisher.flush()
     before = partitions(fleet)
-    with pytest.raises(StillInUse, match="1 results wait for the committer"):
+    with pytest.raises(Refused, match="1 results wait for the committer"):
         rebucket(fleet, NEW)
     inbox = KafkaInbox(fleet, "committer", ["task-results"], publisher, Log("t"))
     read(inbox, 1)
-    with pytest.raises(StillInUse, match=r"still reading: committer \(task-results\)"):
+    with pytest.raises(Refused, match=r"still reading: committer \(task-results\)"):
         rebucket(fleet, NEW)
     assert partitions(fleet) == before
     inbox.close()

@@ -21,6 +21,10 @@ NOT_YET = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
 )
 T = TypeVar("T")
 
@@ -32,18 +36,13 @@ def names(admin: AdminClient) -> list[str]:
 
 def held(admin: AdminClient, group: str) -> set[str]:
     """Topics of which a living member of the group has a partition."""
-    members = _answered(partial(_described, admin, group)).members
+    members = answered(partial(_described, admin, group)).members
     return {place.topic for one in members for place in one.assignment.topic_partitions}
 
 
 def offsets(admin: AdminClient, group: str) -> list[TopicPartition]:
     """How far a group has read what it has read; of one that never was, nothing."""
-    return list(_answered(partial(_listed, admin, group)).topic_partitions)
-
-
-def forget(admin: AdminClient, group: str) -> None:
-    """Delete a group without members, and its offsets."""
-    _answered(partial(_deleted, admin, group))
+    return list(answered(partial(_listed, admin, group)).topic_partitions)
 
 
 def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
@@ -56,13 +55,9 @@ def _listed(admin: AdminClient, group: str) -> ConsumerGroupTopicPartitions:
     return answer.result(TIMEOUT_S)
 
 
-def _deleted(admin: AdminClient, group: str) -> None:
-    [answer] = admin.delete_consumer_groups([group]).values()
-    answer.result(TIMEOUT_S)
-
-
-def _answered(ask: Callable[[], T]) -> T:
-    """A broker that has just been started looks for its groups first."""
+def answered(ask: Callable[[], T]) -> T:
+    """A broker that has just been started looks for its groups first, and one that has just made
+    a topic for its partitions."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
