@@ -172,10 +172,10 @@ def test_an_inbox_leaves_its_group_though_its_last_commit_fails(kafka: str) -> N
 
 @pytest.mark.stack
 def test_a_result_of_very_many_files_arrives(kafka: str) -> None:
-    """A table that nobody looked after: 120,000 files are 25 MB, and a fourth of that on the way."""
+    """A table that nobody looked after: 200,000 files are 28 MB, and a fifth of that on its way."""
     table = TableName(str(uuid.uuid4()), ("db",), "t")
     place = f"s3://lake/db.db/t-{table.uuid}/data/day=2026-11-22"
-    paths = [f"{place}/{number:05d}-1-{uuid.uuid4()}-00001.parquet" for number in range(120_000)]
+    paths = [f"{place}/{number:05d}-1-{uuid.uuid4()}-00001.parquet" for number in range(200_000)]
     group = RewriteGroup(tuple(InputFile(path, 5, 50, 9_000) for path in paths), (), 0, 0, 0)
     sent = RewriteFinished(
         "task", table, "main", Scope(0, "[]"), 1, "w", Mode.NATIVE, 1, 5, 0, (group,), (), None,

@@ -28,7 +28,7 @@ from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.watermark import Watermark
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows, compressed
-# Before it is compressed: a result takes 0.2 kB for each input file, 0.06 of it on the topic.
+# Before it is compressed: a result takes 0.14 kB for each input file, 0.03 of it on the topic.
 MOST_BYTES = 8 * MAX_MESSAGE_BYTES
 SESSION_MS = 10_000  # a killed member's partitions wait this long
 LIBRDKAFKA = logging.getLogger("librdkafka")  # its lines, in the form of all others
@@ -83,9 +83,10 @@ class KafkaPublisher:
         """See `Publisher.flush`."""
         left = self._producer.flush(timeout_s)
         failed, self._failed = self._failed, []
-        for one in failed:
-            if one.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise PoisonousRecord("too_large", str(one))
+        large = [one for one in failed if one.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE]
+        if large:
+            self._failed += [one for one in failed if one not in large]
+            raise PoisonousRecord("too_large", str(large[0]))
         if left or failed:
             raise RetryLater(f"{left} records not yet on the broker; {failed[:3]}")
 
