@@ -23,6 +23,7 @@ from firnline_local.command import Command
 from firnline_local.ports import free_port
 from firnline_local.process import serving
 from firnline_local.topics import DEFAULT_BUCKETS, make_topics
+from py4j import java_gateway, protocol
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 docker_answers = lru_cache(maxsize=1)(containers.docker_answers)
+
+
+@pytest.fixture(autouse=True)
+def java_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Spark session in this process makes py4j look every Java error up in Spark's JVM, those of
+    the small JVM too, where the same number is another object."""
+    if "spark" not in request.fixturenames and not request.node.get_closest_marker("spark"):
+        monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
 
 
 @contextmanager

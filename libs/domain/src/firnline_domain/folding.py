@@ -45,10 +45,9 @@ def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now
     """Fold one change (or one chunk). `partitions` has the entries of its scopes that exist."""
     if change.event_id in table.recent_events:
         return Folded(table, Verdict.DUPLICATE)
-    change = _not_ahead(change, now_ms)
     match change.kind:
         case ChangeKind.REMOVED:
-            return _removed(table, change)
+            return _removed(table, _not_ahead(change, now_ms))
         case ChangeKind.ABSOLUTE:
             return _absolute(table, partitions, change, now_ms)
         case ChangeKind.REF_MOVED:
@@ -82,7 +81,7 @@ def _removed(table: TableCounters, change: FilesChanged) -> Folded:
 
 def _delta(table: TableCounters, partitions: Partitions, change: FilesChanged, now: int) -> Folded:
     if change.snapshot_id is None or change.snapshot_id == table.head_snapshot_id:
-        return _noted(table, change)
+        return _noted(table, _not_ahead(change, now))
     if table.has(change.snapshot_id):
         return Folded(without(table, change), Verdict.DUPLICATE)
     if not table.known:
@@ -101,10 +100,11 @@ def _ref_moved(
 ) -> Folded:
     """A move folds where its difference to our head came with it; else the enricher is asked."""
     if change.snapshot_id == table.head_snapshot_id:
-        return _noted(table, change)
+        return _noted(table, _not_ahead(change, now))
     if table.known and change.partitions and change.parent_snapshot_id == table.head_snapshot_id:
         return _onto_head(table, partitions, change, now)
-    seen = replace(table, observed_ms=max(table.observed_ms, change.observed_at_ms))
+    observed_ms = _not_ahead(change, now).observed_at_ms
+    seen = replace(table, observed_ms=max(table.observed_ms, observed_ms))
     reason = GapReason.REF_MOVED if table.known else GapReason.FIRST_SEEN
     waiting = wait(seen.remembering_event(change), reason, now, change.snapshot_id)
     return Folded(waiting, Verdict.HELD)
@@ -162,7 +162,7 @@ def _absolute(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
 ) -> Folded:
     """Replace everything under a new epoch; the head moves when all chunks are in."""
-    if _is_stale(table, change):
+    if _is_stale(table, _not_ahead(change, now)):
         return Folded(table, Verdict.STALE)
     earlier = table.open.epoch if table.open else 0
     opened = _opened(table, change, max(table.epoch, earlier) + 1, 0)
@@ -217,6 +217,7 @@ def _closed(
     now: int,
 ) -> Folded:
     """Count the chunk in; with the last one the head moves."""
+    change = _not_ahead(change, now)
     opened = replace(opened, seen=tuple(sorted({*opened.seen, change.chunk})))
     let_go = replace(without(table, change), open=opened)
     if len(opened.seen) < opened.chunks:
