@@ -184,6 +184,13 @@ def test_a_clock_that_was_ahead_blocks_no_later_answer() -> None:
     assert side.count() == 40
 
 
+def test_what_is_held_by_a_clock_ahead_is_let_go_by_a_later_answer() -> None:
+    side = born()
+    side.take(change(9, 8, observed_at_ms=NOW + 3_600_000))
+    side.take(absolute(11, 40, observed=NOW + 1))
+    assert (side.table.held, side.waits_for) == ((), None)
+
+
 def test_absolute_counters_told_twice_count_once() -> None:
     side = born()
     side.take(absolute(6, 40, observed=200))

@@ -12,11 +12,10 @@ from enum import StrEnum
 
 from firnline_domain.counters import OpenChunks, PartitionCounters, TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged
-from firnline_domain.gaps import GapReason, hold, settled, wait, without
+from firnline_domain.gaps import GapReason, hold, not_ahead, settled, wait, without
 from firnline_domain.heads import advanced, replaced, with_facts
 from firnline_domain.identity import Scope
 
-AHEAD_MS = 60_000  # that clocks of two hosts may differ; a table is never blocked for longer
 Partitions = Mapping[Scope, PartitionCounters]
 
 
@@ -47,21 +46,13 @@ def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now
         return Folded(table, Verdict.DUPLICATE)
     match change.kind:
         case ChangeKind.REMOVED:
-            return _removed(table, _not_ahead(change, now_ms))
+            return _removed(table, not_ahead(change, now_ms))
         case ChangeKind.ABSOLUTE:
             return _absolute(table, partitions, change, now_ms)
         case ChangeKind.REF_MOVED:
             return _ref_moved(table, partitions, change, now_ms)
         case ChangeKind.DELTA:
             return _delta(table, partitions, change, now_ms)
-
-
-def _not_ahead(change: FilesChanged, now_ms: int) -> FilesChanged:
-    """Nothing was observed after it was read here: the clock of who observed it is ahead, and by
-    its time every later answer would be stale for as long."""
-    if change.observed_at_ms <= now_ms + AHEAD_MS:
-        return change
-    return replace(change, observed_at_ms=now_ms)
 
 
 def _removed(table: TableCounters, change: FilesChanged) -> Folded:
@@ -81,7 +72,7 @@ def _removed(table: TableCounters, change: FilesChanged) -> Folded:
 
 def _delta(table: TableCounters, partitions: Partitions, change: FilesChanged, now: int) -> Folded:
     if change.snapshot_id is None or change.snapshot_id == table.head_snapshot_id:
-        return _noted(table, _not_ahead(change, now))
+        return _noted(table, not_ahead(change, now))
     if table.has(change.snapshot_id):
         return Folded(without(table, change), Verdict.DUPLICATE)
     if not table.known:
@@ -100,10 +91,10 @@ def _ref_moved(
 ) -> Folded:
     """A move folds where its difference to our head came with it; else the enricher is asked."""
     if change.snapshot_id == table.head_snapshot_id:
-        return _noted(table, _not_ahead(change, now))
+        return _noted(table, not_ahead(change, now))
     if table.known and change.partitions and change.parent_snapshot_id == table.head_snapshot_id:
         return _onto_head(table, partitions, change, now)
-    observed_ms = _not_ahead(change, now).observed_at_ms
+    observed_ms = not_ahead(change, now).observed_at_ms
     seen = replace(table, observed_ms=max(table.observed_ms, observed_ms))
     reason = GapReason.REF_MOVED if table.known else GapReason.FIRST_SEEN
     waiting = wait(seen.remembering_event(change), reason, now, change.snapshot_id)
@@ -162,7 +153,7 @@ def _absolute(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
 ) -> Folded:
     """Replace everything under a new epoch; the head moves when all chunks are in."""
-    if _is_stale(table, _not_ahead(change, now)):
+    if _is_stale(table, not_ahead(change, now)):
         return Folded(table, Verdict.STALE)
     earlier = table.open.epoch if table.open else 0
     opened = _opened(table, change, max(table.epoch, earlier) + 1, 0)
@@ -217,7 +208,7 @@ def _closed(
     now: int,
 ) -> Folded:
     """Count the chunk in; with the last one the head moves."""
-    change = _not_ahead(change, now)
+    change = not_ahead(change, now)
     opened = replace(opened, seen=tuple(sorted({*opened.seen, change.chunk})))
     let_go = replace(without(table, change), open=opened)
     if len(opened.seen) < opened.chunks:

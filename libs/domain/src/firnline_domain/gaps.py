@@ -14,6 +14,7 @@ HELD_PARTITIONS = 1_000  # over all held changes: 0.4 MB in a changelog record o
 PATIENCE_MS = 3_000  # a reordered delivery comes within that; a lost one never
 ASK_AGAIN_MS = 10_000  # doubles with each ask
 ASK_AGAIN_MAX_MS = 300_000
+AHEAD_MS = 60_000  # that clocks of two hosts may differ; a table is never blocked for longer
 DELTA_ASKS = 2  # after so many answers that did not help, ask for absolute counters
 
 
@@ -51,6 +52,14 @@ def wait(
     return replace(table, waiting=fresh)
 
 
+def not_ahead(change: FilesChanged, now_ms: int) -> FilesChanged:
+    """Nothing was observed after it was read here: the clock of who observed it is ahead, and by
+    its time every later answer would be stale for as long."""
+    if change.observed_at_ms <= now_ms + AHEAD_MS:
+        return change
+    return replace(change, observed_at_ms=now_ms)
+
+
 def hold(
     table: TableCounters, change: FilesChanged, reason: GapReason, now_ms: int
 ) -> TableCounters:
@@ -58,7 +67,7 @@ def hold(
     place = (change.event_id, change.chunk)
     if any((one.event_id, one.chunk) == place for one in table.held):
         return table
-    held = (*table.held, change)
+    held = (*table.held, not_ahead(change, now_ms))
     if len(held) > HELD_CHANGES or sum(len(one.partitions) for one in held) > HELD_PARTITIONS:
         return wait(replace(table, held=()), GapReason.OVERFLOW, now_ms)
     return wait(replace(table, held=held), reason, now_ms)
