@@ -19,6 +19,7 @@ from firnline_iceberg.partitions import PartitionText
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, IntegerType, LongType
 
 from firnline_fuzz.values import array
 
@@ -98,7 +99,8 @@ class Table:
         found = {}
         for one in spec.fields:
             source = schema.find_type(one.source_id)
-            found[one.field_id] = one.transform.transform(source)(values[one.source_id])
+            value = one.transform.transform(source)(values[one.source_id])
+            found[one.field_id] = _wrapped(source, value)
         text = PartitionText(spec, [schema])(found)
         return Place(spec.spec_id, tuple(json.loads(text)) or (None,) * len(spec.fields))
 
@@ -295,6 +297,14 @@ class _NoPrevious:
 
     class Java:
         implements = ("java.util.function.Function",)
+
+
+def _wrapped(kind: IcebergType, value: Any) -> Any:
+    """As Java has it: the smallest int, truncated, is the largest but some."""
+    bits = {IntegerType: 32, LongType: 64}.get(type(kind))
+    if bits is None or not isinstance(value, int):
+        return value
+    return int((value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1))
 
 
 def without_defaults(schema: Any) -> Any:
