@@ -132,10 +132,10 @@ def _seen(lake: Lake, name: str) -> tuple[Read, Read, Read]:
     """Metadata file; the last commit, by the enricher's own code; a plan of the table."""
     table = lake.find(name)
     assert table is not None
-    metadata = Read(1, Path(_local(table.metadata_location)).stat().st_size)
-    manifests = read_manifest_list(table.io, table.head("main").manifest_list)
-    listed = Path(_local(table.head("main").manifest_list)).stat().st_size
-    plan = Read(1 + len(manifests), listed + sum(one.length for one in manifests))
+    metadata = Read(1, len(table.io.new_input(table.metadata_location)))
+    counted = CountingIO(table.io)
+    manifests = read_manifest_list(counted, table.head("main").manifest_list)
+    plan = Read(1 + len(manifests), counted.bytes + sum(one.length for one in manifests))
     return metadata, _enriched(table), plan
 
 
@@ -222,10 +222,6 @@ def _file(table: Any, partition: int, content: str) -> str:
         **({} if content == "data" else {"equality-ids": [1]}),
     }
     return json.dumps(body)
-
-
-def _local(location: str) -> str:
-    return "/" + location.removeprefix("file:").lstrip("/")
 
 
 def _shown(costs: Costs) -> dict[str, dict[str, float]]:

@@ -4,8 +4,6 @@ tables that were written while no gateway stood in front."""
 from __future__ import annotations
 
 import json
-import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,11 +16,11 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.commands import RewriteFiles
-from firnline_local.command import Command
-from firnline_local.parts import ReadyLine
 from firnline_local.process import serving
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.services import service
 
 pytestmark = pytest.mark.stack
 
@@ -44,20 +42,6 @@ def old_tables(lake, namespace) -> str:
         written(lake, f"{namespace}.{name}", times)
     lake.create_table(f"{namespace}.e_empty", SCHEMA)
     return namespace
-
-
-def service(name: str, at: Path, **environment: str) -> tuple[Command, Path]:
-    log = at / f"{name}.log"
-    line = ReadyLine(log)
-    command = Command(
-        name=name,
-        argv=(sys.executable, "-m", f"firnline_{name}"),
-        cwd=at,
-        env={**os.environ, **environment},
-        ready=line.seen,
-        prepare=line.mark,
-    )
-    return command, log
 
 
 @pytest.fixture

@@ -28,8 +28,6 @@ from firnline_domain.switches import FLEET
 from firnline_local import carried
 from firnline_local import kafka as broker
 from firnline_local import rebucket as module
-from firnline_local.command import Command
-from firnline_local.parts import ReadyLine
 from firnline_local.ports import free_port
 from firnline_local.process import serving
 from firnline_local.rebucket import Refused, rebucket
@@ -37,6 +35,8 @@ from firnline_local.topics import make_topics
 from firnline_schemas.topics import all_topics
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.services import service
 
 pytestmark = pytest.mark.stack
 
@@ -66,8 +66,9 @@ def fleet(own_kafka: str) -> str:
 
 
 def partitions(kafka: str) -> dict[str, int]:
-    admin = AdminClient({"bootstrap.servers": kafka})
-    return {name: len(one.partitions) for name, one in module._topics(admin).items()}
+    """Of every topic but the broker's own, which it makes for its first consumer group."""
+    there = module._topics(AdminClient({"bootstrap.servers": kafka}))
+    return {name: len(one.partitions) for name, one in there.items() if not name.startswith("__")}
 
 
 def table() -> TableName:
@@ -218,14 +219,6 @@ def test_nothing_is_touched_while_somebody_reads_or_a_result_waits(fleet: str) -
     )
     assert done.returncode == 0, done.stderr
     assert f"{OLD} buckets were there, {NEW} are" in done.stdout
-
-
-def service(name: str, at: Path, **environment: str) -> tuple[Command, Path]:
-    log = at / f"{name}.log"
-    line = ReadyLine(log)
-    argv = (sys.executable, "-m", f"firnline_{name}")
-    env = {**os.environ, **environment}
-    return Command(name=name, argv=argv, cwd=at, env=env, ready=line.seen, prepare=line.mark), log
 
 
 def counted(kafka: str, uri: str, namespace: str, at: Path, buckets: int) -> dict[str, int]:

@@ -29,12 +29,11 @@ from firnline_domain.identity import bucket_of
 from firnline_domain.switches import FLEET, FLEET_PARTITION
 from firnline_domain.switches import TOPIC as ORDERS
 
-from firnline_local.consumer_groups import answered
+from firnline_local.consumer_groups import LOOK_S, answered
 from firnline_local.topics import REPLICAS, TIMEOUT_S
 
 MOVING = "operator-orders-moving"
 KEPT = {"retention.ms": "-1", "cleanup.policy": "delete"}
-LOOK_S = 0.1
 Switched = list[tuple[str, bytes, bool]]  # key, record, pulled
 
 

@@ -15,7 +15,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
-TIMEOUT_S = 30.0
+from firnline_local.topics import TIMEOUT_S
+
 LOOK_S = 0.1
 NOT_YET = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

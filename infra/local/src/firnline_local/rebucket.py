@@ -19,11 +19,11 @@ from firnline_domain.switches import TOPIC as ORDERS
 from firnline_schemas.topics import all_topics
 
 from firnline_local import carried, consumer_groups
+from firnline_local.consumer_groups import LOOK_S
 from firnline_local.topics import REPLICAS, TIMEOUT_S, make_topics
 
 TOLD_BY = "table-commits"  # every deployment has it, with as many partitions as buckets
 RESULTS, COMMITTER = "task-results", "committer"
-LOOK_S = 0.1
 Topics = dict[str, TopicMetadata]
 
 
