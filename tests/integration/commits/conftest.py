@@ -92,6 +92,7 @@ class Workshop:
     tables: Tables
     name: TableName
     partitioned: bool
+    spec_id: int = 0  # that files are written under
 
     @property
     def java(self) -> Any:
@@ -106,7 +107,7 @@ class Workshop:
         return self.loaded.head(MAIN).snapshot_id
 
     def scope(self, p: str | None = None) -> Scope:
-        return Scope(0, json.dumps([p]) if self.partitioned else "[]")
+        return Scope(self.spec_id, json.dumps([p]) if self.partitioned else "[]")
 
     # ---- writers
 

@@ -298,6 +298,22 @@ def test_outputs_of_another_spec_are_refused(
         assert (1, 1) in table.rows()
 
 
+def test_files_of_a_spec_that_came_since_the_last_commit(
+    table: Table, lake: RestCatalog, committer: Committer
+) -> None:
+    """The table is kept from one commit to the next for a moment: then it has no such spec yet."""
+    table.append((1, 1))
+    table.append((2, 1))
+    assert isinstance(handled(committer, table.rewrite()), RewriteCommitted)
+    with lake.load_table((*table.name.namespace, table.name.name)).update_spec() as update:
+        update.add_identity("p")
+    table.partitioned, table.spec_id = True, 1
+    table.append((3, 1), p="a")
+    table.append((4, 1), p="a")
+    assert isinstance(handled(committer, table.rewrite("a")), RewriteCommitted)
+    assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
 # ---- H6: one rewrite per stamp
 
 

@@ -149,9 +149,8 @@ class JavaCommits:
     ) -> Outcome:
         pin = Pin(pinned)
         try:
-            java = self._known(table)
+            java, changes = self._with_files(table, rewrites)
             once = OneTry(java.operations(), may_send)
-            changes = self._all_files(table, java.specs(), rewrites)
             # from here on, which is from the table's last refresh, every millisecond counts
             transaction = self._transactions.newTransaction(table.dotted, once)
         except Py4JJavaError as error:
@@ -168,6 +167,17 @@ class JavaCommits:
                 return self._not_sent(error, pin)
             return self._sent(once.error, once.attempt)
         return Landed()
+
+    def _with_files(
+        self, table: TableName, rewrites: tuple[Rewrite, ...]
+    ) -> tuple[Any, list[_Files]]:
+        java = self._known(table)
+        try:
+            return java, self._all_files(table, java.specs(), rewrites)
+        except Py4JJavaError:
+            self._last = NO_TABLE  # as it was a moment ago, it had no such spec
+            java = self._known(table)
+            return java, self._all_files(table, java.specs(), rewrites)
 
     def _known(self, table: TableName) -> Any:
         """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
