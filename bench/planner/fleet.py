@@ -9,7 +9,6 @@ import itertools
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,6 +19,7 @@ from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.progress import Partition, Table
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.state import MemoryPairs, State
 from firnline_schemas import codec

@@ -7,8 +7,6 @@ asked about (a test shows that asking changes nothing).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from firnline_domain.burden import READ_COST
 from firnline_domain.costs import FIRNLINE
@@ -27,6 +25,7 @@ from firnline_domain.progress import (
 )
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.values import replace
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds

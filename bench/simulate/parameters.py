@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from firnline_domain.costs import FIRNLINE, CostModel
+from firnline_domain.values import Value, field
 
 MB = 1 << 20
 GB = 1 << 30
@@ -13,8 +12,7 @@ HOUR_S = 3_600.0
 DAY_S = 24 * HOUR_S
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Value):
     """One kind of table. A commit writes `files` of about `commit_bytes` / `files` each into
     every partition that it touches."""
 
@@ -39,8 +37,7 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Value):
     """What a scan costs whoever reads: CPU seconds of an engine on Iceberg's own reader."""
 
     scan_s_per_byte: float = 1e-8  # 100 MB of Parquet a second and core
@@ -50,8 +47,7 @@ class Reading:
     most_bytes: float = 10.0 * GB  # a read takes no more of a partition; it prunes the others
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(Value):
     """A fleet, its time, its readers and what work costs."""
 
     tables: int = 1_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.values import replace
 
 from bench.simulate.figures import Sums, added, figures_of, sums_of, table_of
 from bench.simulate.firnline import Firnline

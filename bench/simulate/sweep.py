@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 from bench.simulate.figures import figures_of, shown
 from bench.simulate.parameters import MB, Kind, Parameters

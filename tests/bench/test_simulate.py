@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_domain.worth import Action, offers
 
 from bench.simulate.figures import added, course_of, figures_of, table_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from firnline_domain.values import replace
 from firnline_gateway.calls import Call
 from firnline_gateway.outbox import MemoryOutbox, Outbox
 from firnline_gateway.sqlite_outbox import SqliteOutbox

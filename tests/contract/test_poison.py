@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
-from firnline_adapters.records import RecordCodec, encode, record_types
+from firnline_adapters.records import RecordCodec, encode, from_plain
 from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
@@ -31,7 +31,6 @@ from firnline_schemas.topics import topic
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, REWRITES, Handlers
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import MOST_INTERRUPTIONS, TaskLoop
-from pydantic import TypeAdapter
 
 EXAMPLES = files("firnline_schemas").joinpath("examples")
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"  # the table of all examples
@@ -44,7 +43,7 @@ def example(folder: Any) -> Any:
     value = json.loads(first.read_text())
     if name == "DeadLettered":
         value |= {field: value[field].encode("latin-1") for field in ("key", "value")}
-    return TypeAdapter(record_types()[name]).validate_python(value)
+    return from_plain(name, value)
 
 
 RECORDS = [example(folder) for folder in sorted(EXAMPLES.iterdir(), key=lambda one: one.name)]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import pytest
 import redis
-from firnline_adapters.records import record_types
+from firnline_adapters.records import from_plain
 from firnline_console.keys import Keys
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
 from firnline_console.redis_model import RedisReadModel
 from firnline_domain.events import TableChange
 from firnline_domain.identity import TableName
-from pydantic import TypeAdapter
+from firnline_domain.values import replace
 
 LIMITS = Limits(events=5, tasks=3, letters=2, dropped=1)
 FIRST = Built("first", 1_000)
@@ -59,7 +59,7 @@ def make(path: str, **changes: Any) -> Any:
     fields = json.loads(text)
     for binary in {"key", "value"} & fields.keys():
         fields[binary] = fields[binary].encode("latin-1")
-    return replace(TypeAdapter(record_types()[name]).validate_python(fields), **changes)
+    return replace(from_plain(name, fields), **changes)
 
 
 def table(number: int, name: str = "") -> TableName:

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,18 +22,18 @@ import redis
 from confluent_kafka import Producer
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.records import record_types
+from firnline_adapters.records import from_plain
 from firnline_console.bootstrap import follower, redis_client
 from firnline_console.keys import Keys
 from firnline_console.readmodel import Limits
 from firnline_console.redis_model import RedisReadModel
 from firnline_console.settings import Settings
 from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.values import replace
 from firnline_local.command import Command
 from firnline_local.ports import free_port
 from firnline_local.process import Process, serving
 from firnline_local.topics import make_topics
-from pydantic import TypeAdapter
 
 pytestmark = pytest.mark.stack
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def make(path: str, **changes: Any) -> Any:
     """A published example, changed."""
     text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
     name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
-    return replace(TypeAdapter(record_types()[name]).validate_python(json.loads(text)), **changes)
+    return replace(from_plain(name, json.loads(text)), **changes)
 
 
 @dataclass(frozen=True)

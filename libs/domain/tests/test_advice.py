@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from firnline_domain.progress import ExpiryWork, Partition, Table, TableWork
 from firnline_domain.spread import Spread
 from firnline_domain.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
+from firnline_domain.values import replace
 
 NOW_MS = 1_795_000_000_000
 TARGET = 8_000

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.canary import Bird, Outcome, chosen, objections
+from firnline_domain.values import replace
 
 
 def birds(namespace: str, count: int, size: int = 1000) -> list[Bird]:

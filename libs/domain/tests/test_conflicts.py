@@ -6,10 +6,10 @@ nothing of the code under test. Iceberg itself stands in for it in tests/integra
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 
 import pytest
 from firnline_domain import conflicts
@@ -27,6 +27,7 @@ from firnline_domain.results import (
     RewriteGroup,
 )
 from firnline_domain.swaps import Plan, Swap, forms, lost_deletes, plan
+from firnline_domain.values import Value, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,8 +36,7 @@ A, B = Scope(1, '["a"]'), Scope(1, '["b"]')
 Row = tuple[int, int]  # key, version
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(Value):
     path: str
     sequence_number: int
     scope: Scope
@@ -51,8 +51,7 @@ class Data:
         return len(self.rows)
 
 
-@dataclass(frozen=True)
-class Delete:
+class Delete(Value):
     path: str
     sequence_number: int
     scope: Scope
@@ -85,16 +84,18 @@ class Delete:
         return named and self.scope == data.scope and data.sequence_number <= self.sequence_number
 
 
-@dataclass
+@dataclasses.dataclass
 class Table:
     """One branch: commits append to `history`; files are numbered, never reused."""
 
-    data: dict[str, Data] = field(default_factory=dict)
-    deletes: dict[str, Delete] = field(default_factory=dict)
+    data: dict[str, Data] = dataclasses.field(default_factory=dict)
+    deletes: dict[str, Delete] = dataclasses.field(default_factory=dict)
     seq: int = 0
     head: int = 0
-    parents: dict[int, int] = field(default_factory=dict)
-    states: dict[int, tuple[dict[str, Data], dict[str, Delete]]] = field(default_factory=dict)
+    parents: dict[int, int] = dataclasses.field(default_factory=dict)
+    states: dict[int, tuple[dict[str, Data], dict[str, Delete]]] = dataclasses.field(
+        default_factory=dict
+    )
     made: int = 0
 
     def commit(self, *added: Data | Delete, gone: Iterable[str] = ()) -> int:
@@ -241,8 +242,7 @@ def verdict(result: RewriteFinished, head: Head) -> Conflict | None:
 # ---- what may happen between start and commit, one story each
 
 
-@dataclass(frozen=True)
-class Story:
+class Story(Value):
     reason: ConflictReason
     table: Table
     result: RewriteFinished
@@ -598,7 +598,7 @@ def test_one_rewrite_per_stamp() -> None:
     swaps = plan([second, first], head).swaps
     assert [(swap.stamp, swap.task_ids) for swap in swaps] == [(2, ("first",)), (5, ("second",))]
     one = Swap(2, (*bare(first).parts, *bare(second).parts))  # what H6 warns of
-    together = replace(table, data=dict(table.data), deletes=dict(table.deletes))
+    together = dataclasses.replace(table, data=dict(table.data), deletes=dict(table.deletes))
     table.swap(swaps)
     assert table.visible() == before
     together.swap([one])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.costs import FIRNLINE, STOCK, STOCK_CACHED, CostModel, Work
+from firnline_domain.values import replace
 
 ROWS = 4_993_585  # delete rows of the bench's main table: 40 files in each of 6 partitions
 LOADED = ROWS * 22  # 2 base files of a partition and, on average, half of its 40 later ones

@@ -7,7 +7,7 @@ one of what is left; of a whole table two at least (decision 0001).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.identity import Scope, TableName
@@ -24,6 +24,7 @@ from firnline_domain.progress import (
 )
 from firnline_domain.tallies import FileTally, Tally, size_class
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.folding import Folded, Verdict, fold
 from firnline_domain.gaps import GapReason, next_held
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.values import replace
 
 TABLE = TableName("u", ("db",), "t")
 A, B = Scope(0, '["a"]'), Scope(0, '["b"]')

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.commands import ResyncTable
 from firnline_domain.counters import TableCounters
 from firnline_domain.gaps import AT_ONCE, GapReason, ask, ask_ms, wait
 from firnline_domain.identity import TableName
+from firnline_domain.values import replace
 
 TABLE = TableCounters(TableName("u", ("db",), "t"), "main", known=True, head_snapshot_id=7)
 

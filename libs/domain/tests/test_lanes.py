@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.evidence import weights
@@ -19,6 +17,7 @@ from firnline_domain.progress import (
 )
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_domain.worth import weigh
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from firnline_domain.progress import (
 )
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 NOW = 100_000_000
 LIMITS = Thresholds(

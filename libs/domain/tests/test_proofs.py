@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.proofs import checksum_text, flaw
 from firnline_domain.results import InputFile, KeyChecksums, OutputFile, RewriteGroup
+from firnline_domain.values import replace
 
 KEYS = KeyChecksums((1,), "0000000000000005", "0000000000000007", "fffffffffffffffe")
 GROUP = RewriteGroup(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.counters import OpenChunks, PartitionCounters, TableCounters, Totals
 from firnline_domain.events import ChangeKind
@@ -12,6 +10,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.progress import Partition
 from firnline_domain.recounting import Recount, is_gone
 from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.values import replace
 
 A, B = Scope(1, '["a"]'), Scope(0, "[]")
 

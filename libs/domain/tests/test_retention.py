@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from firnline_domain.retention import (
     expiry_order,
 )
 from firnline_domain.thresholds import DAY_MS, HOUR_MS, Thresholds
+from firnline_domain.values import replace
 
 NOW = 100 * DAY_MS
 OLD = NOW - 5 * DAY_MS - 1  # just older than the default retention

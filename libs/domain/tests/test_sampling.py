@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 
 from firnline_domain.events import RewriteCommitted
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.sampling import comparison, is_sampled
+from firnline_domain.values import replace
 
 EVENT = RewriteCommitted(
     "t1", TableName("u", ("db",), "t"), "main", Scope(0, "[]"), (8, 9), 7,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 from firnline_domain.thresholds import HOUR_MS, PROPERTIES, Thresholds, thresholds
 
@@ -51,4 +49,4 @@ def test_retention_is_in_hours_where_the_table_says_so() -> None:
 
 
 def test_every_threshold_has_a_property() -> None:
-    assert set(PROPERTIES.values()) == {field.name for field in fields(Thresholds)}
+    assert set(PROPERTIES.values()) == set(Thresholds.__struct_fields__)

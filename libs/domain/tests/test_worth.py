@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from firnline_domain.burden import READ_COST, burden_of
 from firnline_domain.costs import FIRNLINE
@@ -12,6 +10,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.progress import NO_DEBT, Debt, Partition, PartitionWork, debt_of
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.values import replace
 from firnline_domain.worth import FAR_MS, Action, Weighed, compacting, offers, paid_at_ms, weigh
 
 MB = 1 << 20

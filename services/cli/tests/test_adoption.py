@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 import pytest
@@ -19,6 +19,7 @@ from firnline_domain.commands import ResyncTable
 from firnline_domain.identity import MAIN, Scope, TableName, bucket_of
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.values import replace
 
 REQUESTS = "resync-requests"
 

@@ -8,7 +8,6 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
-from firnline_adapters.records import record_types
+from firnline_adapters.records import from_plain
 from firnline_cli import _console, events, tables
 from firnline_cli.__main__ import main
 from firnline_cli.explain import report
@@ -24,9 +23,9 @@ from firnline_console.api import Api
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.states import TableState
+from firnline_domain.values import replace
 from firnline_local.ports import free_port
 from firnline_local.state import PartRecord, StackRecord, StateDir
-from pydantic import TypeAdapter
 from rich.console import Console
 
 NOW = 1_795_270_005_000
@@ -37,7 +36,7 @@ def make(path: str, **changes: Any) -> Any:
     """A published example, changed."""
     text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
     name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
-    return replace(TypeAdapter(record_types()[name]).validate_python(json.loads(text)), **changes)
+    return replace(from_plain(name, json.loads(text)), **changes)
 
 
 class Site:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
 from firnline_adapters.logs import Log
@@ -13,6 +13,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, OutputsSwept
 from firnline_domain.identity import TableName
 from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.values import replace
 from firnline_iceberg.sweeping import Left, Swept
 from firnline_iceberg.tables import TableGone
 
@@ -31,7 +32,7 @@ class Scripted:
         self.calls.append(name.name)
         if self.error:
             raise self.error
-        return replace(self.finds, table=name)
+        return dataclasses.replace(self.finds, table=name)
 
 
 class Bench:

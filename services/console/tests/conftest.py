@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import pytest
-from firnline_adapters.records import record_types
-from pydantic import TypeAdapter
+from firnline_adapters.records import from_plain
+from firnline_domain.values import replace
 
 Make = Callable[..., Any]
 
@@ -25,6 +24,6 @@ def make() -> Make:
         fields = json.loads(text)
         for binary in {"key", "value"} & fields.keys():
             fields[binary] = fields[binary].encode("latin-1")
-        return replace(TypeAdapter(record_types()[name]).validate_python(fields), **changes)
+        return replace(from_plain(name, fields), **changes)
 
     return made

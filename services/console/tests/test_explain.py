@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from firnline_domain.policy import Reason
 from firnline_domain.retention import ExpiryReason
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.thresholds import PROPERTIES, Thresholds
+from firnline_domain.values import replace
 
 Make = Callable[..., Any]
 STATE = "table_state/in_flight"

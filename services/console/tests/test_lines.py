@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from firnline_console.lines import line_of
 from firnline_domain.events import TableChange
+from firnline_domain.values import replace
 
 Make = Callable[..., Any]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from firnline_console.folds import Key, fold, touched
 from firnline_console.tables import TableStates, TableView, totals_of
 from firnline_domain.events import TableChange
 from firnline_domain.identity import TableName
+from firnline_domain.values import replace
 
 Make = Callable[..., Any]
 COMMIT, DROP = "table_committed/upsert", "table_committed/dropped"

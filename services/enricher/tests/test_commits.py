@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ChangeKind, TableChange
 from firnline_domain.identity import Scope
 from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.values import replace
 from firnline_enricher.facts import settings_of
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from firnline_domain.events import RefMoved, SnapshotAdded, TableChange
+from firnline_domain.values import replace
 from firnline_gateway.commits import PlannedChange
 from firnline_gateway.evidence import facts, seen
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import RetryLater
+from firnline_domain.values import replace
 from firnline_gateway.calls import Call
 from firnline_gateway.capture import Capture
 from firnline_gateway.journal import Journal

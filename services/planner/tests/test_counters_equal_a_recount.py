@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_domain.commands import ResyncTable
@@ -13,6 +13,7 @@ from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, Ti
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.state import MemoryPairs, State
 from hypothesis import HealthCheck, given, settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
+from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.state import MemoryPairs
 from firnline_planner.visits import SHADOW_LOOK_MS

@@ -1,21 +1,29 @@
-"""State as bytes, of both versions."""
+"""State as bytes, of every version."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
-from firnline_domain.counters import Link, TableCounters
+from firnline_domain.counters import Link, PartitionCounters, TableCounters, Totals
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import RunningTask, Table, TableWork
+from firnline_domain.progress import (
+    Debt,
+    Partition,
+    PartitionWork,
+    RunningTask,
+    Table,
+    TableWork,
+)
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.values import replace
 from firnline_planner.due import due_ms
 from firnline_planner.values import (
-    TABLES,
     Head,
     UnknownVersion,
     group_of,
     head_of,
+    partition_from,
     partition_key,
     partition_prefix,
     table_from,
@@ -27,6 +35,22 @@ SCOPE = Scope(1, '["a"]')
 TASK = RunningTask("t", SCOPE, "compact", "fragments", 1, 1, 5, 50)
 NAME = TableName("u", ("db",), "t")
 IDS = [(index + 1) * 2**56 - index for index in range(64)]
+
+TABLE_2 = (
+    b'{"counters":{"table":{"uuid":"u","namespace":["db"],"name":"t"},"ref":"main","known":true,'
+    b'"head_snapshot_id":13,"epoch":3,"settings":{"a":"b"},"totals":{"holds":{"fragments":'
+    b'{"files":3,"records":30,"bytes":300},"equality_deletes":{"files":1,"records":2,"bytes":40}},'
+    b'"partitions":1,"partitioned":1}},"work":{"running":[{"task_id":"t","scope":{"spec_id":1,'
+    b'"partition":"[\\"a\\"]"},"action":"compact","reason":"fragments","trigger_snapshot_id":1,'
+    b'"attempt":1,"ordered_at_ms":5,"deadline_ms":50,"numbers":{"files":8.0}}],"look_ms":40}}'
+)
+PARTITION_1 = (
+    b'\x01{"counters":{"scope":{"spec_id":1,"partition":"[\\"a\\"]"},"epoch":3,"ordinal":2,'
+    b'"holds":{"fragments":{"files":3,"records":30,"bytes":300},"equality_deletes":{"files":1,'
+    b'"records":2,"bytes":40}},"data_sequence_min":1,"data_sequence_max":3,'
+    b'"delete_sequence_max":4,"changed_ms":9},"work":{"floor":{"fragments":1},"pause":"cooling",'
+    b'"until_ms":60}}'
+)
 
 
 def chain(first: int | None = None) -> tuple[Link, ...]:
@@ -56,8 +80,32 @@ def test_a_table_comes_back(recent: tuple[Link, ...]) -> None:
         data = to_bytes(one)
         assert table_from(data) == one
         assert head_of(data) == Head(due_ms(one), 1)
-        as_version_1 = b"\x01" + TABLES.dump_json(one, exclude_defaults=True)
+        as_version_1 = b"\x01" + msgspec.json.encode(one)
         assert (table_from(as_version_1), head_of(as_version_1)) == (one, head_of(data))
+
+
+def test_what_version_2_has_written_is_read() -> None:
+    holds = FileTally(fragments=Tally(3, 30, 300), equality_deletes=Tally(1, 2, 40))
+    counters = TableCounters(
+        NAME,
+        "main",
+        known=True,
+        head_snapshot_id=13,
+        epoch=3,
+        settings={"a": "b"},
+        totals=Totals(holds, 1, 1),
+        recent=(Link(11, 7), Link(12, 11), Link(13, 12)),
+    )
+    running = replace(TASK, numbers={"files": 8.0})
+    head = bytes.fromhex("02 2800000000000000 0100 03 01 0700000000000000")
+    ring = b"".join(one.to_bytes(8, "little") for one in (11, 12, 13))
+    data = head + ring + TABLE_2
+    assert table_from(data) == Table(counters, TableWork(running=(running,), look_ms=40))
+    assert head_of(data) == Head(40, 1)
+    assert partition_from(PARTITION_1) == Partition(
+        PartitionCounters(SCOPE, 3, 2, holds, 1, 3, 4, 9),
+        PartitionWork(floor=Debt(1), pause="cooling", until_ms=60),
+    )
 
 
 def test_a_switch_is_not_kept_with_the_table() -> None:

@@ -18,6 +18,7 @@ from firnline_domain.results import (
     SnapshotsExpired,
     TaskFailed,
 )
+from firnline_domain.values import replace
 from firnline_worker.handlers import RESULTS, Handlers
 from firnline_worker.leases import Busy, TaskLeases, lease_of
 
@@ -70,7 +71,7 @@ class Bench:
         return COMPARED
 
     def skipped(self, order: CompareRows, reason: str, detail: str) -> Any:
-        return dataclasses.replace(COMPARED, outcome="skipped", reason=reason)
+        return replace(COMPARED, outcome="skipped", reason=reason)
 
     def expire(self, order: ExpireSnapshots) -> Any:
         self.calls += 1
@@ -120,7 +121,7 @@ def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):
 
 
 def test_an_order_whose_deadline_has_passed_is_not_begun(bench):
-    bench.worker().handle(dataclasses.replace(ORDER, deadline_ms=499))
+    bench.worker().handle(replace(ORDER, deadline_ms=499))
     assert bench.calls == 0
     assert bench.results[0].reason == "deadline_passed"
     assert bench.results[0].retryable
@@ -135,7 +136,7 @@ def test_an_order_that_waited_while_the_switch_was_pulled_is_not_begun(bench):
     assert {(one.reason, one.retryable) for one in bench.results} == {("paused", True)}
     assert "by ops: migration" in bench.results[0].message
     paused.clear()
-    worker.handle(dataclasses.replace(ORDER, attempt=2))
+    worker.handle(replace(ORDER, attempt=2))
     assert bench.calls == 1
 
 
@@ -143,14 +144,14 @@ def test_a_redelivered_attempt_is_not_done_again_but_the_next_attempt_is(bench):
     bench.worker("one").handle(ORDER)
     bench.worker("two").handle(ORDER)
     assert bench.calls == 1
-    bench.worker("two").handle(dataclasses.replace(ORDER, attempt=2))
+    bench.worker("two").handle(replace(ORDER, attempt=2))
     assert bench.calls == 2
 
 
 def test_one_scope_is_worked_on_once_at_a_time(bench):
     other = bench.worker("two")
-    same_scope = dataclasses.replace(ORDER, task_id="t2")
-    elsewhere = dataclasses.replace(ORDER, task_id="t3", scope=Scope(0, "[1]"))
+    same_scope = replace(ORDER, task_id="t2")
+    elsewhere = replace(ORDER, task_id="t3", scope=Scope(0, "[1]"))
 
     def doing(order: Any, note: Any) -> Any:
         if order is ORDER:

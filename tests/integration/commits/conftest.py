@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from firnline_domain.results import (
     RewriteFinished,
     RewriteGroup,
 )
+from firnline_domain.values import replace
 from firnline_gateway.bootstrap import running as gateway_running
 from firnline_gateway.settings import Settings as GatewaySettings
 from firnline_iceberg.commits import JavaCommits

@@ -7,7 +7,6 @@ takes a guard out, it shows the wrong rows that the guard prevents.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from firnline_committer import aftermath
 from firnline_domain import conflicts, swaps
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
+from firnline_domain.values import replace
 from pyiceberg.catalog.rest import RestCatalog
 
 pytestmark = pytest.mark.stack

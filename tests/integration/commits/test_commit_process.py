@@ -11,7 +11,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.events import OutputsSwept, RewriteCommitted
 from firnline_domain.results import RewriteFinished, TaskFailed
+from firnline_domain.values import replace
 from firnline_iceberg import output_lists
 from firnline_iceberg.output_lists import OutputList
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from firnline_adapters import records
 from firnline_domain import conflicts
 from firnline_domain.events import ConflictReason, GroupProof
 from firnline_domain.results import KeyChecksums, RewriteFinished
+from firnline_domain.values import replace
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop

@@ -6,7 +6,6 @@ The oracle is Iceberg's own reader: the rows of before the commit are the rows o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from firnline_committer.repairs import Repairs
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, RewriteFinished
+from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 from firnline_iceberg.planning import live_files
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from firnline_domain import conflicts
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
+from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits, Pin
 
 pytestmark = pytest.mark.stack

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted
 from firnline_domain.lifetimes import Lifetimes
 from firnline_domain.results import RewriteFinished
+from firnline_domain.values import replace
 from firnline_iceberg import output_lists, sweeping
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits

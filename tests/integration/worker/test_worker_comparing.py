@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
 
 import pytest
 from firnline_domain.commands import CompareRows
+from firnline_domain.values import replace
 from firnline_iceberg.commits import task_ids
 from firnline_worker import comparing
 from firnline_worker.comparing import Comparer
@@ -87,7 +88,7 @@ def test_a_row_that_a_writer_deleted_meanwhile_is_on_neither_side(lab, rewriter,
 
 def test_what_is_not_compared_says_why(lab, rewritten, comparer, monkeypatch):
     order = order_of(lab, rewritten(upserts(lab)))
-    small = replace(comparer, most_bytes=1)
+    small = dataclasses.replace(comparer, most_bytes=1)
     assert small.compare(order).reason == "too_large"
     gone = replace(order, snapshot_ids=(4711,))
     assert comparer.compare(gone).reason == "snapshot_gone"

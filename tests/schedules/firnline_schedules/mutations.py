@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from firnline_committer import aftermath, choosing, delete_files, repairs, settlement
@@ -16,6 +16,7 @@ from firnline_deletes.row_map import Moves
 from firnline_domain import conflicts, swaps
 from firnline_domain.results import DeleteKind
 from firnline_domain.swaps import AddedDelete
+from firnline_domain.values import replace
 from firnline_iceberg.commits import Pin
 from firnline_iceberg.heads import Pinned
 

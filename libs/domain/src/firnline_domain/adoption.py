@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from firnline_domain.events import PartitionChange
 from firnline_domain.identity import TableName
 from firnline_domain.tallies import FRAGMENTS_IN_TARGET, FileTally, Tally, size_class
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import Value
 from firnline_domain.worth import offers
 
 MOST_DIGITS = 18  # of a number in a summary; Python refuses to read thousands of them
 
 
-@dataclass(frozen=True, slots=True)
-class Newcomer:
+class Newcomer(Value):
     """A table to adopt. About half a kilobyte: a catalog may have 100,000 of them.
 
     `exact` False: the summary said too little, and the manifests may say another weight.
@@ -37,8 +36,7 @@ class Newcomer:
     exact: bool = True
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Value):
     """What a snapshot's summary says of all that the table holds, and of what it added."""
 
     data_files: int

@@ -6,7 +6,6 @@ docs/advice.md lists the rules with their limits, and those that would need more
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from firnline_domain import (
     advice_habits,
@@ -17,6 +16,7 @@ from firnline_domain import (
 from firnline_domain.advising import Finding, Known, Rule, without_limit
 from firnline_domain.progress import Given, Table
 from firnline_domain.states import TableAdvice
+from firnline_domain.values import Value
 
 EASE = 0.8  # what holds is withdrawn only a fifth below its limit
 AGAIN = 2.0  # told again when its leading number has doubled or halved
@@ -44,8 +44,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-@dataclass(frozen=True)
-class Advised:
+class Advised(Value):
     """What holds now, by rule, and what is to be told because it changed."""
 
     given: dict[str, Given]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from firnline_domain.progress import Table
 from firnline_domain.spread import Spread
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import Value, field
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Value):
     """All that is known of a table. `limits` hold for it, `fleet` where it says nothing."""
 
     table: Table
@@ -29,8 +28,7 @@ class Known:
         return self.limits.target_bytes
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Value):
     """What a rule found. `numbers` by the names of `limits`, and others; `lead` is the number
     that the finding is told again by, when it has doubled or halved."""
 

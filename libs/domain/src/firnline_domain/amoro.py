@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from firnline_domain.values import Value
 
 PREFIX = "self-optimizing."
 NEVER_MS = 100 * 365 * 86_400_000  # what Amoro writes as an interval below zero
@@ -40,8 +41,7 @@ def _duration(text: str) -> str:
     return str(int(found[1]) * _UNITS_MS[found[2]])
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(Value):
     """Fields of `Thresholds` that a property sets, its text in their terms, and how to write it
     where that differs from them."""
 

@@ -7,14 +7,12 @@ as many rows as they have records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from firnline_domain.sizes import merged_files
 from firnline_domain.tallies import FileTally
+from firnline_domain.values import Value
 
 
-@dataclass(frozen=True)
-class ReadCost:
+class ReadCost(Value):
     """CPU seconds of whoever reads through Iceberg's own reader."""
 
     scan_s: float = 1e-8  # per byte of a data file
@@ -26,8 +24,7 @@ class ReadCost:
 READ_COST = ReadCost()
 
 
-@dataclass(frozen=True)
-class Burden:
+class Burden(Value):
     """Of one scan. `applications`: equality-delete files times the data files they reach."""
 
     files_spared: float  # that a merge of the fragments would spare

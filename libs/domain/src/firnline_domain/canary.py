@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from firnline_domain.values import Value
 
 ENOUGH = 0.9  # of the canary has to be adopted: tables come and grow meanwhile
 
 
-@dataclass(frozen=True, slots=True)
-class Bird:
+class Bird(Value):
     """A table that may be of the canary. `bytes`: more of them by a rewrite or two do not count."""
 
     uuid: str
@@ -51,8 +51,7 @@ def _mark(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) / (1 << 48)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Value):
     """What came of a canary. Of tasks, those of which something is told in `maintenance-events`."""
 
     tables: int  # that are chosen

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.values import Value, field
 
 
-@dataclass(frozen=True)
-class RewriteFiles:
+class RewriteFiles(Value):
     """Rewrite one partition: apply its deletes, merge its fragments."""
 
     task_id: str
@@ -24,8 +22,7 @@ class RewriteFiles:
     numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
 
 
-@dataclass(frozen=True)
-class ExpireSnapshots:
+class ExpireSnapshots(Value):
     """Expire a table's snapshots older than a moment."""
 
     task_id: str
@@ -39,8 +36,7 @@ class ExpireSnapshots:
     ordered_at_ms: int
 
 
-@dataclass(frozen=True)
-class CompareRows:
+class CompareRows(Value):
     """Read back what a task's commit took out of a partition and what it put in."""
 
     task_id: str
@@ -53,8 +49,7 @@ class CompareRows:
     ordered_at_ms: int
 
 
-@dataclass(frozen=True)
-class ResyncTable:
+class ResyncTable(Value):
     """Send the changes between two snapshots of a ref again, or absolute counters.
 
     `known_snapshot_id` is the head up to which the planner has folded; None = nothing.
@@ -68,8 +63,7 @@ class ResyncTable:
     requested_at_ms: int
 
 
-@dataclass(frozen=True)
-class UnparkTable:
+class UnparkTable(Value):
     """Free what failures have parked, or a person has held: it may be ordered at once.
 
     `partition`: its canonical text, in whatever spec; None = all. Told twice, it does no more.
@@ -82,8 +76,7 @@ class UnparkTable:
     requested_at_ms: int
 
 
-@dataclass(frozen=True)
-class HoldPartitions:
+class HoldPartitions(Value):
     """Order nothing for these partitions before a moment; an order that is out goes on."""
 
     table: TableName
@@ -95,8 +88,7 @@ class HoldPartitions:
     requested_at_ms: int
 
 
-@dataclass(frozen=True)
-class PauseMaintenance:
+class PauseMaintenance(Value):
     """Order nothing more, and commit nothing of what is out, until ResumeMaintenance.
 
     `table` None = of the whole fleet, tables that come later included; such an order is in every
@@ -109,8 +101,7 @@ class PauseMaintenance:
     requested_at_ms: int
 
 
-@dataclass(frozen=True)
-class ResumeMaintenance:
+class ResumeMaintenance(Value):
     """Take back the PauseMaintenance of the same table, or of the fleet; others stay."""
 
     table: TableName | None

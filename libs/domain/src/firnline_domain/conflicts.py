@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope, normal_path
@@ -20,6 +19,7 @@ from firnline_domain.results import (
     OutputFile,
     RewriteFinished,
 )
+from firnline_domain.values import Value, replace
 
 LASTING = frozenset(
     {
@@ -47,16 +47,14 @@ REPAIRABLE = frozenset(
 what they say can be said of the outputs, where the row map still is (H4, H5)."""
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(Value):
     """Why a result, or one of its groups, is refused."""
 
     reason: ConflictReason
     detail: str
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Value):
     """What a head makes of a result, by number of its groups: the rest may be committed as is."""
 
     touched: dict[int, Conflict]  # may be committed once it is repaired

@@ -6,15 +6,14 @@ Version 1 is linear. Its constants were measured (`bench/results/main.json`: 6 o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from firnline_domain.values import Value, replace
 
 HOUR_S = 3_600.0
 LEARNING = 0.1  # weight of one more task: about the last twenty count
 STEADY = 4.0  # a task that took so many times more or less than predicted counts as that much
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Value):
     """What a task does. `delete_loads`: delete records, once for every data file they reach."""
 
     bytes_read: float
@@ -24,8 +23,7 @@ class Work:
     files: float = 0.0  # data and delete files opened
 
 
-@dataclass(frozen=True)
-class CostModel:
+class CostModel(Value):
     """CPU seconds are linear in the work; wall and memory follow from the engine's size.
 
     `factor` is what was learned: this deployment's cores against those that were measured.

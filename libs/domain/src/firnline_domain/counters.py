@@ -5,27 +5,24 @@ Plain values; `folding` moves them along the parent chain, `gaps` heals what is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.tallies import FileTally
+from firnline_domain.values import Value, field, replace
 
 EMPTY = FileTally()
 RECENT_SNAPSHOTS = 64  # redeliveries are seconds old; an older duplicate costs one resync
 RECENT_EVENTS = 16  # events without a snapshot of their own are rare
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Value):
     """A snapshot that is in the counters, and its parent."""
 
     snapshot_id: int
     parent_snapshot_id: int | None
 
 
-@dataclass(frozen=True)
-class PartitionCounters:
+class PartitionCounters(Value):
     """What one partition holds, as of the (epoch, ordinal) that it last folded.
 
     The sequence ranges are bounds: removals cannot narrow them, only an empty partition does.
@@ -47,8 +44,7 @@ class PartitionCounters:
     @property
     def is_negative(self) -> bool:
         """True if more was removed than was there: a change is missing or was wrong."""
-        tallies = (getattr(self.holds, each.name) for each in fields(FileTally))
-        return any(min(tally.files, tally.records, tally.bytes) < 0 for tally in tallies)
+        return any(min(one.files, one.records, one.bytes) < 0 for one in self.holds.tallies)
 
     def after(
         self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int
@@ -76,8 +72,7 @@ def _highest(one: int | None, other: int | None) -> int | None:
     return max((value for value in (one, other) if value is not None), default=None)
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(Value):
     """Sums over the partitions of a table's ref."""
 
     holds: FileTally = EMPTY
@@ -105,8 +100,7 @@ class Totals:
         )
 
 
-@dataclass(frozen=True)
-class OpenChunks:
+class OpenChunks(Value):
     """A snapshot of which some chunks are folded and some are not here yet."""
 
     snapshot_id: int | None
@@ -118,8 +112,7 @@ class OpenChunks:
     totals: Totals = field(default_factory=Totals)  # of the new epoch, while ABSOLUTE is open
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Value):
     """Something is missing between the head and what has been held back."""
 
     reason: str  # a GapReason of `gaps`
@@ -130,8 +123,7 @@ class Waiting:
     wanted_snapshot_id: int | None = None  # heals it by itself when it becomes the head
 
 
-@dataclass(frozen=True)
-class TableCounters:
+class TableCounters(Value):
     """Counters of one ref of a table."""
 
     table: TableName

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from firnline_domain.lanes import Lane
+from firnline_domain.values import Value
 
 MOST_PUSH = 4.0  # times as many, where orders wait longer than was foretold
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Value):
     """An order without an outcome, and the CPU seconds that it was predicted to take."""
 
     lane: Lane
@@ -20,8 +19,7 @@ class Waiting:
     ordered_at_ms: int
 
 
-@dataclass(frozen=True)
-class Hands:
+class Hands(Value):
     """One worker's cores, how soon orders are to be done, and the most workers of a lane."""
 
     cores: float = 2.0
@@ -29,8 +27,7 @@ class Hands:
     most: int = 100
 
 
-@dataclass(frozen=True)
-class Crew:
+class Crew(Value):
     """What a lane asks for, and the numbers that it was worked out from."""
 
     wanted: int

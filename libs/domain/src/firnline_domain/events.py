@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.results import KeyChecksums
 from firnline_domain.tallies import FileTally
+from firnline_domain.values import Value, field
 
 
 class TableChange(StrEnum):
@@ -20,8 +20,7 @@ class TableChange(StrEnum):
     RENAMED = "renamed"
 
 
-@dataclass(frozen=True)
-class SnapshotAdded:
+class SnapshotAdded(Value):
     """One `add-snapshot` of a commit, as the writer sent it (REST spec, `Snapshot`)."""
 
     snapshot_id: int
@@ -33,8 +32,7 @@ class SnapshotAdded:
     summary: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RefMoved:
+class RefMoved(Value):
     """One `set-snapshot-ref` or `remove-snapshot-ref`; `snapshot_id` None = removed."""
 
     ref: str
@@ -43,8 +41,7 @@ class RefMoved:
     expected_snapshot_id: int | None = None  # from `assert-ref-snapshot-id`, if it was sent
 
 
-@dataclass(frozen=True)
-class TableCommitted:
+class TableCommitted(Value):
     """A catalog call that the catalog accepted. `event_id` is the same if it is sent again."""
 
     event_id: str
@@ -69,8 +66,7 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"  # the ref, or the whole table, is gone
 
 
-@dataclass(frozen=True)
-class PartitionChange:
+class PartitionChange(Value):
     """What one snapshot added to and removed from one partition."""
 
     scope: Scope
@@ -81,8 +77,7 @@ class PartitionChange:
     delete_sequence_max: int | None = None  # of the added delete files
 
 
-@dataclass(frozen=True)
-class FilesChanged:
+class FilesChanged(Value):
     """One snapshot's change of one ref of a table, per partition; big commits in chunks.
 
     `chunk` counts from 0 to `chunks` - 1; the head of the ref moves with the last one.
@@ -113,8 +108,7 @@ class FilesChanged:
     manifest_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class TickPassed:
+class TickPassed(Value):
     """Time, as a record in every partition (H16)."""
 
     bucket: int
@@ -129,8 +123,7 @@ class Classification(StrEnum):
     REPAIRED = "repaired"  # position deletes or vectors on replaced files were carried over
 
 
-@dataclass(frozen=True)
-class GroupProof:
+class GroupProof(Value):
     """Of one group of a rewrite, as it was verified before the commit (`proofs`)."""
 
     rows_in: int
@@ -139,8 +132,7 @@ class GroupProof:
     keys: KeyChecksums | None = None
 
 
-@dataclass(frozen=True)
-class RewriteCommitted:
+class RewriteCommitted(Value):
     """A rewrite's result is in the table."""
 
     task_id: str
@@ -194,8 +186,7 @@ class ConflictReason(StrEnum):
     REJECTED = "rejected"  # the catalog or Iceberg itself refused
 
 
-@dataclass(frozen=True)
-class RewriteConflicted:
+class RewriteConflicted(Value):
     """A result was refused; its partition goes back to the planner."""
 
     task_id: str
@@ -211,8 +202,7 @@ class RewriteConflicted:
     bytes_written: int = 0
 
 
-@dataclass(frozen=True)
-class RewriteSkipped:
+class RewriteSkipped(Value):
     """The worker found nothing to do."""
 
     task_id: str
@@ -223,8 +213,7 @@ class RewriteSkipped:
     at_ms: int
 
 
-@dataclass(frozen=True)
-class OutputsSwept:
+class OutputsSwept(Value):
     """Files that no commit has taken were removed, by the write-ahead lists that name them."""
 
     table: TableName
@@ -236,8 +225,7 @@ class OutputsSwept:
     swept_at_ms: int
 
 
-@dataclass(frozen=True)
-class DeadLettered:
+class DeadLettered(Value):
     """A record that could not be used, kept whole, with its reason."""
 
     topic: str

@@ -7,7 +7,6 @@ A change folds only onto its parent. A known snapshot is a duplicate. Anything e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from firnline_domain.counters import OpenChunks, PartitionCounters, TableCounters
@@ -15,6 +14,7 @@ from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.gaps import GapReason, hold, not_ahead, settled, wait, without
 from firnline_domain.heads import advanced, replaced, with_facts
 from firnline_domain.identity import Scope
+from firnline_domain.values import Value, replace
 
 Partitions = Mapping[Scope, PartitionCounters]
 
@@ -31,8 +31,7 @@ class Verdict(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(Value):
     """The counters after a change, with the partitions that it changed."""
 
     table: TableCounters

@@ -8,7 +8,6 @@ newest snapshot: it may be older, which is served no later. A forecast is a shad
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from firnline_domain.advice import advise
 from firnline_domain.advising import Known
@@ -22,10 +21,10 @@ from firnline_domain.retention import ExpiryDecision, decide_expiry
 from firnline_domain.spread import Spread
 from firnline_domain.states import TableAdvice
 from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.values import Value, replace
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Value):
     """A table's newest snapshot, as a catalog tells it. `settings` as `settings.with_namespace`
     gives them; `oldest_snapshot_ms` None = it has no snapshot."""
 
@@ -41,8 +40,7 @@ class Seen:
     manifest_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Forecast:
+class Forecast(Value):
     """Every partition with the decision about it, the deepest in debt first."""
 
     table: Table

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 
 from firnline_domain.commands import ResyncTable
 from firnline_domain.counters import TableCounters, Waiting
 from firnline_domain.events import ChangeKind, FilesChanged
+from firnline_domain.values import replace
 
 HELD_CHANGES = 32  # more are dropped: the resync brings them again
 HELD_PARTITIONS = 1_000  # over all held changes: 0.4 MB in a changelog record of at most 1 MB

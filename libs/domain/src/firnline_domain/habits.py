@@ -7,7 +7,6 @@ bytes of state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
 from firnline_domain.events import (
     ChangeKind,
@@ -17,6 +16,7 @@ from firnline_domain.events import (
     RewriteConflicted,
 )
 from firnline_domain.others import REPLACE
+from firnline_domain.values import Value, field, replace
 
 HOUR_MS = 3_600_000
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
@@ -31,8 +31,7 @@ WITH_WRITERS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Hour:
+class Hour(Value):
     """Counts from `start_ms` on; commits are writers', results are ours."""
 
     start_ms: int = 0
@@ -49,8 +48,7 @@ class Hour:
         return self.start_ms + HOUR_MS
 
 
-@dataclass(frozen=True)
-class Habits:
+class Habits(Value):
     """The hour that runs (from the first event after the one before) and the one before it."""
 
     current: Hour = field(default_factory=Hour)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.counters import OpenChunks, TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.gaps import superseded
+from firnline_domain.values import replace
 
 
 def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:

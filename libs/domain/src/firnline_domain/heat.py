@@ -8,12 +8,11 @@ partition hot.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.others import REPLACE
 from firnline_domain.progress import PartitionWork
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from firnline_domain.pace import at_once
 from firnline_domain.schedule import earliest
+from firnline_domain.values import Value
 from firnline_domain.windows import UnreadablePeriod, inside_until, opens_ms
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ class HoldReason(StrEnum):
     SHADOW = "shadow"  # firnline.shadow: all else being equal it would be ordered
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(Value):
     """The switch, pulled: for one table or for all, until a person lets go."""
 
     since_ms: int
@@ -39,8 +38,7 @@ class Pause:
         return f"by {self.by}" + (f": {self.reason}" if self.reason else "")
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(Value):
     """`until_ms`: when time alone ends it; None = only an event does. `detail` is for people."""
 
     reason: str  # a HoldReason

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass
+
+from firnline_domain.values import Value
 
 MAIN = "main"
 
 
-@dataclass(frozen=True)
-class TableName:
+class TableName(Value):
     """A table: its uuid is the key everywhere, its name only for people and the catalog."""
 
     uuid: str
@@ -23,8 +23,7 @@ class TableName:
         return ".".join((*self.namespace, self.name))
 
 
-@dataclass(frozen=True, order=True)
-class Scope:
+class Scope(Value, order=True):
     """One partition of one spec: what a delete applies to and what a task rewrites.
 
     `partition` is the canonical JSON text of the partition values in spec-field order:

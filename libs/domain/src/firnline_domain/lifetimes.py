@@ -7,15 +7,14 @@ by a margin that clocks, pauses and slow catalogs do not use up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from firnline_domain.values import Value
 
 HOUR_S = 3_600.0
 SWEEP_AGE_S = 24 * HOUR_S
 LONGEST_SEND_MS = 10 * 60_000
 
 
-@dataclass(frozen=True)
-class Lifetimes:
+class Lifetimes(Value):
     """`sweep_age_s`: seconds from which a write-ahead list may be swept; the same everywhere."""
 
     sweep_age_s: float = SWEEP_AGE_S

@@ -6,12 +6,12 @@ The protocols are met by the manifest entries of `firnline_iceberg.files`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
+from firnline_domain.values import Value
 
 
 class LiveData(Protocol):
@@ -48,8 +48,7 @@ class LiveDelete(Protocol):
     def referenced_data_file(self) -> str | None: ...
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(Value, dict=True):
     """A ref's head: everything that the commit of a rewrite depends on.
 
     `last_sequence_number` is the table's, over all branches. `ancestors` are the retained

@@ -6,10 +6,9 @@ after each of its runs; a rewrite that somebody made once is only given the time
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.thresholds import DAY_MS
+from firnline_domain.values import Value
 
 REPLACE = "replace"  # Iceberg's operation of a commit that changes no row
 PRODUCER, OPTIMIZE = "snapshot.producer", "OPTIMIZE"  # Amoro, which also overwrites
@@ -18,8 +17,7 @@ REPEATS_MS = 4 * DAY_MS  # a nightly job that rests at the weekend repeats itsel
 LONE_MS = 5 * 60_000
 
 
-@dataclass(frozen=True)
-class OtherMaintainer:
+class OtherMaintainer(Value):
     """The newest run of somebody else's maintenance."""
 
     snapshot_id: int

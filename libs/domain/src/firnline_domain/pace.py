@@ -8,14 +8,13 @@ the rest of the hour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from firnline_domain.values import Value
 
 HOUR_MS = 3_600_000
 REMEMBERED = 64  # snapshots; several results may tell of one, and results come twice
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Value):
     """`level`: commits in the bucket at `as_of_ms`; `counted`: ids of the newest snapshots in it.
 
     With N an hour, B = N // 2 fit in, and N - B + 1 an hour leak out: so no more than N come in

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.commands import RewriteFiles
@@ -14,6 +13,7 @@ from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_o
 from firnline_domain.schedule import earliest
 from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import Value, field
 from firnline_domain.worth import Weighed, weigh
 
 COMPACT = "compact"
@@ -78,8 +78,7 @@ ORDERS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Value):
     """`until_ms`: when time alone may change the decision; None = only an event can."""
 
     reason: Reason

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from firnline_domain.holds import Pause
+from firnline_domain.values import Value
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(Value):
     """One record as it came: where from, and what it is."""
 
     topic: str

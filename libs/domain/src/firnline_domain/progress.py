@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.habits import Habits
 from firnline_domain.holds import Pause
@@ -12,6 +10,7 @@ from firnline_domain.others import OtherMaintainer
 from firnline_domain.pace import Pace
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import DAY_MS, Thresholds
+from firnline_domain.values import Value, field, replace
 
 BACK_OFF_MS = 10_000  # doubles with each failure in a row
 BACK_OFF_MAX_MS = 30 * 60_000
@@ -29,8 +28,7 @@ UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
 
 
-@dataclass(frozen=True)
-class Debt:
+class Debt(Value):
     """Files that a rewrite could do away with, by kind."""
 
     fragments: int = 0
@@ -73,8 +71,7 @@ def debt_of(holds: FileTally, global_deletes: int = 0) -> Debt:
     return Debt(holds.fragments.files, holds.equality_deletes.files, positions, global_deletes)
 
 
-@dataclass(frozen=True)
-class PartitionWork:
+class PartitionWork(Value):
     """What maintenance did and plans in one partition.
 
     `floor` is what the last rewrite left behind: it could do nothing about that, so only what
@@ -113,16 +110,14 @@ class PartitionWork:
         return self.failures + self.spent + 1
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(Value):
     """One partition of a table's ref: the value of its key in the planner's state."""
 
     counters: PartitionCounters
     work: PartitionWork = field(default_factory=PartitionWork)
 
 
-@dataclass(frozen=True)
-class RunningTask:
+class RunningTask(Value):
     """An order that is out."""
 
     task_id: str
@@ -138,8 +133,7 @@ class RunningTask:
     committed_at_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class ExpiryWork:
+class ExpiryWork(Value):
     """Expiry of a table's snapshots."""
 
     task_id: str | None = None  # in flight
@@ -151,8 +145,7 @@ class ExpiryWork:
     untold: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Value):
     """A word of advice that holds: since when, and what it was told with last."""
 
     since_ms: int
@@ -160,8 +153,7 @@ class Given:
     mark: int = 0  # of its text, where that says more than a number
 
 
-@dataclass(frozen=True)
-class TableWork:
+class TableWork(Value):
     """What maintenance does in one ref of a table."""
 
     running: tuple[RunningTask, ...] = ()
@@ -205,8 +197,7 @@ class TableWork:
         return replace(self, look_ms=at_ms)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Value):
     """One ref of a table: the value of its key in the planner's state.
 
     `pause` is kept by itself: it holds for tables that are not known yet, too.

@@ -7,18 +7,17 @@ it commits: whatever happened to a result on its way, a group that does not bala
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from firnline_domain.results import KeyChecksums, RewriteGroup
+from firnline_domain.values import Value
 
 _SUMS = 1 << 64
 
 Unbalanced = Literal["rows_do_not_add_up", "keys_do_not_add_up"]
 
 
-@dataclass(frozen=True)
-class Flaw:
+class Flaw(Value):
     """What does not add up."""
 
     reason: Unbalanced

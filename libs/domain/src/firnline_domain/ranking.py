@@ -9,16 +9,15 @@ pay for it and for all that have waited longer.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from firnline_domain.thresholds import HOUR_MS
+from firnline_domain.values import Value, replace
 
 K = TypeVar("K")
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Value):
     """GB-hours that a fleet may spend in an hour; 0 = any number. `old_share`: of these, for
     whoever has waited longest."""
 
@@ -26,8 +25,7 @@ class Budget:
     old_share: float = 0.2
 
 
-@dataclass(frozen=True)
-class Candidate(Generic[K]):
+class Candidate(Value, Generic[K]):
     """A rewrite that a policy would order. `spared_s`: CPU seconds that readers spare an hour."""
 
     key: K
@@ -41,8 +39,7 @@ class Candidate(Generic[K]):
         return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
 
 
-@dataclass(frozen=True)
-class Purses:
+class Purses(Value):
     """What is left at `as_of_ms`. An hour's worth is kept at most, but the second one saves for
     the oldest as long as it takes."""
 

@@ -7,11 +7,11 @@ them; nothing but a recount would show it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.gaps import GapReason, wait
 from firnline_domain.progress import Partition
+from firnline_domain.values import replace
 
 
 def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:

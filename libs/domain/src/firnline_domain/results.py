@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.values import Value, field
 
 
 class Mode(StrEnum):
@@ -15,8 +15,7 @@ class Mode(StrEnum):
     HANDED_OVER = "handed_over"  # Iceberg's own action, which commits by itself
 
 
-@dataclass(frozen=True)
-class InputFile:
+class InputFile(Value):
     """A data file that a group replaces."""
 
     path: str
@@ -25,8 +24,7 @@ class InputFile:
     bytes: int
 
 
-@dataclass(frozen=True)
-class OutputFile:
+class OutputFile(Value):
     """A data file that a group wrote; `content_file_json` is Iceberg's `ContentFileParser` form."""
 
     path: str
@@ -35,8 +33,7 @@ class OutputFile:
     content_file_json: str
 
 
-@dataclass(frozen=True)
-class KeyChecksums:
+class KeyChecksums(Value):
     """Of rows by the columns with these field ids, whatever their order: the sum modulo 2^64 of a
     hash per row. 16 hexadecimal digits each, for readers of JSON would round a number.
 
@@ -50,8 +47,7 @@ class KeyChecksums:
     rows_out: str  # as they were given to the writer of the outputs
 
 
-@dataclass(frozen=True)
-class RewriteGroup:
+class RewriteGroup(Value):
     """Inputs replaced by outputs; rows_in - rows_masked = rows_out, in number and by the checksums
     of their keys, or it is not committed (`proofs`)."""
 
@@ -71,8 +67,7 @@ class DeleteKind(StrEnum):
     DELETION_VECTOR = "deletion_vector"
 
 
-@dataclass(frozen=True)
-class AppliedDelete:
+class AppliedDelete(Value):
     """A delete file whose rows the task has masked in every input that it applies to."""
 
     path: str
@@ -82,8 +77,7 @@ class AppliedDelete:
     equality_ids: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class RewriteFinished:
+class RewriteFinished(Value):
     """A rewrite's outputs are written and wait for the commit.
 
     Outputs are stamped with `start_sequence_number`: every applicable delete up to it is
@@ -113,8 +107,7 @@ class RewriteFinished:
     row_map: str | None = None  # path of the masked rows of all inputs, for a conflict's repair
 
 
-@dataclass(frozen=True)
-class TaskFailed:
+class TaskFailed(Value):
     """A task came to an end without a result. `retryable` False = parking is better."""
 
     task_id: str
@@ -130,8 +123,7 @@ class TaskFailed:
     failed_at_ms: int
 
 
-@dataclass(frozen=True)
-class RowSums:
+class RowSums(Value):
     """Of some rows, whatever their order: how many, the sum and the exclusive or of Spark's
     xxhash64 of all columns, as decimal texts; in v3 tables with the ids and numbers of the rows."""
 
@@ -140,8 +132,7 @@ class RowSums:
     hash_xor: str
 
 
-@dataclass(frozen=True)
-class RowsCompared:
+class RowsCompared(Value):
     """A commit was read back through Iceberg's Spark reader: its old files at the parent of its
     first snapshot, its new ones at its last."""
 
@@ -159,8 +150,7 @@ class RowsCompared:
     compared_at_ms: int
 
 
-@dataclass(frozen=True)
-class SnapshotsExpired:
+class SnapshotsExpired(Value):
     """An expiry ran, or was refused (`refused_reason`)."""
 
     task_id: str

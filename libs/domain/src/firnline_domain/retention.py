@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from firnline_domain.commands import ExpireSnapshots
@@ -10,6 +9,7 @@ from firnline_domain.holds import HoldReason, hold_of
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.progress import ExpiryWork, Table
 from firnline_domain.thresholds import DAY_MS, Thresholds
+from firnline_domain.values import Value, replace
 
 EXPIRE = "expire"
 DEADLINE_MS = 3_600_000  # an order without an answer counts as lost then
@@ -35,8 +35,7 @@ class ExpiryReason(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True)
-class ExpiryDecision:
+class ExpiryDecision(Value):
     """`until_ms`: when time alone may change it."""
 
     reason: ExpiryReason

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from firnline_domain.thresholds import (
     Thresholds,
     sayings,
 )
+from firnline_domain.values import Value
 from firnline_domain.windows import problem
 
 OURS = "firnline."
@@ -26,8 +26,7 @@ DEFAULTS = Thresholds()
 PERIODS = ("window", "blackout")
 
 
-@dataclass(frozen=True)
-class SettingInForce:
+class SettingInForce(Value):
     """One setting as it holds for a table.
 
     `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `said_by` is

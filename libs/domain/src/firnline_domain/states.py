@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from firnline_domain.holds import Hold
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.settings import SettingInForce
 from firnline_domain.tallies import FileTally
+from firnline_domain.values import Value, field
 
 
-@dataclass(frozen=True)
-class PartitionState:
+class PartitionState(Value):
     """One partition: what it holds and why it was, or was not, chosen."""
 
     scope: Scope
@@ -24,8 +22,7 @@ class PartitionState:
     failures: int = 0
 
 
-@dataclass(frozen=True)
-class TableAdvice:
+class TableAdvice(Value):
     """What the owner of a table could do better, by one rule; the newest word about it (`advice`).
 
     `numbers` are what the rule was judged by, `limits` what they passed, by the same names.
@@ -43,8 +40,7 @@ class TableAdvice:
     at_ms: int
 
 
-@dataclass(frozen=True)
-class TableState:
+class TableState(Value):
     """A table's state after a fold; the record of the compacted topic `table-states`."""
 
     table: TableName

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from firnline_domain.conflicts import Conflict, inputs
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.live import Head, LiveDelete, outlives, reaches
 from firnline_domain.results import DeleteKind, RewriteFinished, RewriteGroup
+from firnline_domain.values import Value, replace
 
 
-@dataclass(frozen=True)
-class AddedDelete:
+class AddedDelete(Value):
     """A delete file to commit. `sequence_number` None: the new snapshot's own."""
 
     content_file_json: str
     sequence_number: int | None = None
 
 
-@dataclass(frozen=True)
-class Repair:
+class Repair(Value):
     """What position deletes and vectors said of a result's inputs, said of its outputs (H4, H5).
 
     `removed`: the head's delete files that named inputs; `added`: those of the outputs, and what
@@ -47,8 +45,7 @@ class Repair:
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Replacement:
+class Replacement(Value):
     """One group of one result, where it lies."""
 
     task_id: str
@@ -57,8 +54,7 @@ class Replacement:
     touched: bool = False  # needs the repair in the same snapshot
 
 
-@dataclass(frozen=True)
-class Swap:
+class Swap(Value):
     """One rewrite of the commit: all its outputs get the data sequence number `stamp`."""
 
     stamp: int
@@ -92,8 +88,7 @@ class Swap:
         return any(outlives(delete, scope, self.stamp) for scope in self.output_scopes)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Value):
     """The rewrites of one commit, in order, and the results that no safe form was found for."""
 
     swaps: tuple[Swap, ...]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import add, sub
+
+from firnline_domain.values import Value
 
 TARGET_BYTES = "write.target-file-size-bytes"  # table property
 DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # where it is unset
@@ -39,57 +41,64 @@ def size_class(file_bytes: int, target_bytes: int) -> SizeClass:
     return SizeClass.ON_TARGET
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(Value):
     """Files with their records and bytes."""
 
     files: int = 0
     records: int = 0
     bytes: int = 0
 
+    # Most of a table's tallies are empty, and one that is has no place in the state (`Value`).
     def __add__(self, other: Tally) -> Tally:
-        return Tally(
+        if other is NO_FILES:
+            return self
+        return _tally(
             self.files + other.files, self.records + other.records, self.bytes + other.bytes
         )
 
     def __sub__(self, other: Tally) -> Tally:
-        return Tally(
+        if other is NO_FILES:
+            return self
+        return _tally(
             self.files - other.files, self.records - other.records, self.bytes - other.bytes
         )
 
 
-@dataclass(frozen=True)
-class FileTally:
+NO_FILES = Tally()
+
+
+def _tally(files: int, records: int, size: int) -> Tally:
+    return Tally(files, records, size) if files or records or size else NO_FILES
+
+
+class FileTally(Value):
     """Everything that a set of files adds up to, by kind and, for data files, by size class."""
 
-    fragments: Tally = field(default_factory=Tally)
-    undersized: Tally = field(default_factory=Tally)
-    on_target: Tally = field(default_factory=Tally)
-    oversized: Tally = field(default_factory=Tally)
-    equality_deletes: Tally = field(default_factory=Tally)
-    position_deletes: Tally = field(default_factory=Tally)
-    deletion_vectors: Tally = field(default_factory=Tally)
+    fragments: Tally = NO_FILES
+    undersized: Tally = NO_FILES
+    on_target: Tally = NO_FILES
+    oversized: Tally = NO_FILES
+    equality_deletes: Tally = NO_FILES
+    position_deletes: Tally = NO_FILES
+    deletion_vectors: Tally = NO_FILES
 
     def __add__(self, other: FileTally) -> FileTally:
-        return FileTally(
-            self.fragments + other.fragments,
-            self.undersized + other.undersized,
-            self.on_target + other.on_target,
-            self.oversized + other.oversized,
-            self.equality_deletes + other.equality_deletes,
-            self.position_deletes + other.position_deletes,
-            self.deletion_vectors + other.deletion_vectors,
-        )
+        return FileTally(*map(add, self.tallies, other.tallies))
 
     def __sub__(self, other: FileTally) -> FileTally:
-        return FileTally(
-            self.fragments - other.fragments,
-            self.undersized - other.undersized,
-            self.on_target - other.on_target,
-            self.oversized - other.oversized,
-            self.equality_deletes - other.equality_deletes,
-            self.position_deletes - other.position_deletes,
-            self.deletion_vectors - other.deletion_vectors,
+        return FileTally(*map(sub, self.tallies, other.tallies))
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """One for each kind, in order."""
+        return (
+            self.fragments,
+            self.undersized,
+            self.on_target,
+            self.oversized,
+            self.equality_deletes,
+            self.position_deletes,
+            self.deletion_vectors,
         )
 
     @property

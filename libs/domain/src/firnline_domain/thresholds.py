@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.values import Value, replace
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+MOST = 10**15  # milliseconds: 30,000 years
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Value):
     """Each field's property stands beside it. A value that cannot be read counts as unset, but for
     a window or a blackout: whoever set one does not want orders at any time.
     """
@@ -54,7 +54,7 @@ class Thresholds:
         """How long snapshots are kept."""
         if self.retain_hours is None:
             return self.max_snapshot_age_ms
-        return int(self.retain_hours * HOUR_MS)
+        return min(int(self.retain_hours * HOUR_MS), MOST)
 
 
 PROPERTIES = {
@@ -87,8 +87,7 @@ PROPERTIES = {
     "firnline.window": "window",
     "firnline.blackout": "blackout",
 }
-MOST = 10**15  # milliseconds: 30,000 years
-_KINDS = {each.name: str(each.type) for each in fields(Thresholds)}
+_KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
 
@@ -105,8 +104,7 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True)
-class Saying:
+class Saying(Value):
     """What one property says about one field; `value` None = its text cannot be read."""
 
     field: str

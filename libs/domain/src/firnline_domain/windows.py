@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from firnline_domain.values import Value
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 AHEAD_DAYS = 8  # a week and a day: the next beginning of anything that recurs is within it
@@ -34,16 +35,14 @@ class UnreadablePeriod(ValueError):
     """A window or a blackout is not written as it has to be; the message says how."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Value):
     """From a moment to another, that one left out; milliseconds since 1970."""
 
     start_ms: int
     end_ms: int
 
 
-@dataclass(frozen=True)
-class Weekly:
+class Weekly(Value):
     """The same hours on some days of the week, by the clocks of a zone."""
 
     days: frozenset[int]  # 0 = Monday; of the beginning
@@ -66,8 +65,7 @@ class Weekly:
                     yield Span(start_ms, end_ms)
 
 
-@dataclass(frozen=True)
-class Once:
+class Once(Value):
     """A period that comes once."""
 
     span: Span

@@ -7,7 +7,6 @@ for the debt; price is the CPU of the rewrite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from firnline_domain.burden import READ_COST, Burden, burden_of
@@ -16,6 +15,7 @@ from firnline_domain.levels import spared_by_merge, taken_by_merge
 from firnline_domain.progress import Debt, Partition
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.values import Value
 
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns
 FAR_MS = 10**15  # later than any clock
@@ -33,8 +33,7 @@ class Action(StrEnum):
 TODAY = frozenset({Action.COMPACT})  # what workers can execute
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(Value):
     """One way to be rid of debt. `spared_s`: CPU seconds per scan."""
 
     action: Action
@@ -128,8 +127,7 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
     return Work(taken.bytes, taken.bytes)
 
 
-@dataclass(frozen=True)
-class Weighed:
+class Weighed(Value):
     """What a partition's rewrite costs and spares, and when it is worth it."""
 
     work: Work

@@ -9,6 +9,7 @@ import click
 from firnline_domain.adoption import Newcomer
 from firnline_domain.canary import Outcome
 from firnline_domain.identity import TableName
+from firnline_domain.values import to_plain
 
 from firnline_cli._adoption import Tally
 from firnline_cli._figures import plain
@@ -85,7 +86,7 @@ class Json:
 
     def adopting(self, table: Newcomer) -> None:
         """See `Report.adopting`."""
-        numbers = {k: v for k, v in asdict(table).items() if k != "table"}
+        numbers = {k: v for k, v in to_plain(table).items() if k != "table"}
         names = {"table": table.table.dotted, "uuid": table.table.uuid}
         self._tell("adopting", **names, **numbers)
 
@@ -108,7 +109,7 @@ class Json:
 
     def judged(self, outcome: Outcome, objections: list[str]) -> None:
         """See `Lines.judged`."""
-        self._tell("canary", **asdict(outcome), objections=objections)
+        self._tell("canary", **to_plain(outcome), objections=objections)
 
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
         """See `Lines.sum_up`."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from firnline_domain.conflicts import Conflict, Verdict, judge
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Repair
+from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 
 from firnline_committer.outputs import Outputs

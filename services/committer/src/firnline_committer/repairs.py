@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -29,6 +29,7 @@ from firnline_domain.identity import TableName, normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
 from firnline_domain.swaps import Repair
+from firnline_domain.values import replace
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import DeleteFileEntry

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firnline_domain.states import TableAdvice
+from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
 from firnline_console.tables import TableView
 
 
-@dataclass(frozen=True)
-class AdviceView:
+class AdviceView(Value):
     """The newest word by each rule about one table, the withdrawn ones too: they may be told
     again, in any order."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from firnline_domain.holds import Hold
 from firnline_domain.tallies import FileTally
+from firnline_domain.values import to_plain
 
 from firnline_console.amounts import scope_label
 from firnline_console.letters import LetterView
@@ -59,7 +59,7 @@ def table_json(view: TableView) -> dict[str, Any]:
 def _commit_json(view: TableView) -> dict[str, Any] | None:
     if view.last_commit is None:
         return None
-    return {**asdict(view.last_commit), "snapshot_id": id_text(view.last_commit.snapshot_id)}
+    return {**to_plain(view.last_commit), "snapshot_id": id_text(view.last_commit.snapshot_id)}
 
 
 def _summary_json(view: TableView) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _summary_json(view: TableView) -> dict[str, Any]:
 
 def hold_json(hold: Hold | None) -> dict[str, Any] | None:
     """What keeps all orders of a table back."""
-    return None if hold is None else {**asdict(hold), "words": in_words(hold.reason)}
+    return None if hold is None else {**to_plain(hold), "words": in_words(hold.reason)}
 
 
 def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _status(view: TaskView, now_ms: int) -> str:
 
 def _order_json(order: Order) -> dict[str, Any]:
     return {
-        **asdict(order),
+        **to_plain(order),
         "trigger_snapshot_id": id_text(order.trigger_snapshot_id),
         "words": in_words(order.reason, order.numbers),
     }
@@ -125,12 +125,12 @@ def _order_json(order: Order) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     words = in_words(outcome.reason) if outcome.reason else ""
-    return {**asdict(outcome), "status": outcome.status.value, "words": words}
+    return {**to_plain(outcome), "status": outcome.status.value, "words": words}
 
 
 def event_json(one: Numbered) -> dict[str, Any]:
     """An event with its number, the cursor for `after`."""
-    return {"number": one.number, **asdict(one.event)}
+    return {"number": one.number, **to_plain(one.event)}
 
 
 def pause_json(view: PauseView) -> dict[str, Any]:
@@ -140,4 +140,4 @@ def pause_json(view: PauseView) -> dict[str, Any]:
 
 def letter_json(view: LetterView) -> dict[str, Any]:
     """A dead letter."""
-    return {**asdict(view), "words": in_words(view.reason)}
+    return {**to_plain(view), "words": in_words(view.reason)}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from firnline_domain.events import DeadLettered
+from firnline_domain.values import Value
 
 SHOWN_BYTES = 64
 GROUP = "firnline-console-"  # and the view's generation: the console's consumer group
 
 
-@dataclass(frozen=True)
-class LetterView:
+class LetterView(Value):
     """A dead letter; `place` (where the bad record stands) and the service that gave up name it."""
 
     place: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from firnline_domain.commands import (
@@ -29,6 +28,7 @@ from firnline_domain.events import (
 from firnline_domain.identity import TableName
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 from firnline_domain.summaries import number_in
+from firnline_domain.values import Value
 
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.letters import place_of, service_of
@@ -37,8 +37,7 @@ from firnline_console.words import in_words
 OWN_COMMIT = "firnline.task-id"
 
 
-@dataclass(frozen=True)
-class EventView:
+class EventView(Value):
     """A line of the live tail. `id` is the same however often the fact is told."""
 
     id: str

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
+from firnline_domain.values import Value
 
 FLEET = "fleet"  # in place of a table's uuid
 
 
-@dataclass(frozen=True)
-class PauseView:
+class PauseView(Value):
     """The newest word about one switch. `table` is '' for the fleet's."""
 
     place: str  # uuid, or FLEET

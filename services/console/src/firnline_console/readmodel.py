@@ -7,8 +7,9 @@ Every method may block for a network round trip and raises RetryLater when the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from firnline_domain.values import Value
 
 from firnline_console.advice import AdviceView
 from firnline_console.letters import LetterView
@@ -18,8 +19,7 @@ from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Value):
     """How many of each list are kept; the oldest go first."""
 
     events: int = 2_000
@@ -28,16 +28,14 @@ class Limits:
     dropped: int = 1_000  # tables that no longer exist
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(Value):
     """One life of the view; a rebuild begins another, with a consumer group of its own."""
 
     generation: str
     at_ms: int
 
 
-@dataclass(frozen=True)
-class Numbered:
+class Numbered(Value):
     """An event and its number of arrival: the cursor of the live tail. Numbers only grow."""
 
     number: int

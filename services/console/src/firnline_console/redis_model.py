@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
+import msgspec
 import redis
 from firnline_domain.errors import RetryLater
 from redis.client import Pipeline
@@ -18,9 +19,10 @@ from firnline_console.advice import AdviceView, foremost, in_force
 from firnline_console.folds import Doc, Key, fold, touched
 from firnline_console.keys import Keys
 from firnline_console.letters import LetterView
+from firnline_console.lines import EventView
 from firnline_console.pauses import PauseView, pulled
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
-from firnline_console.redis_writes import DOCS, EVENTS, NUL, Writer
+from firnline_console.redis_writes import DOCS, NUL, Writer
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
 
@@ -104,7 +106,7 @@ class RedisReadModel:
             if wanted:
                 found = pipe.hmget(self._keys[f"{kind}-docs"], [key.id for key in wanted])
                 for key, text in zip(wanted, cast("list[str | None]", found), strict=True):
-                    old[key] = None if text is None else form.validate_json(text)
+                    old[key] = None if text is None else msgspec.json.decode(text, type=form)
         return old
 
     def totals(self, now_ms: int) -> dict[str, int]:
@@ -188,7 +190,7 @@ class RedisReadModel:
         texts = self._client.hmget(self._keys["event-docs"], ids)
         pairs = zip(cast("list[Any]", numbers), cast("list[Any]", texts), strict=True)
         return [
-            Numbered(int(number), EVENTS.validate_json(text))
+            Numbered(int(number), msgspec.json.decode(text, type=EventView))
             for number, text in pairs
             if number is not None and text is not None  # trimmed a moment ago
         ]
@@ -218,14 +220,14 @@ class RedisReadModel:
         """See `ReadModel.pauses`."""
         with _reachable():
             texts = cast("list[str]", self._client.hvals(self._keys["pause-docs"]))
-            return pulled([DOCS["pause"].validate_json(text) for text in texts])
+            return pulled([msgspec.json.decode(text, type=PauseView) for text in texts])
 
     def _docs(self, kind: str, ids: list[str]) -> list[Any]:
         if not ids:
             return []
         texts = self._client.hmget(self._keys[f"{kind}-docs"], ids)
         found = [text for text in cast("list[str | None]", texts) if text is not None]
-        return [DOCS[kind].validate_json(text) for text in found]
+        return [msgspec.json.decode(text, type=DOCS[kind]) for text in found]
 
 
 def _built(fields: Any) -> Built | None:

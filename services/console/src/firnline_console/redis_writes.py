@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
-from pydantic import TypeAdapter
+import msgspec
 from redis.client import Pipeline
 
 from firnline_console.advice import AdviceView
@@ -17,14 +17,13 @@ from firnline_console.readmodel import Limits
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
 
-EVENTS = TypeAdapter(EventView)
-DOCS: dict[str, TypeAdapter[Any]] = {  # JSON of each kind of document and back
-    "table": TypeAdapter(TableView),
-    "state": TypeAdapter(TableStates),
-    "task": TypeAdapter(TaskView),
-    "letter": TypeAdapter(LetterView),
-    "pause": TypeAdapter(PauseView),
-    "advice": TypeAdapter(AdviceView),
+DOCS: dict[str, type[Doc]] = {  # what each kind of document is, as JSON
+    "table": TableView,
+    "state": TableStates,
+    "task": TaskView,
+    "letter": LetterView,
+    "pause": PauseView,
+    "advice": AdviceView,
 }
 NUL = "\0"
 # Numbers the events that are not there yet, in one step with keeping them: a cursor never passes
@@ -90,7 +89,7 @@ class Writer:
             self._pipe.hincrby(self._keys["totals"], name, amount)
         for key, doc in new.docs.items():
             if doc is not None and doc != old.get(key):
-                text = DOCS[key.kind].dump_json(doc)
+                text = msgspec.json.encode(doc)
                 self._pipe.hset(self._keys[f"{key.kind}-docs"], key.id, text)
                 self._index(old.get(key), doc)
         self._append(new.events)
@@ -138,7 +137,9 @@ class Writer:
     def _append(self, events: list[EventView]) -> None:
         keys = [self._keys[name] for name in ("event-docs", "events", "event-order", "seq")]
         values = [
-            value for event in events for value in (event.id, event.at_ms, EVENTS.dump_json(event))
+            value
+            for event in events
+            for value in (event.id, event.at_ms, msgspec.json.encode(event))
         ]
         if values:
             self._pipe.eval(_APPEND, len(keys), *keys, *values)

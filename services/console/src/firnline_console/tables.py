@@ -6,19 +6,18 @@ Every fold takes the newest of two by time, so order and repetition do not matte
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 
 from firnline_domain.events import FilesChanged, TableChange, TableCommitted
 from firnline_domain.holds import Hold
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally
+from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
 
 
-@dataclass(frozen=True, order=True)
-class Naming:
+class Naming(Value, order=True):
     """What a table is called, and since when. The gateway's word beats a name seen in passing."""
 
     by_gateway: bool
@@ -27,16 +26,14 @@ class Naming:
     name: str
 
 
-@dataclass(frozen=True, order=True)
-class Life:
+class Life(Value, order=True):
     """The last accepted call that says whether the table exists; a drop wins a tie."""
 
     at_ms: int = 0
     dropped: bool = False
 
 
-@dataclass(frozen=True, order=True)
-class LastCommit:
+class LastCommit(Value, order=True):
     """The newest commit that the gateway saw."""
 
     at_ms: int
@@ -47,8 +44,7 @@ class LastCommit:
     task_id: str  # '' unless it is Firnline's own
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Value):
     """The counters of the main branch, without its partitions."""
 
     updated_at_ms: int
@@ -69,8 +65,7 @@ class Summary:
     advised: tuple[str, ...] = ()  # rules of the advice that holds
 
 
-@dataclass(frozen=True)
-class TableView:
+class TableView(Value):
     """One line of the list of tables."""
 
     uuid: str
@@ -94,8 +89,7 @@ class TableView:
         return debt_of(self.summary.holds) if self.summary else 0
 
 
-@dataclass(frozen=True)
-class TableStates:
+class TableStates(Value):
     """The planner's newest state of each ref, partitions included."""
 
     refs: dict[str, TableState] = field(default_factory=dict)

@@ -7,13 +7,13 @@ of what was said about it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
 
@@ -31,8 +31,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Value):
     """Why and when a task was sent out; of several attempts the newest."""
 
     attempt: int
@@ -44,8 +43,7 @@ class Order:
     numbers: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Value):
     """How one attempt ended."""
 
     at_ms: int
@@ -58,8 +56,7 @@ class Outcome:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TaskView:
+class TaskView(Value):
     """One task; `outcomes` are in order of time."""
 
     task_id: str

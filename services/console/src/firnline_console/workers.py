@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 from firnline_domain.crew import Hands, Waiting, crews
 from firnline_domain.lanes import Lane, lane_told
+from firnline_domain.values import to_plain
 
 from firnline_console.tasks import TaskView
 
@@ -17,7 +17,7 @@ EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many f
 def workers_json(tasks: Iterable[TaskView], hands: Hands, now_ms: int) -> dict[str, Any]:
     """By lane: `wanted`, and the orders, CPU seconds and waiting time that it comes from."""
     found = crews(_waiting(tasks, now_ms), hands, now_ms)
-    return {lane.value: asdict(crew) for lane, crew in found.items()}
+    return {lane.value: to_plain(crew) for lane, crew in found.items()}
 
 
 def _waiting(tasks: Iterable[TaskView], now_ms: int) -> Iterator[Waiting]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.values import Value, field, replace
 
 from firnline_enricher.makers import maker_of
 
@@ -18,8 +18,7 @@ MOVE_REF = "move-ref"
 NO_FILES = "no-files"
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Value):
     """What a change is about, what caused it, and what is known of the table at that moment."""
 
     table: TableName

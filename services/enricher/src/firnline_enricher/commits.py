@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from firnline_adapters import metrics
 from firnline_domain.events import FilesChanged, SnapshotAdded, TableChange, TableCommitted
 from firnline_domain.identity import MAIN
+from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list

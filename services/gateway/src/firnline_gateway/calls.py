@@ -8,9 +8,10 @@ fixture). Names are decoded only for people and for bodies that carry names and 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, unquote, unquote_plus
+
+from firnline_domain.values import Value
 
 SPEC_SEPARATOR = "%1F"  # REST spec: the default of `namespace-separator`
 
@@ -27,8 +28,7 @@ class CallKind(StrEnum):
     TRANSACTION = "transaction"
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Value):
     """A table-changing call's path, in raw segments.
 
     `root` is all that stands before `/namespaces`, `/tables/rename` or `/transactions`: `/v1`
@@ -41,8 +41,7 @@ class Route:
     table: str | None = None
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Value):
     """A table-changing call as the gateway remembers it; never its headers' secrets.
 
     `body` is decoded (no content encoding). `known_uuid` is the table's uuid as it was read

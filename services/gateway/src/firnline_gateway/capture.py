@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import TableChange, TableCommitted
+from firnline_domain.values import replace
 
 from firnline_gateway.calls import Call, CallKind, Route
 from firnline_gateway.commits import (

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
 from firnline_domain.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
 from firnline_domain.identity import TableName
+from firnline_domain.values import Value
 
 from firnline_gateway.calls import Call, CallKind, Route, levels_of, route_of, table_path
 
@@ -40,8 +40,7 @@ class UnreadableCall(ValueError):
     """The call's body is not what the REST spec says; the catalog must judge it."""
 
 
-@dataclass(frozen=True)
-class PlannedChange:
+class PlannedChange(Value):
     """What a call asks of one table. `uuid` is None where only the catalog knows it.
 
     `path` is where the table is read afterwards; `old_path` where a renamed one was.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from firnline_domain.events import RefMoved, SnapshotAdded, TableChange
 from firnline_domain.identity import normal_path
+from firnline_domain.values import replace
 
 from firnline_gateway.commits import PlannedChange
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, fields
 from pathlib import Path
 
 from firnline_gateway.calls import Call
 from firnline_gateway.outbox import Waiting
 
-_CALL_FIELDS = tuple(field.name for field in fields(Call))
+_CALL_FIELDS = Call.__struct_fields__
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS calls (doubtful INTEGER NOT NULL, {", ".join(_CALL_FIELDS)},
     PRIMARY KEY (call_id));
@@ -72,7 +71,7 @@ class SqliteOutbox:
 
     def open(self, call: Call) -> None:
         """See `Outbox.open`."""
-        self._db.execute(_PUT, (0, *astuple(call)))
+        self._db.execute(_PUT, (0, *_row(call)))
 
     def holds(self, call_id: str) -> bool:
         """See `Outbox.holds`."""
@@ -89,7 +88,7 @@ class SqliteOutbox:
 
     def doubt(self, call: Call) -> None:
         """See `Outbox.doubt`."""
-        self._db.execute(_PUT, (1, *astuple(call)))
+        self._db.execute(_PUT, (1, *_row(call)))
 
     def doubts(self) -> list[Call]:
         """See `Outbox.doubts`."""
@@ -111,3 +110,7 @@ class SqliteOutbox:
         """See `Outbox.depth`."""
         count, oldest = self._db.execute("SELECT count(*), min(accepted_ms) FROM events").fetchone()
         return count, oldest
+
+
+def _row(call: Call) -> tuple[object, ...]:
+    return tuple(getattr(call, name) for name in _CALL_FIELDS)

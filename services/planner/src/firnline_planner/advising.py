@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.advice import advise
 from firnline_domain.advising import Known
 from firnline_domain.events import FilesChanged, RewriteCommitted, RewriteConflicted
 from firnline_domain.habits import after_commit, after_result
 from firnline_domain.progress import Table
 from firnline_domain.states import TableAdvice
+from firnline_domain.values import replace
 
 from firnline_planner.step import ADVICE, Output, Step
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.counters import TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.folding import Folded, Verdict, fold
@@ -27,6 +25,7 @@ from firnline_domain.progress import (
 from firnline_domain.retention import after_expired
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 from firnline_planner.advising import noting_commit
 from firnline_planner.state import State

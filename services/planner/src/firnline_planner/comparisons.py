@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.progress import distrusted
 from firnline_domain.results import RowsCompared
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.step import Step

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from firnline_domain.commands import HoldPartitions, UnparkTable
 from firnline_domain.progress import Partition, Table, held, unparked
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.step import Step

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from firnline_domain.events import (
     ConflictReason,
     RewriteCommitted,
@@ -15,6 +13,7 @@ from firnline_domain.progress import ALREADY_COMMITTED, RunningTask, Table
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.retention import expiry_ended
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 from firnline_planner.advising import noting_result
 from firnline_planner.changes import finish, is_in_counters

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.holds import Pause
 from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.step import Step

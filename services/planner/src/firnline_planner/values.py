@@ -1,10 +1,10 @@
-"""State as bytes: a version byte, what is needed often as numbers, the rest as JSON.
+"""State as bytes: a version byte, what is needed often as numbers, the rest as MessagePack.
 
-Version 1 was JSON alone; it is read still. Version 2 of a table begins with what its bucket has to
-know on start (a million JSON texts take minutes to read, a million such heads seconds), then the
-ring of recent snapshots, 8 bytes each instead of 95. JSON's absent fields have their defaults, so a
-new field with a default needs no new version. The keys sort a table's entries together, for scans
-by prefix.
+A table begins with what its bucket has to know on start (a million whole values take a minute to
+read, a million such heads seconds), then the ring of recent snapshots, 8 bytes each instead of 20.
+Fields have their names and are left out where they have their defaults (`Value`), so a new field
+with a default needs no new version. Versions 1 (JSON alone) and 2 (a table as here, the rest JSON)
+are read still. The keys sort a table's entries together, for scans by prefix.
 """
 
 from __future__ import annotations
@@ -12,22 +12,18 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+import msgspec
 from firnline_domain.counters import Link
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
-from pydantic import TypeAdapter
+from firnline_domain.values import replace
 
 from firnline_planner.due import due_ms
 
-TABLES = TypeAdapter(Table)
-PARTITIONS = TypeAdapter(Partition)
-PAUSES: TypeAdapter[Pause | None] = TypeAdapter(Pause | None)
-VERSION = b"\x01"  # JSON
-TABLE_VERSION = b"\x02"  # head, ring, JSON
+JSON, JSON_AND_RING, PACKED = b"\x01", b"\x02", b"\x03"  # versions
 HEAD = struct.Struct("<cqHBBq")  # version, due, orders out, links, flags, the oldest link's parent
 NEVER = -1
-IN_RING: dict[str, bool | dict[str, bool]] = {"pause": True, "counters": {"recent": True}}
 CHAINED, ORPHAN = 1, 2  # each link's parent is the one before; the oldest link has no parent
 SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
@@ -48,11 +44,14 @@ class Head:
     in_flight: int
 
 
+_pack = msgspec.msgpack.Encoder().encode
+_packed_table = msgspec.msgpack.Decoder(Table).decode
+_packed_partition = msgspec.msgpack.Decoder(Partition).decode
+
+
 def to_bytes(value: Table | Partition) -> bytes:
     """The value as it is kept."""
-    if isinstance(value, Table):
-        return _table_to_bytes(value)
-    return VERSION + PARTITIONS.dump_json(value, exclude_defaults=True)
+    return _table_to_bytes(value) if isinstance(value, Table) else PACKED + _pack(value)
 
 
 def _table_to_bytes(table: Table) -> bytes:
@@ -63,22 +62,21 @@ def _table_to_bytes(table: Table) -> bytes:
     oldest = parents[0] if chained else None
     flags = (CHAINED if chained else 0) | (ORPHAN if oldest is None else 0)
     head = HEAD.pack(
-        TABLE_VERSION,
+        PACKED,
         NEVER if due is None else due,
         min(len(table.work.running), 0xFFFF),
         len(ids) if chained else 0,
         flags,
         oldest or 0,
     )
-    if not chained:
-        return head + TABLES.dump_json(table, exclude_defaults=True, exclude={"pause"})
-    ring = struct.pack(f"<{len(ids)}q", *ids)
-    return head + ring + TABLES.dump_json(table, exclude_defaults=True, exclude=IN_RING)
+    counters = replace(table.counters, recent=()) if chained else table.counters
+    rest = _pack(replace(table, counters=counters, pause=None))
+    return head + struct.pack(f"<{len(ids)}q", *ids) + rest if chained else head + rest
 
 
 def head_of(data: bytes) -> Head:
     """Of a table. Raises UnknownVersion."""
-    if data[:1] == VERSION:
+    if data[:1] == JSON:
         table = table_from(data)
         return Head(due_ms(table), len(table.work.running))
     due, in_flight = _unpacked(data)[1:3]
@@ -87,22 +85,22 @@ def head_of(data: bytes) -> Head:
 
 def table_from(data: bytes) -> Table:
     """A table back. Raises UnknownVersion."""
-    if data[:1] == VERSION:
-        return TABLES.validate_json(data[1:])
-    _, _, _, links, flags, oldest = _unpacked(data)
-    end = HEAD.size + 8 * links
-    table = TABLES.validate_json(data[end:])
-    if flags & CHAINED:
-        ids = struct.unpack_from(f"<{links}q", data, HEAD.size)
-        first = None if flags & ORPHAN else oldest
-        # Nobody else has the value yet; two `replace` would cost as much as reading it.
-        ring = tuple(map(Link, ids, (first, *ids[:-1])))
-        object.__setattr__(table.counters, "recent", ring)
-    return table
+    if data[:1] == JSON:
+        return msgspec.json.decode(data[1:], type=Table)
+    version, _, _, links, flags, oldest = _unpacked(data)
+    rest = memoryview(data)[HEAD.size + 8 * links :]
+    packed = version == PACKED
+    table = _packed_table(rest) if packed else msgspec.json.decode(rest, type=Table)
+    if not flags & CHAINED:
+        return table
+    ids = struct.unpack_from(f"<{links}q", data, HEAD.size)
+    first = None if flags & ORPHAN else oldest
+    ring = tuple(map(Link, ids, (first, *ids[:-1])))
+    return replace(table, counters=replace(table.counters, recent=ring))
 
 
 def _unpacked(data: bytes) -> tuple[bytes, int, int, int, int, int]:
-    if data[:1] != TABLE_VERSION:
+    if data[:1] not in (JSON_AND_RING, PACKED):
         raise UnknownVersion(f"state of version {data[:1].hex()}")
     found: tuple[bytes, int, int, int, int, int] = HEAD.unpack_from(data)
     return found
@@ -110,21 +108,23 @@ def _unpacked(data: bytes) -> tuple[bytes, int, int, int, int, int]:
 
 def partition_from(data: bytes) -> Partition:
     """A partition back. Raises UnknownVersion."""
-    return PARTITIONS.validate_json(_body(data))
+    if data[:1] == PACKED:
+        return _packed_partition(memoryview(data)[1:])
+    return msgspec.json.decode(_json(data), type=Partition)
 
 
 def pause_to_bytes(pause: Pause | None) -> bytes:
     """The switch as it is kept, pulled or not."""
-    return VERSION + PAUSES.dump_json(pause)
+    return JSON + msgspec.json.encode(pause)
 
 
 def pause_from(data: bytes) -> Pause | None:
     """The switch back. Raises UnknownVersion."""
-    return PAUSES.validate_json(_body(data))
+    return msgspec.json.decode(_json(data), type=Pause | None)
 
 
-def _body(data: bytes) -> bytes:
-    if data[:1] != VERSION:
+def _json(data: bytes) -> bytes:
+    if data[:1] != JSON:
         raise UnknownVersion(f"state of version {data[:1].hex()}")
     return data[1:]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
 
 from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.policy import Decision, Reason, debts, decide
@@ -12,6 +11,7 @@ from firnline_domain.progress import Partition, Table
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.thresholds import Origin, Thresholds
+from firnline_domain.values import replace
 
 SHOWN_PARTITIONS = 100
 WOULD_ORDER = "would_order"  # a partition's status in shadow

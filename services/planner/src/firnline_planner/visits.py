@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from firnline_domain.advising import Known
 from firnline_domain.counters import PartitionCounters
@@ -26,6 +26,7 @@ from firnline_domain.retention import ExpiryReason, decide_expiry, expiry_order
 from firnline_domain.schedule import earliest
 from firnline_domain.spread import Spread
 from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
+from firnline_domain.values import replace
 
 from firnline_planner.advising import advised, stale_ms
 from firnline_planner.state import State
