@@ -5,7 +5,6 @@ Snapshot ids look like Iceberg's (63 random bits), for they decide how small the
 
 from __future__ import annotations
 
-import itertools
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from firnline_adapters.records import encode
-from firnline_domain.counters import Link, TableCounters
+from firnline_domain.counters import TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.progress import Partition, Table
@@ -132,10 +131,10 @@ def lived(tables: range) -> Iterator[tuple[Table, Partition]]:
 def _renamed(counters: TableCounters, number: int) -> TableCounters:
     last = LIVED - len(counters.recent)
     ids = [snapshot_id(number, commit) for commit in range(last, LIVED + 1)]
-    links = (Link(one or 0, parent) for parent, one in itertools.pairwise(ids))
     return replace(
         counters,
         table=table_of(number),
         head_snapshot_id=ids[-1],
-        recent=tuple(links),
+        recent=tuple(one or 0 for one in ids[1:]),
+        recent_parents=tuple(ids[:-1]),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals, Waiting
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.policy import Reason, decide, order_for
+from firnline_domain.policy import Reason, decide, explained, order_for
 from firnline_domain.progress import (
     Debt,
     Partition,
@@ -230,7 +230,7 @@ def test_a_threshold_of_zero_does_not_order_for_nothing() -> None:
 
 def test_the_numbers_explain_the_decision() -> None:
     work = PartitionWork(floor=Debt(fragments=2), failures=3)
-    numbers = decide(table(), partition(0, work, fragments=9), LIMITS, NOW).numbers
+    numbers = explained(table(), partition(0, work, fragments=9), LIMITS, NOW).numbers
     assert numbers["fragments"] == 9
     assert numbers["new_fragments"] == 7
     assert numbers["min_fragments"] == 8

@@ -861,6 +861,10 @@ def as_version_1(key: bytes, value: bytes) -> dict[str, Any]:
     """What a planner of version 1 had written: all of it JSON."""
     read = table_from if key[:1] == TABLE_KEYS else partition_from
     body: dict[str, Any] = json.loads(msgspec.json.encode(read(value)))
+    counters = body["counters"]
+    parents = counters.pop("recent_parents", ())
+    links = zip(counters.pop("recent", ()), parents, strict=True)
+    counters["recent"] = [{"snapshot_id": one, "parent_snapshot_id": two} for one, two in links]
     return body
 
 

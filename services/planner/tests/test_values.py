@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from firnline_domain.counters import Link, PartitionCounters, TableCounters, Totals
+from firnline_domain.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.progress import (
@@ -53,13 +53,25 @@ PARTITION_1 = (
 )
 
 
-def chain(first: int | None = None) -> tuple[Link, ...]:
-    return tuple(map(Link, IDS, (first, *IDS[:-1])))
+Links = tuple[tuple[int, int | None], ...]  # snapshots, each with its parent
 
 
-def table(recent: tuple[Link, ...], **work: object) -> Table:
-    counters = TableCounters(NAME, "main", known=True, epoch=3, recent=recent)
+def chain(first: int | None = None) -> Links:
+    return tuple(zip(IDS, (first, *IDS[:-1]), strict=True))
+
+
+def table(recent: Links, **work: object) -> Table:
+    ids, parents = tuple(one for one, _ in recent), tuple(parent for _, parent in recent)
+    counters = TableCounters(NAME, "main", known=True, epoch=3, recent=ids, recent_parents=parents)
     return Table(counters, TableWork(running=(TASK,), **work))  # type: ignore[arg-type]
+
+
+def version_1(one: Table, recent: Links) -> bytes:
+    links = [{"snapshot_id": id_, "parent_snapshot_id": parent} for id_, parent in recent]
+    body = msgspec.json.decode(msgspec.json.encode(one))
+    body["counters"].pop("recent_parents", None)
+    body["counters"]["recent"] = links
+    return b"\x01" + msgspec.json.encode(body)
 
 
 @pytest.mark.parametrize(
@@ -70,17 +82,17 @@ def table(recent: tuple[Link, ...], **work: object) -> Table:
         chain(7),
         chain(0),
         chain(-1),
-        (Link(1, None),),
-        (Link(2, 1), Link(9, 8)),  # a fork: what was folded after a rollback
-        tuple(Link(one, one - 1) for one in range(1, 301)),
+        ((1, None),),
+        ((2, 1), (9, 8)),  # a fork: what was folded after a rollback
+        tuple((one, one - 1) for one in range(1, 301)),
     ],
 )
-def test_a_table_comes_back(recent: tuple[Link, ...]) -> None:
+def test_a_table_comes_back(recent: Links) -> None:
     for one in (table(recent), table(recent, look_ms=40, show_ms=30)):
         data = to_bytes(one)
         assert table_from(data) == one
         assert head_of(data) == Head(due_ms(one), 1)
-        as_version_1 = b"\x01" + msgspec.json.encode(one)
+        as_version_1 = version_1(one, recent)
         assert (table_from(as_version_1), head_of(as_version_1)) == (one, head_of(data))
 
 
@@ -94,7 +106,8 @@ def test_what_version_2_has_written_is_read() -> None:
         epoch=3,
         settings={"a": "b"},
         totals=Totals(holds, 1, 1),
-        recent=(Link(11, 7), Link(12, 11), Link(13, 12)),
+        recent=(11, 12, 13),
+        recent_parents=(7, 11, 12),
     )
     running = replace(TASK, numbers={"files": 8.0})
     head = bytes.fromhex("02 2800000000000000 0100 03 01 0700000000000000")

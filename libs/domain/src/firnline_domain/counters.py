@@ -15,13 +15,6 @@ RECENT_SNAPSHOTS = 64  # redeliveries are seconds old; an older duplicate costs 
 RECENT_EVENTS = 16  # events without a snapshot of their own are rare
 
 
-class Link(Value):
-    """A snapshot that is in the counters, and its parent."""
-
-    snapshot_id: int
-    parent_snapshot_id: int | None
-
-
 class PartitionCounters(Value):
     """What one partition holds, as of the (epoch, ordinal) that it last folded.
 
@@ -143,7 +136,8 @@ class TableCounters(Value):
     totals: Totals = field(default_factory=Totals)
     observed_ms: int = 0  # newest observation in the counters
     absolute_observed_ms: int = 0  # when the absolute counters of this epoch were read
-    recent: tuple[Link, ...] = ()
+    recent: tuple[int, ...] = ()  # snapshots that are in the counters, the newest last
+    recent_parents: tuple[int | None, ...] = ()  # of each of these
     recent_events: tuple[str, ...] = ()
     held: tuple[FilesChanged, ...] = ()
     open: OpenChunks | None = None
@@ -156,14 +150,17 @@ class TableCounters(Value):
 
     def has(self, snapshot_id: int | None) -> bool:
         """True if that snapshot is known to be in the counters (or was, before a rollback)."""
-        return any(link.snapshot_id == snapshot_id for link in self.recent)
+        return snapshot_id in self.recent
 
     def remembering(self, change: FilesChanged) -> TableCounters:
         """With the change's snapshot in the ring of recent ones."""
         if change.snapshot_id is None or self.has(change.snapshot_id):
             return self
-        link = Link(change.snapshot_id, change.parent_snapshot_id)
-        return replace(self, recent=(*self.recent, link)[-RECENT_SNAPSHOTS:])
+        return replace(
+            self,
+            recent=(*self.recent, change.snapshot_id)[-RECENT_SNAPSHOTS:],
+            recent_parents=(*self.recent_parents, change.parent_snapshot_id)[-RECENT_SNAPSHOTS:],
+        )
 
     def remembering_event(self, change: FilesChanged) -> TableCounters:
         """With the change's event in the ring of recent ones."""

@@ -15,7 +15,7 @@ from firnline_domain.counters import TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.folding import fold
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy import Decision, debts, decide
+from firnline_domain.policy import Decision, debts, explained
 from firnline_domain.progress import Partition, PartitionWork, Table
 from firnline_domain.retention import ExpiryDecision, decide_expiry
 from firnline_domain.spread import Spread
@@ -64,7 +64,7 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
     return Forecast(
         table=table,
         limits=limits,
-        decisions=tuple((one, decide(table, one, limits, now_ms)) for one in ranked),
+        decisions=tuple((one, explained(table, one, limits, now_ms)) for one in ranked),
         expiry=decide_expiry(table, limits, now_ms),
         advice=advise(Known(table, spread, limits, fleet, now_ms)).told,
     )

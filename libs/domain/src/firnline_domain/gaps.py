@@ -106,9 +106,8 @@ def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
 
 
 def _ancestors(table: TableCounters) -> set[int | None]:
-    parents: dict[int | None, int | None] = {
-        link.snapshot_id: link.parent_snapshot_id for link in table.recent
-    }
+    parents: dict[int | None, int | None] = {}
+    parents |= zip(table.recent, table.recent_parents, strict=True)
     parents |= {one.snapshot_id: one.parent_snapshot_id for one in table.held}
     found: set[int | None] = set()
     step = table.head_snapshot_id

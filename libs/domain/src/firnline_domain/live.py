@@ -48,7 +48,7 @@ class LiveDelete(Protocol):
     def referenced_data_file(self) -> str | None: ...
 
 
-class Head(Value, dict=True):
+class Head(Value, dict=True, gc=True):
     """A ref's head: everything that the commit of a rewrite depends on.
 
     `last_sequence_number` is the table's, over all branches. `ancestors` are the retained

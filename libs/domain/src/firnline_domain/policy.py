@@ -13,7 +13,7 @@ from firnline_domain.progress import Debt, Partition, RunningTask, Table, debt_o
 from firnline_domain.schedule import earliest
 from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
-from firnline_domain.values import Value, field
+from firnline_domain.values import Value, field, replace
 from firnline_domain.worth import Weighed, weigh
 
 COMPACT = "compact"
@@ -84,12 +84,8 @@ class Decision(Value):
     reason: Reason
     order: bool = False
     until_ms: int | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def rank(self) -> float:
-        """Who wants a place goes first where this is higher (`worth.Weighed.paid_back`)."""
-        return self.numbers.get("paid_back", 0.0)
+    rank: float = 0.0  # of orders: the highest goes first (`worth.Weighed.paid_back`)
+    numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
 
     @property
     def status(self) -> str:
@@ -98,22 +94,25 @@ class Decision(Value):
 
 
 def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    """The decision for one partition. Its numbers are those that it was made from."""
-    debt, grown = debts(table, partition)
-    weighed = weigh(partition, limits, debt, grown)
-    numbers = counts(table, partition, debt, grown, limits)
-    numbers |= weights(partition, limits, weighed, now_ms)
-    barred = _barred(table, partition, limits, now_ms)
-    if barred:
-        return Decision(barred[0], until_ms=barred[1], numbers=numbers)
-    reason, until_ms = _wanted(partition, debt, grown, weighed, limits, now_ms)
+    """The decision for one partition. Made with every change; few are told, with `explained`."""
+    if barred := _barred(table, partition, limits, now_ms):
+        return Decision(barred[0], until_ms=barred[1])
+    reason, until_ms, rank = _wanted(table, partition, limits, now_ms)
     if reason not in ORDERS:
-        return Decision(reason, until_ms=until_ms, numbers=numbers)
+        return Decision(reason, until_ms=until_ms)
     if hold := rewrite_hold_of(table, limits, now_ms):
-        return Decision(Reason(hold.reason), until_ms=hold.until_ms, numbers=numbers)
+        return Decision(Reason(hold.reason), until_ms=hold.until_ms)
     if len(table.work.running) >= limits.max_in_flight:
-        return Decision(Reason.TABLE_BUSY, numbers=numbers)
-    return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, numbers=numbers)
+        return Decision(Reason.TABLE_BUSY)
+    return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, rank=rank)
+
+
+def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """The decision with the numbers that it was made from."""
+    debt, grown = debts(table, partition)
+    numbers = counts(table, partition, debt, grown, limits)
+    numbers |= weights(partition, limits, weigh(partition, limits, debt, grown), now_ms)
+    return replace(decide(table, partition, limits, now_ms), numbers=numbers)
 
 
 def _barred(
@@ -136,6 +135,16 @@ def _barred(
 
 
 def _wanted(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> tuple[Reason, int | None, float]:
+    """What the debt alone asks for, when time may make it ask for something else, and its rank."""
+    debt, grown = debts(table, partition)
+    weighed = weigh(partition, limits, debt, grown)
+    reason, until_ms = _asked_for(partition, debt, grown, weighed, limits, now_ms)
+    return reason, until_ms, weighed.paid_back(now_ms)
+
+
+def _asked_for(
     partition: Partition,
     debt: Debt,
     grown: Debt,
@@ -143,7 +152,6 @@ def _wanted(
     limits: Thresholds,
     now_ms: int,
 ) -> tuple[Reason, int | None]:
-    """What the debt alone asks for, and when time may make it ask for something else."""
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT
@@ -228,7 +236,7 @@ def _part(debt: Debt, divisor: int) -> Debt:
 def order_for(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> tuple[RewriteFiles, RunningTask]:
-    """The order that a decision asks for, and what the planner keeps of it."""
+    """The order that an explained decision asks for, and what the planner keeps of it."""
     counters, scope = table.counters, partition.counters.scope
     assert counters.head_snapshot_id is not None  # a partition with debt has a snapshot
     text = f"{scope.spec_id}:{scope.partition}"

@@ -22,7 +22,7 @@ __all__ = ["Value", "field", "replace", "to_plain"]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class Value(Struct, frozen=True, omit_defaults=True):
+class Value(Struct, frozen=True, omit_defaults=True, gc=False):
     """A frozen value. Written down, a field that has its default takes no room, so that a new
     field with a default is no new version."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -147,7 +148,7 @@ class State:
         self._pairs = pairs
         self._changed: dict[bytes, Value] = {}
         self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
-        self._known: dict[bytes, Table | Partition] = {}  # as committed, the newest last
+        self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
         self._pauses = {key: pause_from(data) for key, data in pairs.scan(PAUSE)}
         self._cursors: dict[bytes, int] = {}
 
@@ -295,10 +296,10 @@ class State:
                 self._remember(key, value)
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
-        self._known.pop(key, None)
         self._known[key] = value
+        self._known.move_to_end(key)
         if len(self._known) > REMEMBERED:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
 
     def discard(self) -> None:
         """Forget everything changed since the last commit."""

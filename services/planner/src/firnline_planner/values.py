@@ -13,7 +13,6 @@ import struct
 from dataclasses import dataclass
 
 import msgspec
-from firnline_domain.counters import Link
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
@@ -55,9 +54,8 @@ def to_bytes(value: Table | Partition) -> bytes:
 
 
 def _table_to_bytes(table: Table) -> bytes:
-    recent, due = table.counters.recent, due_ms(table)
-    ids = [link.snapshot_id for link in recent]
-    parents = [link.parent_snapshot_id for link in recent]
+    counters, due = table.counters, due_ms(table)
+    ids, parents = counters.recent, counters.recent_parents
     chained = bool(ids) and len(ids) < 256 and parents[1:] == ids[:-1]
     oldest = parents[0] if chained else None
     flags = (CHAINED if chained else 0) | (ORPHAN if oldest is None else 0)
@@ -69,9 +67,10 @@ def _table_to_bytes(table: Table) -> bytes:
         flags,
         oldest or 0,
     )
-    counters = replace(table.counters, recent=()) if chained else table.counters
-    rest = _pack(replace(table, counters=counters, pause=None))
-    return head + struct.pack(f"<{len(ids)}q", *ids) + rest if chained else head + rest
+    if not chained:
+        return head + _pack(replace(table, pause=None))
+    rest = _pack(Table(replace(counters, recent=(), recent_parents=()), table.work))
+    return head + struct.pack(f"<{len(ids)}q", *ids) + rest
 
 
 def head_of(data: bytes) -> Head:
@@ -86,17 +85,25 @@ def head_of(data: bytes) -> Head:
 def table_from(data: bytes) -> Table:
     """A table back. Raises UnknownVersion."""
     if data[:1] == JSON:
-        return msgspec.json.decode(data[1:], type=Table)
+        return _older_table(data[1:])
     version, _, _, links, flags, oldest = _unpacked(data)
     rest = memoryview(data)[HEAD.size + 8 * links :]
-    packed = version == PACKED
-    table = _packed_table(rest) if packed else msgspec.json.decode(rest, type=Table)
+    table = _packed_table(rest) if version == PACKED else _older_table(rest)
     if not flags & CHAINED:
         return table
     ids = struct.unpack_from(f"<{links}q", data, HEAD.size)
-    first = None if flags & ORPHAN else oldest
-    ring = tuple(map(Link, ids, (first, *ids[:-1])))
-    return replace(table, counters=replace(table.counters, recent=ring))
+    parents = (None if flags & ORPHAN else oldest, *ids[:-1])
+    return replace(table, counters=replace(table.counters, recent=ids, recent_parents=parents))
+
+
+def _older_table(text: bytes | memoryview) -> Table:
+    """Of versions 1 and 2, which kept each recent snapshot with its parent."""
+    fields = msgspec.json.decode(text)
+    counters = fields["counters"]
+    links = counters.pop("recent", ())
+    counters["recent"] = [link["snapshot_id"] for link in links]
+    counters["recent_parents"] = [link["parent_snapshot_id"] for link in links]
+    return msgspec.convert(fields, Table)
 
 
 def _unpacked(data: bytes) -> tuple[bytes, int, int, int, int, int]:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 
 from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.policy import Decision, Reason, debts, decide
+from firnline_domain.policy import Decision, Reason, debts, explained
 from firnline_domain.progress import Partition, Table
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.states import PartitionState, TableState
@@ -72,14 +72,14 @@ def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
 
 def unshadowed(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """What would be decided if orders went out."""
-    return decide(table, partition, replace(limits, shadow=False), now_ms)
+    return explained(table, partition, replace(limits, shadow=False), now_ms)
 
 
 def partition_state(
     table: Table, partition: Partition, limits: Thresholds, now_ms: int
 ) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
-    decision = decide(table, partition, limits, now_ms)
+    decision = explained(table, partition, limits, now_ms)
     status, until_ms = decision.status, decision.until_ms
     if decision.reason is Reason.SHADOW:
         decision = unshadowed(table, partition, limits, now_ms)

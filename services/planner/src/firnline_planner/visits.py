@@ -12,7 +12,7 @@ from firnline_domain.heat import waiting
 from firnline_domain.holds import rewrite_hold_of, turns_ms
 from firnline_domain.identity import Scope
 from firnline_domain.lanes import TOPICS, lane_of
-from firnline_domain.policy import Reason, debts, decide, order_for
+from firnline_domain.policy import Reason, debts, decide, explained, order_for
 from firnline_domain.progress import (
     Partition,
     PartitionWork,
@@ -151,7 +151,7 @@ def _depth(table: Table, partition: Partition) -> int:
 
 
 def _order(visit: Visit, table: Table, partition: Partition) -> Table:
-    decision = decide(table, partition, visit.limits, visit.now_ms)
+    decision = explained(table, partition, visit.limits, visit.now_ms)
     if not decision.order:
         return table  # those deeper in debt have taken all places
     order, task = order_for(table, partition, decision, visit.limits, visit.now_ms)
@@ -195,9 +195,8 @@ def show_or_forget(visit: Visit, table: Table) -> None:
         return
     recount = Recount(table.counters)
     spread = Spread(visit.limits.target_bytes)
-    every = spread.through(recount.through(visit.all_partitions(table)))
+    every = spread.through(recount.through(_without_gone(visit, table)))
     deepest = deepest_in_debt(table, every)
-    _drop_gone(visit, table)
     table = replace(table, counters=recount.checked(visit.now_ms))
     known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
     table = advised(known, visit.step)
@@ -215,9 +214,12 @@ def _shown_again_ms(visit: Visit, table: Table) -> int | None:
     return earliest(turns_ms(table, visit.limits, visit.now_ms), stale_ms(table, visit.now_ms))
 
 
-def _drop_gone(visit: Visit, table: Table) -> None:
+def _without_gone(visit: Visit, table: Table) -> Iterator[Partition]:
+    """Every partition that the counters speak of; the others are dropped on the way."""
     counters = table.counters
     for partition in visit.state.partitions(counters.table.uuid, counters.ref):
         if is_gone(counters, partition.counters):
             scope = partition.counters.scope
             visit.state.drop_partition(counters.table.uuid, counters.ref, scope)
+        else:
+            yield partition
