@@ -33,7 +33,8 @@ def figures(runs: list[Run]) -> str:
     """The generated section."""
     if not runs:
         return "Not measured yet."
-    return "\n\n".join([_sizes(runs), _latency(runs), _polling(runs), _runs(runs)])
+    parts = (_sizes, _takeovers, _latency, _polling, _runs)
+    return "\n\n".join(part(runs) for part in parts)
 
 
 def _sizes(runs: list[Run]) -> str:
@@ -67,6 +68,22 @@ def _size(number: int, driver: str, tables: int, size: Run) -> tuple[str, ...]:
         f"{back['cold_s']:.1f}",
         f"{back['after_kill_s']:.1f}",
         str(number),
+    )
+
+
+def _takeovers(runs: list[Run]) -> str:
+    heads = ("tables", "heir", "s to all buckets", "buckets taken", "records read", "run")
+    names = {"cold": "never had them", "standby": "stood by"}
+    rows = [
+        (f"{tables:,}", names[name], str(one["seconds"]), str(one["buckets"]),
+         f"{one['records_read']:,}", str(number))
+        for number, _, tables, size in newest(runs)
+        for name, one in size.get("takeover", {}).items()
+    ]  # fmt: skip
+    if not rows:
+        return "Takeovers were not measured yet."
+    return "Of two planners one is killed; until the other one has its buckets, too:\n\n" + _table(
+        heads, rows
     )
 
 

@@ -19,6 +19,7 @@ from bench.planner import parts
 from bench.planner.latency import latency
 from bench.planner.polling import polling
 from bench.planner.stage import Stage, broker
+from bench.planner.takeover import takeover
 
 RESULTS = Path(__file__).parents[1] / "results" / "planner.json"
 EVENTS = 100_000  # of a throughput run at scale 1; Faust gets a quarter
@@ -78,6 +79,11 @@ def _size(stage: Stage, scale: float) -> dict[str, Any]:
     events = int(EVENTS * scale / SLOWER.get(stage.driver, 1))
     found = {"seeded": parts.seed(stage), "recovery": parts.cold_start(stage)}
     print(stage.driver, stage.tables, found, flush=True)
+    if stage.driver == "kafka":
+        found["takeover"] = {
+            name: takeover(stage, standby) for name, standby in (("cold", False), ("standby", True))
+        }
+        print(stage.driver, stage.tables, found["takeover"], flush=True)
     found["throughput"] = parts.throughput(stage, events, random.Random(stage.tables))
     print(stage.driver, stage.tables, found["throughput"], flush=True)
     return found

@@ -56,6 +56,7 @@ class Stage:
     folder: Path
     driver: str
     tables: int
+    standby: bool = False
     app: str = field(default_factory=lambda: f"bench-{uuid.uuid4().hex[:8]}")
 
     @property
@@ -78,6 +79,7 @@ class Stage:
                 "FIRNLINE_PLANNER_DRIVER": self.driver,
                 "FIRNLINE_BUCKETS": str(BUCKETS),
                 "FIRNLINE_STALL_SECONDS": "600",
+                "FIRNLINE_PLANNER_STANDBY": str(self.standby).lower(),
             },
             ready=line.seen,
             prepare=line.mark,

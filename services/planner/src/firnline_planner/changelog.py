@@ -85,27 +85,34 @@ class Changelog:
         while ends:
             if time.monotonic() > deadline_s:
                 raise ChangelogStuck(f"{self.topic}, before {ends}")
-            messages = consumer.consume(CHUNK, 0.2)
-            changes: dict[int, dict[bytes, bytes | None]] = {}
-            reached: dict[int, int] = {}
-            for message in messages:
-                place, offset = message.partition(), message.offset()
-                error = message.error()
-                if error is None:
-                    changes.setdefault(place, {})[message.key()] = message.value()
-                    reached[place] = offset + 1
-                    self.read += 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    reached[place] = offset
-                elif error.fatal():
-                    raise KafkaException(error)
+            reached = self.read_on(consumer, stores, now)
             if reached:
                 deadline_s = time.monotonic() + QUIET_S
             for place, offset in reached.items():
-                mark = Mark(self.topic_id, offset, now)
-                stores[place].keep(changes.get(place, {}), mark)
                 if offset >= ends.get(place, offset + 1):
                     del ends[place]
+
+    def read_on(
+        self, consumer: Consumer, stores: Mapping[int, LocalStore], now_ms: int
+    ) -> dict[int, int]:
+        """Keep what the reader has at hand, waiting 0.2 s for it; the next offset of each
+        partition that has come further. Raises KafkaException."""
+        changes: dict[int, dict[bytes, bytes | None]] = {}
+        reached: dict[int, int] = {}
+        for message in consumer.consume(CHUNK, 0.2):
+            place, offset = message.partition(), message.offset()
+            error = message.error()
+            if error is None:
+                changes.setdefault(place, {})[message.key()] = message.value()
+                reached[place] = offset + 1
+                self.read += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                reached[place] = offset
+            elif error.fatal():
+                raise KafkaException(error)
+        for place, offset in reached.items():
+            stores[place].keep(changes.get(place, {}), Mark(self.topic_id, offset, now_ms))
+        return reached
 
 
 def opened(clients: KafkaClients, topic: str, buckets: int, replicas: int) -> Changelog:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from firnline_adapters.logs import Log
 from firnline_domain.thresholds import Thresholds
+from rocksdict import Cache
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.changelog import Changelog
-from firnline_planner.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.local_store import LocalStore, Mark
+from firnline_planner.standby import Standby
 from firnline_planner.state import Overlay
 
 # Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
@@ -38,13 +40,16 @@ class Holdings:
         defaults: Thresholds,
         log: Log,
         now: Callable[[], int],
+        cache: Cache,
+        standby: Standby,
     ) -> None:
         self._directory = directory
         self._changelog = changelog
         self._defaults = defaults
         self._log = log
         self._now = now
-        self._cache = shared_cache()
+        self._cache = cache
+        self._standby = standby
         self._held: dict[int, Holding] = {}
 
     def __contains__(self, partition: int) -> bool:
@@ -65,6 +70,7 @@ class Holdings:
         """Own these from now on; returns when their state is whole. May take as long as reading
         the changelog takes. Raises ChangelogStuck, KafkaException."""
         new = [one for one in partitions if one not in self._held]
+        self._standby.release(new)
         stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
@@ -78,6 +84,7 @@ class Holdings:
         for one in partitions:
             if held := self._held.pop(one, None):
                 held.store.close()
+                self._standby.follow([one])
 
     def reopen(self) -> None:
         """Forget what is not committed: the buckets as they are on disk."""

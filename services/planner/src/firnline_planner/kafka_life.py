@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import signal
 import uuid
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from firnline_adapters.logs import Log
 from firnline_domain.thresholds import Thresholds
+from rocksdict import Cache
 
 from firnline_planner import changelog, watchdog
+from firnline_planner.changelog import Changelog
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holdings
 from firnline_planner.inputs import Reader
 from firnline_planner.kafka_clients import KafkaClients
 from firnline_planner.kafka_driver import KafkaDriver
+from firnline_planner.local_store import shared_cache
 from firnline_planner.settings import Settings
+from firnline_planner.standby import ChangelogFollower, NoStandby, Standby
 from firnline_planner.transactions import KafkaTransactions
 
 
@@ -28,13 +33,23 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     log_of_state = changelog.opened(
         clients, topic_of(settings.app), settings.buckets, settings.replicas
     )
+    cache = shared_cache()
+    standby = _standby(settings, directory, log_of_state, cache, log)
     consumer = clients.inputs()
     producer = clients.producer(_transactional_id(directory, settings.app))
     stop = partial(watchdog.stop, log)
     driver = KafkaDriver(
         consumer,
         KafkaTransactions(producer, consumer, log_of_state.topic),
-        Holdings(directory, log_of_state, defaults, log, wall_ms),
+        Holdings(
+            directory,
+            log_of_state,
+            defaults,
+            log,
+            wall_ms,
+            cache,
+            standby,
+        ),
         reader,
         settings.tick_s,
         log,
@@ -47,6 +62,19 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     guard.start()
     driver.run()
     guard.end()
+    standby.end()
+
+
+def _standby(
+    settings: Settings, directory: Path, changelog: Changelog, cache: Cache, log: Log
+) -> Standby:
+    if not settings.standby:
+        return NoStandby()
+    own = replace(changelog, read=0)  # what it reads is no sign of life of the planner
+    follower = ChangelogFollower(directory, own, cache, log, wall_ms)
+    follower.follow(range(settings.buckets))
+    follower.start()
+    return follower
 
 
 def topic_of(app: str) -> str:

@@ -23,6 +23,11 @@ class Settings:
         "What reads Kafka: `faust`, or `kafka` (exact, transactional). The same for all.",
         "faust",
     )
+    standby: bool = setting(
+        "FIRNLINE_PLANNER_STANDBY",
+        "Read along what other planners keep, to take over at once. The driver `kafka` alone.",
+        False,
+    )
     replicas: int = setting("FIRNLINE_REPLICAS", "Replication factor of the changelogs.", 1)
     tick_s: float = setting("FIRNLINE_TICK_SECONDS", "Seconds between two ticks.", 1.0)
     stall_s: float = setting(

@@ -1,0 +1,95 @@
+"""A planner that stands by has at hand what another one keeps, on a real broker."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_domain.counters import TableCounters
+from firnline_domain.identity import TableName
+from firnline_domain.progress import Table
+from firnline_domain.thresholds import Thresholds
+from firnline_planner import changelog
+from firnline_planner.changelog import Changelog
+from firnline_planner.holdings import Holdings
+from firnline_planner.kafka_clients import KafkaClients
+from firnline_planner.local_store import LocalStore, shared_cache
+from firnline_planner.standby import ChangelogFollower
+from firnline_planner.values import table_key, to_bytes
+
+pytestmark = pytest.mark.stack
+
+LOG = Log("planner")
+BUCKET = 3
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.fixture
+def log_of_state(kafka: str) -> Changelog:
+    app = f"planner-{uuid.uuid4().hex[:8]}"
+    return changelog.opened(KafkaClients(kafka, app), f"firnline-{app}-state", 8, 1)
+
+
+@pytest.fixture
+def follower(log_of_state: Changelog, tmp_path: Path) -> Iterator[ChangelogFollower]:
+    found = ChangelogFollower(tmp_path, log_of_state, shared_cache(), LOG, now_ms)
+    found.start()
+    yield found
+    found.end()
+
+
+def keep(log_of_state: Changelog, *uuids: str) -> None:
+    """As another planner's transaction does."""
+    producer = log_of_state.clients.producer(uuid.uuid4().hex)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for one in uuids:
+        value = to_bytes(Table(TableCounters(TableName(one, ("db",), one), "main", known=True)))
+        producer.produce(log_of_state.topic, value, table_key(one, "main"), partition=BUCKET)
+    producer.commit_transaction(30)
+
+
+def wait_for(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_bucket_that_was_read_along_is_taken_over_without_reading(
+    log_of_state: Changelog, follower: ChangelogFollower, tmp_path: Path
+) -> None:
+    keep(log_of_state, "t1", "t2")
+    follower.follow([BUCKET])
+    wait_for(lambda: log_of_state.read == 2)
+    keep(log_of_state, "t3")
+    wait_for(lambda: log_of_state.read == 3)
+    holdings = Holdings(tmp_path, log_of_state, Thresholds(), LOG, now_ms, shared_cache(), follower)
+    holdings.open([BUCKET])
+    assert holdings[BUCKET].bucket.tables == 3
+    assert log_of_state.read == 3
+    keep(log_of_state, "t4")
+    time.sleep(0.5)
+    assert log_of_state.read == 3  # owned: what it keeps itself it does not read
+    holdings.close([BUCKET])
+    wait_for(lambda: log_of_state.read == 4)
+
+
+def test_a_bucket_is_let_go_of_before_all_of_it_is_read(
+    log_of_state: Changelog, follower: ChangelogFollower, tmp_path: Path
+) -> None:
+    follower.follow(range(8))
+    wait_for(lambda: (tmp_path / str(BUCKET)).exists())
+    keep(log_of_state, "t1")
+    follower.release([BUCKET])
+    store = LocalStore(tmp_path / str(BUCKET), shared_cache())
+    log_of_state.catch_up({BUCKET: store}, now_ms())
+    assert store.get(table_key("t1", "main")) is not None
+    store.close()
