@@ -26,8 +26,8 @@ def order(attempt: int, at_ms: int) -> RewriteFiles:
     return RewriteFiles("t1", TABLE, "main", SCOPE, "compact", "fragments", 1, attempt, at_ms, 99)
 
 
-def failed(at_ms: int) -> TaskFailed:
-    return TaskFailed("t1", TABLE, "main", SCOPE, "rewrite", 1, "w", "oom", "", True, at_ms)
+def failed(at_ms: int, reason: str = "oom") -> TaskFailed:
+    return TaskFailed("t1", TABLE, "main", SCOPE, "rewrite", 1, "w", reason, "", True, at_ms)
 
 
 def skipped(at_ms: int) -> RewriteSkipped:
@@ -133,6 +133,14 @@ def test_ends_where_clocks_jumped() -> None:
     assert "attempt 2" in lost
     found.take("maintenance-events", skipped(5))
     assert invariants.ends(found) == []
+
+
+def test_able() -> None:
+    in_storm = ledger(order(1, 10), failed(40, "worker_error"), order(1, 35))
+    assert invariants.able(in_storm, 30) == []
+    assert invariants.able(ledger(order(1, 35), failed(40, "trigger_gone")), 30) == []
+    (found,) = invariants.able(ledger(order(1, 35), failed(40, "worker_error")), 30)
+    assert "t1 failed in calm" in found
 
 
 def test_one_commit() -> None:

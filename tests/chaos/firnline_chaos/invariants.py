@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline_domain.identity import Scope
+from firnline_domain.results import TaskFailed
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally
 
@@ -111,6 +112,24 @@ def ends(ledger: Ledger) -> list[str]:
                 name = f"{orders[0].table.dotted}: task {task} attempt {attempt.order.attempt}"
                 found.append(f"{name} came to no end")
     return found
+
+
+def able(ledger: Ledger, calm_ms: int) -> list[str]:
+    """No task that was ordered in calm fails by an error of the worker's own: a worker that serves
+    no more has to end, and be started again."""
+    ordered = {
+        (task, order.attempt): order.ordered_at_ms
+        for task, orders in ledger.orders.items()
+        for order in reversed(orders)  # a redelivered one is the first
+    }
+    failed = {
+        task: end.message
+        for task, ends in ledger.ends.items()
+        for end in ends
+        if isinstance(end, TaskFailed) and end.reason == "worker_error"
+        if ordered.get((task, end.attempt), 0) > calm_ms
+    }
+    return [f"task {task} failed in calm: {why[:200]}" for task, why in failed.items()]
 
 
 def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent]) -> list[str]:

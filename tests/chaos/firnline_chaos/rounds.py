@@ -26,13 +26,15 @@ from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import KINDS, NAMESPACE, PROPERTIES, create
-from firnline_chaos.topics import Topics
+from firnline_chaos.topics import FOREVER, Topics
 from firnline_chaos.writers import Book, Writer
 
 READY_S = 300.0  # until all parts serve again after a storm
 REST_S = 300.0  # until nothing moves any more: longer than an order's deadline
 SAID_S = 20.0
 QUIET_S = 3.0  # nothing has moved for so long
+PROMISED_S = SWEEP_AGE_S + AGAIN_MS / 1000
+LOOKS = 3  # at a rest that does not last
 TARGET_BYTES = int(PROPERTIES["write.target-file-size-bytes"])
 
 
@@ -49,16 +51,19 @@ class Run:
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
+    calm_ms: int = FOREVER  # since when no fault goes on and every part serves
     said: float = 0.0  # when it was said why there is no rest
     swept: Counter[str] = field(default_factory=Counter)
 
     def round(self, plan: Plan) -> list[str]:
         """Findings of one round; none: all invariants hold."""
+        self.calm_ms = FOREVER
         self._storm(plan)
-        found = self._calm(plan)
-        if not found:
-            found = self._rest()
-        found += self._look()
+        if found := self._calm(plan):
+            found += self._look()
+        else:
+            self.calm_ms = now_ms()
+            found = self._look_at_rest()
         self.findings += found
         return found
 
@@ -70,7 +75,7 @@ class Run:
         for kind in KINDS:
             swept = sweeper.sweep(self.reader.load(kind.name).identity)
             self.swept += Counter(lists=len(swept.lists), files=len(swept.removed), **swept.reasons)
-        found = self._look(SWEEP_AGE_S)
+        found = self._look_at_rest(SWEEP_AGE_S)
         self.findings += found
         return found
 
@@ -147,10 +152,24 @@ class Run:
 
     # ---- look
 
-    def _look(self, promised_s: float = SWEEP_AGE_S + AGAIN_MS / 1000) -> list[str]:
+    def _look_at_rest(self, promised_s: float = PROMISED_S) -> list[str]:
+        """What is found while nothing moves: a partition that has backed off is ordered again when
+        its time has come, and a commit in the middle of a look would be a finding."""
+        found: list[str] = []
+        for _ in range(LOOKS):
+            if restless := self._rest():
+                return restless + self._look(promised_s)
+            before = self._position()
+            found = self._look(promised_s)
+            if not found or self._position() == before:
+                break
+        return found
+
+    def _look(self, promised_s: float = PROMISED_S) -> list[str]:
         """`promised_s`: no write-ahead list is older."""
         ledger = self.topics.read()
         found = [*invariants.ends(ledger), *invariants.letters(ledger)]
+        found += invariants.able(ledger, self.calm_ms)
         found += [f"a writer failed: {one}" for one in self.book.errors]
         for kind in KINDS:
             found += self._table(kind.name, promised_s)

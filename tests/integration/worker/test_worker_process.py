@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, PauseMaintenance, RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.results import RewriteFinished
 from firnline_local.command import Command
 from firnline_local.process import Process, serving
 
@@ -130,6 +132,27 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     worker._popen.wait(30)
     assert worker.exit_code() == 0
     assert list((tmp_path / "state").glob("sets-*")) == []
+
+
+def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
+    command, kafka, lake, namespace, results, tmp_path
+):
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    table = lake.create_table(f"{namespace}.k", rows.schema)
+    for _ in range(4):
+        table.append(rows)
+    name = TableName(str(table.metadata.table_uuid), (namespace,), "k")
+    head = table.refresh().current_snapshot().snapshot_id
+    with serving(command, tmp_path / "worker.log", WAIT_S) as process:
+        children = psutil.Process(process.pid).children(recursive=True)
+        [java] = [child for child in children if child.name() == "java"]
+        java.kill()
+        task = ordered(kafka, name, head)
+        process._popen.wait(60)
+        assert process.exit_code() == 75
+    (tmp_path / "worker.log").unlink()
+    with serving(command, tmp_path / "worker.log", WAIT_S):
+        assert isinstance(results(task), RewriteFinished)
 
 
 def _local(path: str) -> str:

@@ -14,6 +14,8 @@ from firnline_domain.errors import Misconfigured
 from firnline_worker.bootstrap import build
 from firnline_worker.settings import Settings
 
+AGAIN = 75  # EX_TEMPFAIL: start me again
+
 
 def main() -> int:
     log = start_logging("worker")
@@ -28,7 +30,8 @@ def main() -> int:
         signal.signal(number, lambda *_: worker.stop.set())
     metrics.serve(settings.metrics_port)
     log.info("ready", master=settings.spark_master, tasks_at_once=settings.tasks_at_once)
-    worker.serve()
+    if not worker.serve():
+        return AGAIN
     log.info("stopped")
     return 0
 

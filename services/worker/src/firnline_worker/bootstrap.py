@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,8 +37,9 @@ from firnline_worker.loop import TaskLoop
 from firnline_worker.rewrite import Rewriter
 from firnline_worker.settings import Settings
 from firnline_worker.shelf import Shelf
-from firnline_worker.spark import SparkStage, session
+from firnline_worker.spark import Driver, SparkStage, session
 
+DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
 TOPICS = {Lane.ORDINARY: (REWRITES, EXPIRIES, COMPARISONS), Lane.HEAVY: (HEAVY_REWRITES,)}
 
 
@@ -50,25 +52,35 @@ class Worker:
     executor: ThreadPoolExecutor
     stage: SparkStage
     spark: SparkSession
+    driver: Driver
     shelf: Shelf
     stop: threading.Event
     grace_s: float
     log: Log
 
-    def serve(self) -> None:
+    def serve(self) -> bool:
         """Until `stop` is set; running tasks get `grace_s`, then they are given up and are read
-        again by another worker."""
-        self.loop.run(self.stop.is_set)
+        again by another worker. False where Spark's JVM has ended before: nothing can be done
+        without it, and what was under way comes again."""
+        self.loop.run(lambda: self.stop.is_set() or self.driver.is_gone())
+        if self.driver.is_gone():
+            self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
+            self._leave()
+            return False
         self.log.info("stopping", running=self.loop.running)
         deadline = time.monotonic() + self.grace_s
         while self.loop.running and time.monotonic() < deadline:
             time.sleep(0.05)
             self.loop.settle()
         self.stage.cancel_all()
+        self._leave()
+        self.spark.stop()
+        return True
+
+    def _leave(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.inbox.close()
         self.shelf.close()
-        self.spark.stop()
 
 
 def build(settings: Settings, log: Log) -> Worker:
@@ -77,14 +89,18 @@ def build(settings: Settings, log: Log) -> Worker:
     name = f"{socket.gethostname()}-{os.getpid()}"
     stop = threading.Event()
     spark = session(settings)
-    stage = SparkStage(spark)
+    driver, stage = Driver(spark), SparkStage(spark)
     stage.warm()
     publisher = KafkaPublisher(settings.kafka, settings.buckets, name)
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     leases = TaskLeases(RedisLeases(client), name, settings.lease_s, log)
     shelf = Shelf(Path(settings.state_dir))
     switches = KafkaSwitches(settings.kafka)
-    handlers = _handlers(settings, log, name, stop, spark, stage, publisher, leases, shelf)
+
+    def stopping() -> bool:
+        return stop.is_set() or driver.is_gone(DYING_S)
+
+    handlers = _handlers(settings, log, name, stopping, spark, stage, publisher, leases, shelf)
     handlers = replace(handlers, pause=switches.pause)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
     inbox = KafkaInbox(settings.kafka, settings.group, topics, publisher, log)
@@ -97,14 +113,14 @@ def build(settings: Settings, log: Log) -> Worker:
 
     loop.every_turn = every_turn
     loop.put_aside = handlers.put_aside
-    return Worker(loop, inbox, executor, stage, spark, shelf, stop, settings.grace_s, log)
+    return Worker(loop, inbox, executor, stage, spark, driver, shelf, stop, settings.grace_s, log)
 
 
 def _handlers(
     settings: Settings,
     log: Log,
     name: str,
-    stop: threading.Event,
+    stopping: Callable[[], bool],
     spark: SparkSession,
     stage: SparkStage,
     publisher: KafkaPublisher,
@@ -119,7 +135,7 @@ def _handlers(
     )
     expirer = Expirer(tables, java, leases.started_from, name, now_ms)
     comparer = Comparer(tables, java, name, settings.compare_max_bytes, now_ms)
-    return Handlers(rewriter, expirer, comparer, leases, publisher, name, now_ms, log, stop.is_set)
+    return Handlers(rewriter, expirer, comparer, leases, publisher, name, now_ms, log, stopping)
 
 
 def topics_of(lanes: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -68,6 +69,22 @@ def configuration(settings: Settings) -> dict[str, str]:
     if settings.spark_master.startswith("local"):
         common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
     return common
+
+
+class Driver:
+    """The JVM behind a session: without it every task would fail, for as long as this lives."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        gateway: Any = spark.sparkContext._gateway
+        self._process: subprocess.Popen[bytes] = gateway.proc
+
+    def is_gone(self, patience_s: float = 0.0) -> bool:
+        """True if it has ended, or does so within `patience_s`: its connections break first."""
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
 
 class SparkStage:
