@@ -97,22 +97,39 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Made with every change; few are told, with `explained`."""
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
-    reason, until_ms, rank = _wanted(table, partition, limits, now_ms)
+    return _on_its_merits(table, partition, _weighed(table, partition, limits), limits, now_ms)
+
+
+def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """The decision with the numbers that it was made from."""
+    debt, grown, weighed = found = _weighed(table, partition, limits)
+    numbers = counts(table, partition, debt, grown, limits)
+    numbers |= weights(partition, limits, weighed, now_ms)
+    if barred := _barred(table, partition, limits, now_ms):
+        return Decision(barred[0], until_ms=barred[1], numbers=numbers)
+    return replace(_on_its_merits(table, partition, found, limits, now_ms), numbers=numbers)
+
+
+Found = tuple[Debt, Debt, Weighed]  # all debt, what has grown since the last rewrite, its weight
+
+
+def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
+    debt, grown = debts(table, partition)
+    return debt, grown, weigh(partition, limits, debt, grown)
+
+
+def _on_its_merits(
+    table: Table, partition: Partition, found: Found, limits: Thresholds, now_ms: int
+) -> Decision:
+    reason, until_ms = _wanted(partition, *found, limits, now_ms)
     if reason not in ORDERS:
         return Decision(reason, until_ms=until_ms)
     if hold := rewrite_hold_of(table, limits, now_ms):
         return Decision(Reason(hold.reason), until_ms=hold.until_ms)
     if len(table.work.running) >= limits.max_in_flight:
         return Decision(Reason.TABLE_BUSY)
+    rank = found[2].paid_back(now_ms)
     return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, rank=rank)
-
-
-def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    """The decision with the numbers that it was made from."""
-    debt, grown = debts(table, partition)
-    numbers = counts(table, partition, debt, grown, limits)
-    numbers |= weights(partition, limits, weigh(partition, limits, debt, grown), now_ms)
-    return replace(decide(table, partition, limits, now_ms), numbers=numbers)
 
 
 def _barred(
@@ -135,16 +152,6 @@ def _barred(
 
 
 def _wanted(
-    table: Table, partition: Partition, limits: Thresholds, now_ms: int
-) -> tuple[Reason, int | None, float]:
-    """What the debt alone asks for, when time may make it ask for something else, and its rank."""
-    debt, grown = debts(table, partition)
-    weighed = weigh(partition, limits, debt, grown)
-    reason, until_ms = _asked_for(partition, debt, grown, weighed, limits, now_ms)
-    return reason, until_ms, weighed.paid_back(now_ms)
-
-
-def _asked_for(
     partition: Partition,
     debt: Debt,
     grown: Debt,
@@ -152,6 +159,7 @@ def _asked_for(
     limits: Thresholds,
     now_ms: int,
 ) -> tuple[Reason, int | None]:
+    """What the debt alone asks for, and when time may make it ask for something else."""
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT
