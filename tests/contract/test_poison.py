@@ -4,17 +4,15 @@ no business on its topic, not one on which the handlers fail. It goes aside and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Protocol
 
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
-from firnline_adapters.records import RecordCodec, encode, from_plain
+from firnline_adapters.records import RecordCodec, encode
 from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
@@ -32,21 +30,18 @@ from firnline_worker.handlers import COMPARISONS, EXPIRIES, REWRITES, Handlers
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import MOST_INTERRUPTIONS, TaskLoop
 
-EXAMPLES = files("firnline_schemas").joinpath("examples")
+from tests.examples import FOLDER, make
+
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"  # the table of all examples
 BUCKET = bucket_of(UUID, 8)
 
 
 def example(folder: Any) -> Any:
-    name = "".join(part.capitalize() for part in folder.name.split("_"))
-    first = min(folder.iterdir(), key=lambda entry: entry.name)
-    value = json.loads(first.read_text())
-    if name == "DeadLettered":
-        value |= {field: value[field].encode("latin-1") for field in ("key", "value")}
-    return from_plain(name, value)
+    first = min(entry.name for entry in folder.iterdir())
+    return make(f"{folder.name}/{first.removesuffix('.json')}")
 
 
-RECORDS = [example(folder) for folder in sorted(EXAMPLES.iterdir(), key=lambda one: one.name)]
+RECORDS = [example(folder) for folder in sorted(FOLDER.iterdir(), key=lambda one: one.name)]
 
 
 class Service(Protocol):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import pytest
 import redis
-from firnline_adapters.records import from_plain
 from firnline_console.keys import Keys
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
@@ -19,6 +16,8 @@ from firnline_console.redis_model import RedisReadModel
 from firnline_domain.events import TableChange
 from firnline_domain.identity import TableName
 from firnline_domain.values import replace
+
+from tests.examples import make
 
 LIMITS = Limits(events=5, tasks=3, letters=2, dropped=1)
 FIRST = Built("first", 1_000)
@@ -50,16 +49,6 @@ def bench(request: pytest.FixtureRequest) -> Bench:
         client.delete(*keys.all(), keys["seq"])
 
     return Bench(model, lose)
-
-
-def make(path: str, **changes: Any) -> Any:
-    """A published example, changed."""
-    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
-    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
-    fields = json.loads(text)
-    for binary in {"key", "value"} & fields.keys():
-        fields[binary] = fields[binary].encode("latin-1")
-    return replace(from_plain(name, fields), **changes)
 
 
 def table(number: int, name: str = "") -> TableName:

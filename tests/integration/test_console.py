@@ -13,7 +13,6 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,18 +21,18 @@ import redis
 from confluent_kafka import Producer
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.records import from_plain
 from firnline_console.bootstrap import follower, redis_client
 from firnline_console.keys import Keys
 from firnline_console.readmodel import Limits
 from firnline_console.redis_model import RedisReadModel
 from firnline_console.settings import Settings
 from firnline_domain.identity import TableName, bucket_of
-from firnline_domain.values import replace
 from firnline_local.command import Command
 from firnline_local.ports import free_port
 from firnline_local.process import Process, serving
 from firnline_local.topics import make_topics
+
+from tests.examples import make
 
 pytestmark = pytest.mark.stack
 T = TypeVar("T")
@@ -49,13 +48,6 @@ def eventually(question: Callable[[], T], wanted: Callable[[T], bool]) -> T:
         time.sleep(0.1)
     assert wanted(answer), answer
     return answer
-
-
-def make(path: str, **changes: Any) -> Any:
-    """A published example, changed."""
-    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
-    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
-    return replace(from_plain(name, json.loads(text)), **changes)
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-from importlib.resources import files
-from typing import Any
 
 import fastavro
 import pytest
-from firnline_adapters.records import RecordCodec, encode, from_plain, record_types
+from firnline_adapters.records import RecordCodec, encode, record_types
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import RewriteSkipped
 from firnline_domain.identity import Scope, TableName
 from firnline_schemas import codec
 
+from tests.examples import FOLDER, make
+
 EXAMPLES = sorted(
-    (codec.record_name(folder.name), entry.name, entry.read_text())
-    for folder in files("firnline_schemas").joinpath("examples").iterdir()
+    f"{folder.name}/{entry.name.removesuffix('.json')}"
+    for folder in FOLDER.iterdir()
     for entry in folder.iterdir()
 )
 SKIPPED = RewriteSkipped("t", TableName("u", ("a", "b"), "c"), "main", Scope(0, "[]"), "why", 1)
@@ -27,12 +27,9 @@ def test_every_schema_has_its_type() -> None:
     assert set(record_types()) == set(codec.record_names())
 
 
-@pytest.mark.parametrize(("record", "case", "text"), EXAMPLES, ids=lambda value: str(value)[:30])
-def test_every_example_becomes_its_value_and_back(record: str, case: str, text: str) -> None:
-    fields = json.loads(text)
-    for binary in {"key", "value"} & fields.keys():
-        fields[binary] = fields[binary].encode("latin-1")
-    value: Any = from_plain(record, fields)
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_every_example_becomes_its_value_and_back(path: str) -> None:
+    value = make(path)
     assert RecordCodec().decode(encode(value)) == value
 
 

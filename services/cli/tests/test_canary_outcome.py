@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from typing import Any
 
 import pytest
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.records import from_plain
 from firnline_cli._adoption_known import Known
 from firnline_cli._adoption_lines import Lines
 from firnline_cli._canary import Canary
@@ -17,15 +14,10 @@ from firnline_cli._under_way import Stopped
 from firnline_cli.adopt import judge
 from firnline_domain.values import replace
 
+from tests.examples import make
+
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
 EVENTS = "maintenance-events"
-
-
-def make(path: str, **changes: Any) -> Any:
-    """A published example, changed."""
-    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
-    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
-    return replace(from_plain(name, json.loads(text)), **changes)
 
 
 class Fleet:

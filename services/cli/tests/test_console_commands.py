@@ -8,14 +8,12 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
-from firnline_adapters.records import from_plain
 from firnline_cli import _console, events, tables
 from firnline_cli.__main__ import main
 from firnline_cli.explain import report
@@ -28,15 +26,10 @@ from firnline_local.ports import free_port
 from firnline_local.state import PartRecord, StackRecord, StateDir
 from rich.console import Console
 
+from tests.examples import make
+
 NOW = 1_795_270_005_000
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
-
-
-def make(path: str, **changes: Any) -> Any:
-    """A published example, changed."""
-    text = files("firnline_schemas").joinpath(f"examples/{path}.json").read_text()
-    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
-    return replace(from_plain(name, json.loads(text)), **changes)
 
 
 class Site:

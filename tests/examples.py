@@ -1,0 +1,21 @@
+"""The published examples of records, as values."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from firnline_adapters.records import from_plain
+from firnline_domain.values import replace
+
+FOLDER = files("firnline_schemas").joinpath("examples")
+
+
+def make(path: str, **changes: Any) -> Any:
+    """make("rewrite_files/compact", attempt=2): an example, changed."""
+    fields = json.loads(FOLDER.joinpath(f"{path}.json").read_text())
+    for binary in {"key", "value"} & fields.keys():
+        fields[binary] = fields[binary].encode("latin-1")  # JSON has no bytes
+    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
+    return replace(from_plain(name, fields), **changes)
