@@ -6,6 +6,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -204,3 +205,18 @@ def test_what_the_broker_will_never_take_is_said_once(kafka: str) -> None:
     assert caught.value.reason == "too_large"
     publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, "small", 1))
     publisher.flush()
+
+
+@pytest.mark.stack
+def test_each_thread_is_told_of_its_own_records(kafka: str) -> None:
+    """Else another task's result would count as sent."""
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    table = TableName(str(uuid.uuid4()), ("db",), "t")
+    noise = random.Random(1).randbytes(6 * MAX_MESSAGE_BYTES // 4).hex()
+    with ThreadPoolExecutor(1) as other:
+        too_large = RewriteSkipped("t", table, "main", None, noise, 1)
+        other.submit(publisher.publish, TOPIC, table.uuid, too_large).result()
+        publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, "small", 1))
+        publisher.flush()
+        with pytest.raises(PoisonousRecord):
+            other.submit(publisher.flush).result()

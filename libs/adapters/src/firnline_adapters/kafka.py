@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -36,11 +38,12 @@ MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
 
 
 class KafkaPublisher:
-    """See `firnline_domain.ports.Publisher`."""
+    """See `firnline_domain.ports.Publisher`. A worker's threads share one: each is told what became
+    of its own records."""
 
     def __init__(self, bootstrap: str, buckets: int, client_id: str) -> None:
         self._buckets = buckets
-        self._failed: list[KafkaException] = []
+        self._failed: dict[int, list[KafkaException]] = {}  # by the thread that published
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -64,10 +67,11 @@ class KafkaPublisher:
             self._send(topic, key, encode(record), partition)
 
     def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
+        told = partial(self._delivered, threading.get_ident())
         while True:
             try:
                 self._producer.produce(
-                    topic, value, key.encode(), partition=partition, on_delivery=self._delivered
+                    topic, value, key.encode(), partition=partition, on_delivery=told
                 )
                 break
             except BufferError:  # the local queue is full: let it drain
@@ -75,17 +79,17 @@ class KafkaPublisher:
         self._producer.poll(0)
         metrics.count("records_written", topic=topic)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, sender: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed.append(KafkaException(error, message.topic()))
+            self._failed.setdefault(sender, []).append(KafkaException(error, message.topic()))
 
     def flush(self, timeout_s: float = 30.0) -> None:
         """See `Publisher.flush`."""
         left = self._producer.flush(timeout_s)
-        failed, self._failed = self._failed, []
+        failed = self._failed.pop(threading.get_ident(), [])
         large = [one for one in failed if one.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE]
         if large:
-            self._failed += [one for one in failed if one not in large]
+            self._failed[threading.get_ident()] = [one for one in failed if one not in large]
             raise PoisonousRecord("too_large", str(large[0]))
         if left or failed:
             raise RetryLater(f"{left} records not yet on the broker; {failed[:3]}")
