@@ -20,8 +20,8 @@ class Settings:
     )
     driver: str = setting(
         "FIRNLINE_PLANNER_DRIVER",
-        "What reads Kafka: `faust`, or `kafka` (exact, transactional). The same for all.",
-        "faust",
+        "What reads Kafka: `kafka` (exact, transactional), or `faust`. The same for all.",
+        "kafka",
     )
     standby: bool = setting(
         "FIRNLINE_PLANNER_STANDBY",
