@@ -13,11 +13,11 @@ from firnline_domain.counters import TableCounters
 from firnline_domain.identity import TableName
 from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
-from firnline_planner import changelog
+from firnline_planner import changelog, standby
 from firnline_planner.changelog import Changelog
 from firnline_planner.holdings import Holdings
 from firnline_planner.kafka_clients import KafkaClients
-from firnline_planner.local_store import LocalStore, shared_cache
+from firnline_planner.local_store import FRESH_MS, Changes, LocalStore, Mark, shared_cache
 from firnline_planner.standby import ChangelogFollower
 from firnline_planner.values import table_key, to_bytes
 
@@ -93,3 +93,47 @@ def test_a_bucket_is_let_go_of_before_all_of_it_is_read(
     log_of_state.catch_up({BUCKET: store}, now_ms())
     assert store.get(table_key("t1", "main")) is not None
     store.close()
+
+
+def test_what_could_not_be_kept_is_read_again(
+    log_of_state: Changelog,
+    follower: ChangelogFollower,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full disk: the reader is already behind what no store has."""
+    kept = LocalStore.keep
+    fails = iter([True])
+
+    def failing(store: LocalStore, changes: Changes, mark: Mark) -> None:
+        if changes and next(fails, False):
+            raise OSError("no space left on device")
+        kept(store, changes, mark)
+
+    monkeypatch.setattr(LocalStore, "keep", failing)
+    monkeypatch.setattr(standby, "AGAIN_S", 0.1)
+    follower.follow([BUCKET])
+    keep(log_of_state, "t1")
+    wait_for(lambda: log_of_state.read == 1)
+    keep(log_of_state, "t2")
+    wait_for(lambda: log_of_state.read == 3)  # the first one twice
+    follower.release([BUCKET])
+    store = LocalStore(tmp_path / str(BUCKET), shared_cache())
+    assert store.get(table_key("t1", "main")) is not None
+    assert store.get(table_key("t2", "main")) is not None
+    store.close()
+
+
+def test_a_store_that_heard_nothing_for_long_is_read_anew(
+    log_of_state: Changelog, tmp_path: Path
+) -> None:
+    """The topic has forgotten deletions by then."""
+    times = [now_ms()]
+    found = ChangelogFollower(tmp_path, log_of_state, shared_cache(), LOG, lambda: times[0])
+    keep(log_of_state, "t1")
+    found.follow([BUCKET])
+    found.start()
+    wait_for(lambda: log_of_state.read == 1)
+    times[0] += FRESH_MS
+    wait_for(lambda: log_of_state.read == 2)
+    found.end()

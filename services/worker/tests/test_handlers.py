@@ -20,7 +20,7 @@ from firnline_domain.results import (
 )
 from firnline_domain.values import replace
 from firnline_worker.handlers import RESULTS, Handlers
-from firnline_worker.leases import Busy, TaskLeases, lease_of
+from firnline_worker.leases import MOST_STARTS, Busy, TaskLeases, lease_of
 
 TABLE = TableName("u-1", ("db",), "t")
 ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 1, 100, 1000)
@@ -44,6 +44,7 @@ class Bench:
         self.store: Any = MemoryLeases(lambda: self.seconds)
         self.seconds = 0.0
         self.doing: Any = lambda order, note: DONE
+        self.comparing: Any = lambda order: COMPARED
         self.calls = 0
         self.stopping = False
         self.log = Log("test")
@@ -68,7 +69,7 @@ class Bench:
 
     def compare(self, order: CompareRows) -> Any:
         self.calls += 1
-        return COMPARED
+        return self.comparing(order)
 
     def skipped(self, order: CompareRows, reason: str, detail: str) -> Any:
         return replace(COMPARED, outcome="skipped", reason=reason)
@@ -118,6 +119,30 @@ def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):
     assert isinstance(failed, TaskFailed)
     assert (failed.reason, failed.retryable, failed.kind) == (reason, retryable, "rewrite")
     assert (failed.task_id, failed.scope, failed.attempt) == ("t1", ORDER.scope, 1)
+
+
+@pytest.mark.parametrize("order", [ORDER, COMPARE])
+def test_an_order_that_ends_its_worker_is_given_up_in_the_end(bench, order):
+    """As the JVM's end does, or a kill: nothing is told, and the order comes again."""
+    bench.stopping = True
+    bench.doing = bench.comparing = lambda *_: 1 / 0
+    for number in range(MOST_STARTS):
+        with pytest.raises(ZeroDivisionError):
+            bench.worker(f"w{number}").handle(order)
+    assert bench.results == []
+    bench.worker("last").handle(order)
+    assert bench.calls == MOST_STARTS
+    (given_up,) = bench.results
+    assert given_up.reason == ("worker_error" if order is ORDER else "not_read")
+    bench.stopping, bench.doing = False, lambda *_: DONE
+    bench.worker().handle(replace(ORDER, attempt=2))
+    assert bench.results[-1] == DONE
+
+
+def test_a_comparison_that_fails_is_skipped(bench):
+    bench.comparing = lambda _: 1 / 0
+    bench.worker().handle(COMPARE)
+    assert bench.results[0].reason == "not_read"
 
 
 def test_an_order_whose_deadline_has_passed_is_not_begun(bench):

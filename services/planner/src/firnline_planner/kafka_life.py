@@ -55,14 +55,21 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         log,
         stop,
     )
+
+    def end(*_: object) -> None:
+        standby.stop()
+        driver.end()
+
     for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, lambda *_: driver.end())
+        signal.signal(sign, end)
     signs = {"rounds or recovery": lambda: (driver.rounds, log_of_state.read)}
     guard = watchdog.Watchdog(signs, settings.stall_s, stop)
     guard.start()
-    driver.run()
-    guard.end()
-    standby.end()
+    try:
+        driver.run()
+    finally:
+        guard.end()
+        standby.end()
 
 
 def _standby(

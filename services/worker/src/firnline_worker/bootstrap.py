@@ -16,7 +16,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
-from firnline_domain.errors import Misconfigured
+from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.lanes import Lane, Turns
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ class Worker:
         again by another worker. False where Spark's JVM has ended before: nothing can be done
         without it, and what was under way comes again."""
         self.loop.run(lambda: self.stop.is_set() or self.driver.is_gone())
-        if self.driver.is_gone():
+        if not self.stop.is_set():
             self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
             self._leave()
             return False
@@ -72,15 +72,20 @@ class Worker:
         while self.loop.running and time.monotonic() < deadline:
             time.sleep(0.05)
             self.loop.settle()
-        self.stage.cancel_all()
+        if not self.driver.is_gone():
+            self.stage.cancel_all()
         self._leave()
-        self.spark.stop()
+        if not self.driver.is_gone():  # a signal to the whole group ends it, too
+            self.spark.stop()
         return True
 
     def _leave(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
-        self.inbox.close()
         self.shelf.close()
+        try:
+            self.inbox.close()
+        except RetryLater as later:  # what was not committed is read again, and known by then
+            self.log.warning("left_without_commit", why=later)
 
 
 def build(settings: Settings, log: Log) -> Worker:

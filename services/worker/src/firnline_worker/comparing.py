@@ -77,9 +77,6 @@ class Comparer:
         except (TaskRefused, RetryLater) as error:
             reason = error.reason if isinstance(error, TaskRefused) else "unreachable"
             return self.skipped(order, reason, str(error))
-        except Exception as error:  # out of memory, a file expired under our eyes ...
-            text = f"{type(error).__name__}: {error}"[:1000]
-            return self.skipped(order, "not_read", text)
         if before == after:
             return self._told(order, "equal", None, "", before, after)
         text = f"before {before}, after {after}"

@@ -17,7 +17,7 @@ from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.progress import OUT_OF_MEMORY
 from firnline_domain.results import RewriteFinished, RowsCompared, SnapshotsExpired, TaskFailed
 
-from firnline_worker.leases import Busy, Order, TaskLeases, lease_of
+from firnline_worker.leases import MOST_STARTS, Busy, Order, TaskLeases, lease_of
 from firnline_worker.memory import ran_out_of_memory
 
 RESULTS = "task-results"
@@ -70,7 +70,8 @@ class Handlers:
             return
         with self.leases.holding(lease_of(order)):
             self.log.info("task_started", task=order.task_id, table=order.table.dotted)
-            self._tell(order, self.run(order))
+            spent = self.leases.starts(order) > MOST_STARTS
+            self._tell(order, self._given_up(order) if spent else self.run(order))
             self.leases.finish(order)
 
     def _tell(self, order: Order, result: Result) -> None:
@@ -110,6 +111,13 @@ class Handlers:
             reason = OUT_OF_MEMORY if ran_out_of_memory(error) else "worker_error"
             return self._failed(order, reason, error, True)
 
+    def _given_up(self, order: Order) -> Result:
+        """It has taken its worker, or Spark's JVM, along each time, and would the next one's."""
+        text = f"begun {MOST_STARTS} times, and no worker lived to tell of it"
+        if isinstance(order, CompareRows):
+            return self.comparisons.skipped(order, "not_read", text)
+        return self._failed(order, "worker_error", RuntimeError(text), True)
+
     def _yield_to_operators(self, order: Order) -> None:
         """An order that waited while somebody pulled the switch is not begun any more."""
         if pause := self.pause(order.table.uuid):
@@ -118,7 +126,13 @@ class Handlers:
     def _compare(self, order: CompareRows) -> RowsCompared:
         if pause := self.pause(order.table.uuid):
             return self.comparisons.skipped(order, "paused", f"by {pause.by}")
-        return self.comparisons.compare(order)
+        try:
+            return self.comparisons.compare(order)
+        except Exception as error:  # out of memory, a file expired under our eyes ...
+            if self.stopping():
+                raise
+            text = f"{type(error).__name__}: {error}"[:1000]
+            return self.comparisons.skipped(order, "not_read", text)
 
     def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
         if self.now_ms() > order.deadline_ms:

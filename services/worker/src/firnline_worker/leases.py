@@ -20,6 +20,7 @@ from firnline_domain.ports import Leases
 
 Order = RewriteFiles | ExpireSnapshots | CompareRows
 FINISHED = "finished"  # owner of the marks of finished attempts
+MOST_STARTS = 5  # of one attempt, whose worker died each time
 FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is plenty
 
 
@@ -37,10 +38,10 @@ def lease_of(order: Order) -> str:
     return f"rewrite:{order.table.uuid}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
 
 
-def mark_of(order: Order) -> str:
+def mark_of(order: Order, what: str = "finished") -> str:
     """One attempt of one task."""
     kind = f"{order.requested_by}:" if isinstance(order, CompareRows) else ""
-    return f"finished:{kind}{order.task_id}:{order.attempt}"
+    return f"{what}:{kind}{order.task_id}:{order.attempt}"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,16 @@ class TaskLeases:
         except redis.RedisError as error:
             raise RetryLater(f"leases: {error}") from error
         return {json.loads(note)["start_snapshot_id"] for note in notes.values() if note}
+
+    def starts(self, order: Order) -> int:
+        """Count one more start of this attempt; how many in the last hour, or one more than may
+        be. 1 where Redis is away."""
+        mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
+        for number in range(1, MOST_STARTS + 1):
+            free = partial(self.leases.acquire, f"{mark}:{number}", owner, FINISHED_S)
+            if self._try(free):
+                return number
+        return MOST_STARTS + 1
 
     def finish(self, order: Order) -> None:
         """Remember that this attempt's result is on its topic."""

@@ -76,10 +76,13 @@ class Driver:
 
     def __init__(self, spark: SparkSession) -> None:
         gateway: Any = spark.sparkContext._gateway
-        self._process: subprocess.Popen[bytes] = gateway.proc
+        self._process: subprocess.Popen[bytes] | None = gateway.proc
 
     def is_gone(self, patience_s: float = 0.0) -> bool:
-        """True if it has ended, or does so within `patience_s`: its connections break first."""
+        """True if it has ended, or does so within `patience_s`: its connections break first.
+        Nobody knows of one that was there before this process (`spark-submit`)."""
+        if self._process is None:
+            return False
         try:
             self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
