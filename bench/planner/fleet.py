@@ -82,7 +82,7 @@ def _template() -> dict[str, Any]:
 
 
 def message(table: int, commit: int) -> tuple[str, bytes]:
-    """(table uuid, record) of `change`, without the cost of its dataclasses."""
+    """(table uuid, record) of `change`, without the cost of its values."""
     name, of = table_of(table), _template()
     [part] = of["partitions"]
     removed = {**part["removed"], "fragments": _tally(_gone(commit))}

@@ -17,7 +17,7 @@ class Delivery(Value):
     partition: int
     offset: int
     key: str | None
-    record: Any  # a frozen dataclass of this package
+    record: Any  # a value of this package
 
 
 class Publisher(Protocol):

@@ -32,7 +32,7 @@ from firnline_planner.values import (
     to_bytes,
 )
 
-REMEMBERED = 2_000  # values of a bucket; a table with 64 recent snapshots takes 12 KB as objects
+REMEMBERED = 2_000  # values of a bucket; a table with 64 recent snapshots takes 5 KB as objects
 
 
 @dataclass(frozen=True)

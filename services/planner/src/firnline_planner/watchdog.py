@@ -1,6 +1,6 @@
-"""Ends the process when Faust hangs, so that its supervisor starts it again.
+"""Ends the process when its driver hangs, so that its supervisor starts it again.
 
-Seen in 58 two-worker joins: 2 recoveries that waited for ever, heartbeating all the while, and 1
+Seen in 58 joins of two planners under Faust: 2 recoveries that waited for ever, heartbeating all the while, and 1
 commit that never advanced. Only a restart cured them.
 """
 
