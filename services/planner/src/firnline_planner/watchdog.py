@@ -1,7 +1,7 @@
 """Ends the process when its driver hangs, so that its supervisor starts it again.
 
-Seen in 58 joins of two planners under Faust: 2 recoveries that waited for ever, heartbeating all the
-while, and 1 commit that never advanced. Only a restart cured them.
+Seen in 58 joins of two planners under Faust: 2 recoveries that waited for ever, heartbeating all
+the while, and 1 commit that never advanced. Only a restart cured them.
 """
 
 from __future__ import annotations
