@@ -125,7 +125,8 @@ def _listed(table: LoadedTable, promised_s: float) -> tuple[set[str], list[str]]
         except FileNotFoundError:
             continue
         paths |= {normal_path(path) for path in found.outputs}
-        if max(found.written_at_ms + promised_s * 1000, found.deadline_ms) < now_ms:
+        dated_ms = max(found.written_at_ms, place.stored_at_ms)  # a worker's clock may be behind
+        if max(dated_ms + promised_s * 1000, found.deadline_ms) < now_ms:
             overdue.append(place.path)
     return paths, overdue
 
