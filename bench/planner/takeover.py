@@ -18,7 +18,8 @@ RESTORED = re.compile(r"action=restored buckets=(\d+) records=(\d+)")
 
 
 def takeover(stage: Stage, standby: bool) -> dict[str, Any]:
-    """Two planners share the buckets and one is killed: from there until the other one has all."""
+    """Two planners share the buckets and one is killed: from there until the other one has all.
+    Raises RuntimeError where one of them ends by itself."""
     first = replace(stage, standby=standby)
     second = replace(first, folder=stage.folder / ("standby" if standby else "second"))
     with first.planner() as dying, second.planner() as heir:
@@ -29,6 +30,7 @@ def takeover(stage: Stage, standby: bool) -> dict[str, Any]:
         dying.kill_group()
         dying.finish()
         while len(_restored(second)) == said:
+            _alive(heir)
             time.sleep(LOOK_S)
         seconds = time.monotonic() - killed_s
     buckets, records = _restored(second)[-1]
@@ -42,7 +44,13 @@ def _restored(stage: Stage) -> list[tuple[int, int]]:
 
 def _await_idle(process: Process) -> None:
     while True:
+        _alive(process)
         before = cpu_s(process)
         time.sleep(IDLE_S)
         if cpu_s(process) - before < IDLE_CPU_S:
             return
+
+
+def _alive(process: Process) -> None:
+    if process.exit_code() is not None:
+        raise RuntimeError(f"a planner ended\n{process.log_tail()}")
