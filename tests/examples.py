@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline_adapters.records import from_plain
 from firnline_domain.values import replace
+from firnline_schemas import codec
 
 FOLDER = files("firnline_schemas").joinpath("examples")
 
@@ -17,5 +18,5 @@ def make(path: str, **changes: Any) -> Any:
     fields = json.loads(FOLDER.joinpath(f"{path}.json").read_text())
     for binary in {"key", "value"} & fields.keys():
         fields[binary] = fields[binary].encode("latin-1")  # JSON has no bytes
-    name = "".join(part.capitalize() for part in path.partition("/")[0].split("_"))
+    name = codec.record_name(path.partition("/")[0])
     return replace(from_plain(name, fields), **changes)

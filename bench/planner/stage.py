@@ -112,14 +112,19 @@ class Stage:
         places = [TopicPartition(TOPIC, one) for one in range(BUCKETS)]
         found: list[Sample] = []
         while not found or found[-1].done < until:
-            if process.exit_code() is not None:
-                raise RuntimeError(f"the planner ended\n{process.log_tail()}")
+            assure_alive(process)
             offsets = consumer.committed(places, timeout=30)
             done = sum(max(one.offset, 0) for one in offsets)
             found.append(Sample(time.monotonic(), cpu_s(process), done))
             time.sleep(every_s)
         consumer.close()
         return found
+
+
+def assure_alive(process: Process) -> None:
+    """Raises RuntimeError where a planner has ended."""
+    if process.exit_code() is not None:
+        raise RuntimeError(f"the planner ended\n{process.log_tail()}")
 
 
 def ends(bootstrap: str, topic: str = TOPIC) -> dict[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from firnline_local.process import Process
 
-from bench.planner.stage import Stage, cpu_s
+from bench.planner.stage import Stage, assure_alive, cpu_s
 
 IDLE_S = 3.0  # without work for so long, it has caught up
 IDLE_CPU_S = 0.6  # of these: its ticks
@@ -30,7 +30,7 @@ def takeover(stage: Stage, standby: bool) -> dict[str, Any]:
         dying.kill_group()
         dying.finish()
         while len(_restored(second)) == said:
-            _alive(heir)
+            assure_alive(heir)
             time.sleep(LOOK_S)
         seconds = time.monotonic() - killed_s
     buckets, records = _restored(second)[-1]
@@ -44,13 +44,8 @@ def _restored(stage: Stage) -> list[tuple[int, int]]:
 
 def _await_idle(process: Process) -> None:
     while True:
-        _alive(process)
+        assure_alive(process)
         before = cpu_s(process)
         time.sleep(IDLE_S)
         if cpu_s(process) - before < IDLE_CPU_S:
             return
-
-
-def _alive(process: Process) -> None:
-    if process.exit_code() is not None:
-        raise RuntimeError(f"a planner ended\n{process.log_tail()}")

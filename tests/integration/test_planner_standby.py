@@ -15,8 +15,10 @@ from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
 from firnline_planner import changelog, standby
 from firnline_planner.changelog import Changelog
+from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holdings
 from firnline_planner.kafka_clients import KafkaClients
+from firnline_planner.kafka_life import topic_of
 from firnline_planner.local_store import FRESH_MS, Changes, LocalStore, Mark, shared_cache
 from firnline_planner.standby import ChangelogFollower
 from firnline_planner.values import table_key, to_bytes
@@ -27,19 +29,15 @@ LOG = Log("planner")
 BUCKET = 3
 
 
-def now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 @pytest.fixture
 def log_of_state(kafka: str) -> Changelog:
     app = f"planner-{uuid.uuid4().hex[:8]}"
-    return changelog.opened(KafkaClients(kafka, app), f"firnline-{app}-state", 8, 1)
+    return changelog.opened(KafkaClients(kafka, app), topic_of(app), 8, 1)
 
 
 @pytest.fixture
 def follower(log_of_state: Changelog, tmp_path: Path) -> Iterator[ChangelogFollower]:
-    found = ChangelogFollower(tmp_path, log_of_state, shared_cache(), LOG, now_ms)
+    found = ChangelogFollower(tmp_path, log_of_state, shared_cache(), LOG, wall_ms)
     found.start()
     yield found
     found.end()
@@ -71,7 +69,9 @@ def test_a_bucket_that_was_read_along_is_taken_over_without_reading(
     wait_for(lambda: log_of_state.read == 2)
     keep(log_of_state, "t3")
     wait_for(lambda: log_of_state.read == 3)
-    holdings = Holdings(tmp_path, log_of_state, Thresholds(), LOG, now_ms, shared_cache(), follower)
+    holdings = Holdings(
+        tmp_path, log_of_state, Thresholds(), LOG, wall_ms, shared_cache(), follower
+    )
     holdings.open([BUCKET])
     assert holdings[BUCKET].bucket.tables == 3
     assert log_of_state.read == 3
@@ -90,7 +90,7 @@ def test_a_bucket_is_let_go_of_before_all_of_it_is_read(
     keep(log_of_state, "t1")
     follower.release([BUCKET])
     store = LocalStore(tmp_path / str(BUCKET), shared_cache())
-    log_of_state.catch_up({BUCKET: store}, now_ms())
+    log_of_state.catch_up({BUCKET: store}, wall_ms())
     assert store.get(table_key("t1", "main")) is not None
     store.close()
 
@@ -128,7 +128,7 @@ def test_a_store_that_heard_nothing_for_long_is_read_anew(
     log_of_state: Changelog, tmp_path: Path
 ) -> None:
     """The topic has forgotten deletions by then."""
-    times = [now_ms()]
+    times = [wall_ms()]
     found = ChangelogFollower(tmp_path, log_of_state, shared_cache(), LOG, lambda: times[0])
     keep(log_of_state, "t1")
     found.follow([BUCKET])
