@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.costs import FIRNLINE, STOCK, STOCK_CACHED, CostModel, Work
-from firnline_domain.values import replace
+from firnline_domain.costs import FIRNLINE, STOCK, STOCK_CACHED, CostModel, Work, learned
 
 ROWS = 4_993_585  # delete rows of the bench's main table: 40 files in each of 6 partitions
 LOADED = ROWS * 22  # 2 base files of a partition and, on average, half of its 40 later ones
@@ -25,18 +24,16 @@ def test_gb_hours_are_memory_times_wall() -> None:
 
 
 def test_it_learns_the_speed_of_the_machine() -> None:
-    model = FIRNLINE
+    factor = 1.0
     for _ in range(100):
-        model = model.learned(MAIN, 2 * FIRNLINE.cpu_s(MAIN))
-    assert model.factor == pytest.approx(2.0, rel=0.01)
+        factor = learned(factor, factor * FIRNLINE.cpu_s(MAIN), 2 * FIRNLINE.cpu_s(MAIN))
+    assert factor == pytest.approx(2.0, rel=0.01)
 
 
 def test_one_task_that_was_held_up_teaches_little() -> None:
-    once = FIRNLINE.learned(MAIN, 1_000 * FIRNLINE.cpu_s(MAIN))
-    assert once.factor == pytest.approx(4**0.1)
-    assert FIRNLINE.learned(MAIN, 0.0).factor == pytest.approx(4**-0.1)
+    assert learned(1.0, 3.0, 3_000.0) == pytest.approx(4**0.1)
+    assert learned(1.0, 3.0, 0.0) == pytest.approx(4**-0.1)
 
 
-def test_a_task_as_predicted_teaches_nothing() -> None:
-    warm = replace(FIRNLINE, factor=1.7)
-    assert warm.learned(MAIN, warm.cpu_s(MAIN)).factor == pytest.approx(1.7)
+def test_a_task_as_foretold_teaches_nothing() -> None:
+    assert learned(1.7, 5.0, 5.0) == pytest.approx(1.7)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol
 
+from firnline_domain.fleet_share import FleetShare
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
@@ -16,6 +17,7 @@ from firnline_domain.values import replace
 from firnline_planner.values import (
     PAUSE,
     SEPARATOR_BYTES,
+    SHARE,
     TABLE,
     Head,
     cursor_key,
@@ -27,6 +29,7 @@ from firnline_planner.values import (
     pause_from,
     pause_key,
     pause_to_bytes,
+    share_from,
     table_from,
     table_key,
     to_bytes,
@@ -42,7 +45,7 @@ class Switch:
     pause: Pause | None
 
 
-Value = Table | Partition | Switch | int | None  # None = deleted
+Value = Table | Partition | FleetShare | Switch | int | None  # None = deleted
 
 
 class Readable(Protocol):
@@ -138,7 +141,8 @@ class Overlay:
 
 
 class State:
-    """Tables, partitions, switches and cursors of one bucket. Nothing is kept before `commit`.
+    """Tables, partitions, switches and cursors of one bucket, and its share of what is the whole
+    fleet's. Nothing is kept before `commit`.
 
     Values are read from bytes once and written once per commit, and the newest of them stay
     readable: a table is mostly shown a second after it has changed.
@@ -151,6 +155,8 @@ class State:
         self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
         self._pauses = {key: pause_from(data) for key, data in pairs.scan(PAUSE)}
         self._cursors: dict[bytes, int] = {}
+        kept = pairs.get(SHARE)
+        self._share = share_from(kept) if kept else FleetShare()
 
     def table(self, uuid: str, ref: str) -> Table | None:
         """One ref of a table."""
@@ -253,6 +259,16 @@ class State:
         """Forget a partition."""
         self._change(uuid, ref, scope, None)
 
+    @property
+    def share(self) -> FleetShare:
+        """What the bucket keeps for all of its tables together."""
+        changed = self._changed.get(SHARE)
+        return changed if isinstance(changed, FleetShare) else self._share
+
+    def put_share(self, share: FleetShare) -> None:
+        """Keep it."""
+        self._changed[SHARE] = share
+
     def cursor(self, topic: str) -> int:
         """The offset after the last record of the topic that is in the state."""
         key = cursor_key(topic)
@@ -290,6 +306,9 @@ class State:
             case Switch():
                 self._pauses[key] = value.pause
                 self._pairs.put(key, pause_to_bytes(value.pause))
+            case FleetShare():
+                self._share = value
+                self._pairs.put(key, to_bytes(value))
             case _:
                 if self._known.get(key) is not value:
                     self._pairs.put(key, to_bytes(value))

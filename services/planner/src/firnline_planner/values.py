@@ -13,6 +13,7 @@ import struct
 from dataclasses import dataclass
 
 import msgspec
+from firnline_domain.fleet_share import FleetShare
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
@@ -28,7 +29,7 @@ SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
 # record is in the state only after all that it changed. A crash in between is seen then.
 SEPARATOR_BYTES = SEPARATOR.encode()
-PAUSE, PARTITION, TABLE, CURSOR = b"0", b"1", b"2", b"3"
+SHARE, PAUSE, PARTITION, TABLE, CURSOR = b"!", b"0", b"1", b"2", b"3"
 
 
 class UnknownVersion(ValueError):
@@ -46,9 +47,10 @@ class Head:
 _pack = msgspec.msgpack.Encoder().encode
 _packed_table = msgspec.msgpack.Decoder(Table).decode
 _packed_partition = msgspec.msgpack.Decoder(Partition).decode
+_packed_share = msgspec.msgpack.Decoder(FleetShare).decode
 
 
-def to_bytes(value: Table | Partition) -> bytes:
+def to_bytes(value: Table | Partition | FleetShare) -> bytes:
     """The value as it is kept."""
     return _table_to_bytes(value) if isinstance(value, Table) else PACKED + _pack(value)
 
@@ -118,6 +120,13 @@ def partition_from(data: bytes) -> Partition:
     if data[:1] == PACKED:
         return _packed_partition(memoryview(data)[1:])
     return msgspec.json.decode(_json(data), type=Partition)
+
+
+def share_from(data: bytes) -> FleetShare:
+    """The bucket's share of the fleet back. Raises UnknownVersion."""
+    if data[:1] != PACKED:
+        raise UnknownVersion(f"state of version {data[:1].hex()}")
+    return _packed_share(memoryview(data)[1:])
 
 
 def pause_to_bytes(pause: Pause | None) -> bytes:

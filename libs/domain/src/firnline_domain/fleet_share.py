@@ -1,0 +1,19 @@
+"""What a bucket keeps for all of its tables together: its part of the fleet. Pure."""
+
+from __future__ import annotations
+
+from firnline_domain.costs import learned
+from firnline_domain.values import Value, replace
+
+
+class FleetShare(Value):
+    """The value of a bucket's one key beside those of its tables.
+
+    `cost_factor`: CPU seconds that rewrites take here, against those that were measured.
+    """
+
+    cost_factor: float = 1.0
+
+    def after_rewrite(self, foretold_s: float, took_s: float) -> FleetShare:
+        """A rewrite that was foretold with today's factor came to its end."""
+        return replace(self, cost_factor=learned(self.cost_factor, foretold_s, took_s))
