@@ -48,6 +48,7 @@ class Thresholds(Value):
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
+    cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
 
     @property
     def retention_ms(self) -> int:

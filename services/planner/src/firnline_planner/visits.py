@@ -71,8 +71,10 @@ class Visit:
 
 
 def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
-    """A visit under the table's own settings."""
+    """A visit under the table's own settings, with prices as they were learned here."""
     limits = thresholds(table.counters.settings, defaults)
+    if state.share.cost_factor != limits.cost_factor:
+        limits = replace(limits, cost_factor=state.share.cost_factor)
     return Visit(state, limits, now_ms, step, defaults)
 
 
