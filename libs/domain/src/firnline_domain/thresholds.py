@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
+from firnline_domain.budgets import Budget
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_domain.values import Value, replace
 
@@ -49,6 +50,7 @@ class Thresholds(Value):
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
+    budget: Budget = Budget()  # no property: the bucket's part of the fleet's
 
     @property
     def retention_ms(self) -> int:

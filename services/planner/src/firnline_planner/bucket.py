@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from firnline_domain.events import TickPassed
@@ -9,9 +10,10 @@ from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.agenda import NOTHING, Agenda
+from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
 from firnline_planner.state import Pairs, State
-from firnline_planner.step import Step
+from firnline_planner.step import Bid, Place, Step
 
 
 class Bucket:
@@ -30,6 +32,8 @@ class Bucket:
         self._defaults = defaults
         self._agenda = Agenda()
         self._visited = NOTHING
+        self._auction = Auction()
+        self._bids: Mapping[Place, Bid | None] = {}
         self._now_ms = 0
         self._in_flight: dict[bytes, int] = {}  # of every table
         self._paused: set[bytes] = set()
@@ -50,6 +54,11 @@ class Bucket:
         return len(self._paused)
 
     @property
+    def waiting(self) -> int:
+        """Partitions whose rewrite waits for the budget."""
+        return len(self._auction)
+
+    @property
     def in_flight(self) -> int:
         """Partitions with an order out."""
         return sum(self._in_flight.values())
@@ -58,9 +67,19 @@ class Bucket:
         """What a record comes to. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
         if isinstance(record, TickPassed):
-            self._visited = self._agenda.due(now_ms, self._most_looks, self.most_shows)
-            return on_tick(self._visited, self._state, self._defaults, now_ms)
-        return on_record(record, self._state, self._defaults, now_ms)
+            step = self._pass_time(now_ms)
+        else:
+            step = on_record(record, self._state, self._defaults, now_ms)
+        self._bids = step.bids
+        return step
+
+    def _pass_time(self, now_ms: int) -> Step:
+        self._visited = self._agenda.due(now_ms, self._most_looks, self.most_shows)
+        purses, budget = self._state.share.purses, self._defaults.budget
+        winners, left = self._auction.winners(purses, budget, now_ms)
+        step = on_tick(self._visited, self._state, self._defaults, now_ms)
+        order_winners(winners, left, self._state, self._defaults, now_ms, step)
+        return step
 
     @property
     def is_behind(self) -> bool:
@@ -80,6 +99,7 @@ class Bucket:
         """Keep what the last record changed; its outputs are on the broker."""
         for key, table in self._state.commit().items():
             self._follow(key, table)
+        self._auction.follow(self._bids)
         self._visited = NOTHING
 
     def discard(self) -> None:
