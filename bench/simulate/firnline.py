@@ -20,21 +20,24 @@ from firnline_domain.progress import (
     Table,
     TableWork,
     debt_of,
+    left_by,
     ordered,
     succeeded,
 )
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import replace
+from firnline_domain.worth import Action
 
 from bench.simulate.fleet import Flags, Floats, Ints
-from bench.simulate.lake import Holds
+from bench.simulate.lake import Holds, fills, merged_of
 from bench.simulate.parameters import HOUR_S, Parameters
 from bench.simulate.tasks import Batch, charge, rewritten, work_of
 from bench.simulate.world import World
 
 LATE_MS = 10**14
-KINDS = ("fragments", "deletes", "positions")  # that debt is counted in
+KINDS = ("fragments", "deletes", "positions", "undersized")  # that debt is counted in
+COUNTED, UNDERSIZED = slice(0, 3), 3  # those with a threshold, and the one that has to fill a file
 
 
 class Firnline:
@@ -51,30 +54,43 @@ class Firnline:
         self._limits: dict[int, Thresholds] = {}
         self._heat = heat
         units = world.fleet.units
-        self._floor = np.zeros((3, units), dtype=np.int64)
-        self._arrived = np.zeros((3, units), dtype=np.int64)
+        self._floor = np.zeros((len(KINDS), units), dtype=np.int64)
+        self._arrived = np.zeros((len(KINDS), units), dtype=np.int64)
         self._since = np.full(units, -1, dtype=np.int64)  # ms; -1 = no debt
+        self._undersized_since = np.full(units, -1, dtype=np.int64)
         self._changed = np.zeros(units, dtype=np.int64)
         self._until = np.zeros(units, dtype=np.int64)  # cooling
+        self._merges = np.zeros(units, dtype=bool)  # of what was ordered last
         self._look = np.full(units, np.iinfo(np.int64).max)  # ms
         self._touched: Ints = np.zeros(0, dtype=np.int64)
-        self._before = self._debt(np.arange(units))
-        self._floor[:] = self._before  # bases are as they are
+        self._before = self._files(np.arange(units))
+        self._floor[:] = self._debt(np.arange(units))  # bases are as they are
         self._tables: dict[int, TableWork] = {}
         self._snapshots = 1
 
-    def _debt(self, units: Ints) -> Ints:
+    def _files(self, units: Ints) -> Ints:
         lake = self.world.lake
         return np.array([getattr(lake, kind)[units] for kind in KINDS]).astype(np.int64)
+
+    def _debt(self, units: Ints) -> Ints:
+        """Undersized files are it where they fill one (`levels.undersized_debt`)."""
+        found = self._files(units)
+        found[UNDERSIZED] *= fills(self.world.lake.of(units), self.limits.target_bytes)
+        return found
 
     def committed(self, tick: int, units: Ints) -> None:
         """What `after_change` does with an append, for many."""
         now_ms = self._ms(tick)
-        debt = self._debt(units)
-        self._arrived[:, units] += debt - self._before[:, units]
-        self._before[:, units] = debt
+        files, debt = self._files(units), self._debt(units)
+        self._arrived[:, units] += files - self._before[:, units]
+        self._before[:, units] = files
+        self._floor[:, units] = np.minimum(self._floor[:, units], debt)
         self._changed[units] = now_ms
-        grown = (debt > self._floor[:, units]).any(axis=0)
+        more = debt > self._floor[:, units]
+        grown, under = more[COUNTED].any(axis=0), more[UNDERSIZED]
+        self._undersized_since[units[~under]] = -1
+        self._undersized_since[units[under & (self._undersized_since[units] < 0)]] = now_ms
+        self._since[units[~grown]] = -1
         fresh = units[grown & (self._since[units] < 0)]
         self._since[fresh] = now_ms
         self._look[fresh] = np.minimum(self._look[fresh], now_ms + self.limits.max_age_ms)
@@ -98,19 +114,35 @@ class Firnline:
         if self._always:
             return np.ones(len(units), dtype=bool)
         limits = self.limits
-        grown = self._before[:, units] - self._floor[:, units]
+        grown = self._debt(units) - self._floor[:, units]
         least = (limits.min_fragments, limits.min_equality_deletes, limits.min_position_deletes)
-        counts = (grown >= np.array(least)[:, None]).any(axis=0)
+        counts = (grown[COUNTED] >= np.array(least)[:, None]).any(axis=0)
         held = self.world.lake.of(units)
         sizes = held.fragment_bytes >= limits.max_size_error * limits.target_bytes
         age_ms = np.where(self._since[units] < 0, 0, now_ms - self._since[units])
         paid = self._paid_share(units, held, age_ms)
-        # As `until_ms` has it: time alone makes readers pay the rest.
+        self._look_once_paid(units, paid, age_ms, now_ms)
+        cheap = self._moved(held) <= limits.cheap_bytes
+        merge = self._may_merge(units, grown[UNDERSIZED] > 0, held, now_ms)
+        return np.asarray(((counts | sizes) & cheap) | (paid > 0.9) | merge)
+
+    def _may_merge(self, units: Ints, grown: Flags, held: Holds, now_ms: int) -> Flags:
+        """The same of a merge by level."""
+        taken = merged_of(held, self.limits.target_bytes)
+        price = FIRNLINE.fixed_s + taken.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
+        since = self._undersized_since[units]
+        age_ms = np.where(since < 0, 0, now_ms - since)
+        scans = self._reads(units) * age_ms / HOUR_MS
+        paid = taken.files * READ_COST.open_s / 2 * scans / (self.limits.payback * price)
+        self._look_once_paid(units, np.where(grown, paid, 0.0), age_ms, now_ms)
+        cheap = taken.bytes <= self.limits.cheap_bytes
+        return np.asarray(grown & (cheap | (paid > 0.9)))
+
+    def _look_once_paid(self, units: Ints, paid: Floats, age_ms: Ints, now_ms: int) -> None:
+        """As `until_ms` has it: time alone makes readers pay the rest."""
         due_ms = np.where(paid > 0, age_ms * (0.9 / np.maximum(paid, 1e-9) - 1), LATE_MS)
         look_ms = now_ms + np.clip(due_ms, 1, LATE_MS).astype(np.int64)
         self._look[units] = np.minimum(self._look[units], look_ms)
-        cheap = self._moved(held) <= limits.cheap_bytes
-        return np.asarray(((counts | sizes) & cheap) | (paid > 0.9))
 
     def _moved(self, held: Holds) -> Floats:
         """Bytes that a rewrite takes."""
@@ -153,6 +185,7 @@ class Firnline:
             return False
         _, task = order_for(table, partition, decision, limits, now_ms)
         self._tables[self._table_of(unit)] = table.work.started(task)
+        self._merges[unit] = decision.action is Action.MERGE
         self._keep(unit, ordered(partition.work))
         self.world.ledger.counted(decision.reason, 1)
         return True
@@ -160,7 +193,7 @@ class Firnline:
     def _start(self, tick: int, units: Ints) -> None:
         world = self.world
         held = world.lake.of(units)
-        taken = self._taken(held)
+        taken = self._taken(held, self._merges[units])
         gives, size = rewritten(world.p, units, taken)
         idle = (taken.deletes + taken.positions == 0) & (gives.files >= taken.files)
         taken, gives, size = taken.where(~idle), gives.where(~idle), size * ~idle
@@ -168,20 +201,22 @@ class Firnline:
         cpu = charge(world.ledger, world.p.costs, self.own, work, int(idle.sum()))
         world.start(tick, units, Batch(units, taken, gives, cpu))
 
-    def _taken(self, held: Holds) -> Holds:
-        """What the worker takes: every file that a delete applies to, and all fragments of two
-        or more. Deletes of a unit reach all of its older files."""
+    def _taken(self, held: Holds, merges: Flags) -> Holds:
+        """What the worker takes: every file that a delete applies to, all fragments of two or
+        more, for a merge also the undersized. Deletes of a unit reach all of its older files."""
         deleted = held.deletes + held.positions > 0
-        whole, merged = held.where(deleted), held.where(~deleted & (held.fragments > 1))
-        fragments = Holds.nothing(len(held.files))
-        fragments.fragments, fragments.fragment_bytes = merged.fragments, merged.fragment_bytes
-        fragments.add(np.arange(len(held.files)), whole)
-        return fragments
+        small = merged_of(held, self.limits.target_bytes).where(~deleted)
+        small.undersized *= merges
+        small.undersized_bytes *= merges
+        alone = (held.fragments > 1) | (small.undersized > 0)
+        taken = small.where(alone)
+        taken.add(np.arange(len(held.files)), held.where(deleted))
+        return taken
 
     def ended(self, tick: int, batch: Batch) -> None:
         """Facts first, as they come back through the enricher; then the outcome."""
         now_ms = self._ms(tick)
-        self._before[:, batch.units] = self._debt(batch.units)
+        self._before[:, batch.units] = self._files(batch.units)
         for unit in batch.units:
             self._succeeded(int(unit), now_ms)
 
@@ -190,7 +225,8 @@ class Firnline:
         work, partition = self._tables[key], self._partition(unit)
         task = work.task_of(partition.counters.scope)
         assert task is not None
-        debt = debt_of(partition.counters.holds)
+        debt = debt_of(partition.counters.holds, self.limits.target_bytes)
+        debt = left_by(task.action, debt)
         self._keep(unit, succeeded(partition.work, debt, task.task_id, self.limits, now_ms))
         self._snapshots += 1
         pace = work.pace.after((self._snapshots,), self.limits.max_commits, now_ms)
@@ -199,9 +235,11 @@ class Firnline:
             self._look[unit] = self._until[unit]
 
     def _keep(self, unit: int, work: PartitionWork) -> None:
-        self._floor[:, unit] = work.floor.counts[:3]
-        self._arrived[:, unit] = work.arrived.counts[:3]
+        self._floor[:, unit] = _kinds_of(work.floor)
+        self._arrived[:, unit] = _kinds_of(work.arrived)
         self._since[unit] = -1 if work.debt_since_ms is None else work.debt_since_ms
+        under = work.undersized_since_ms
+        self._undersized_since[unit] = -1 if under is None else under
         self._until[unit] = work.until_ms or 0
 
     def _table_of(self, unit: int) -> int:
@@ -220,10 +258,12 @@ class Firnline:
             changed_ms=int(self._changed[unit]),
         )
         until, since = int(self._until[unit]), int(self._since[unit])
+        under = int(self._undersized_since[unit])
         work = PartitionWork(
-            floor=Debt(*self._floor[:, unit].tolist()),
-            arrived=Debt(*self._arrived[:, unit].tolist()),
+            floor=_debt_of(self._floor[:, unit]),
+            arrived=_debt_of(self._arrived[:, unit]),
             debt_since_ms=None if since < 0 else since,
+            undersized_since_ms=None if under < 0 else under,
             pause="cooling" if until else "",
             until_ms=until or None,
         )
@@ -231,6 +271,15 @@ class Firnline:
 
     def _ms(self, tick: int) -> int:
         return int((tick + 1) * self.world.p.tick_s * 1000)
+
+
+def _kinds_of(debt: Debt) -> tuple[int, int, int, int]:
+    return debt.fragments, debt.equality_deletes, debt.position_deletes, debt.undersized
+
+
+def _debt_of(kinds: Ints) -> Debt:
+    fragments, equality, positions, undersized = kinds.tolist()
+    return Debt(fragments, equality, positions, undersized=undersized)
 
 
 def at_most_spared(held: Holds, p: Parameters) -> Floats:

@@ -84,6 +84,24 @@ def lake_of(fleet: Fleet, p: Parameters) -> Holds:
     return lake
 
 
+def fills(held: Holds, target: float) -> Flags:
+    """`levels.fills`."""
+    files = held.fragments + held.undersized
+    size = held.fragment_bytes + held.undersized_bytes
+    pairs = (held.undersized > 0) & (2 * held.undersized_bytes < target * held.undersized)
+    return np.asarray((files > 1) & (size >= target) & ((held.undersized == 0) | pairs))
+
+
+def merged_of(held: Holds, target: float) -> Holds:
+    """The files that a merge takes (`levels.taken_by_merge`)."""
+    taken, filling = Holds.nothing(len(held.files)), fills(held, target)
+    some = filling | (held.fragments > 1)
+    taken.fragments, taken.fragment_bytes = held.fragments * some, held.fragment_bytes * some
+    taken.undersized = held.undersized * filling
+    taken.undersized_bytes = held.undersized_bytes * filling
+    return taken
+
+
 SPREAD = 0.1  # of a target: what is left over goes into the other files, not into its own
 
 

@@ -13,8 +13,8 @@ from firnline_domain.costs import FIRNLINE
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.worth import KEY_SHARE
 
-from bench.simulate.fleet import Flags, Floats, Ints
-from bench.simulate.lake import Holds
+from bench.simulate.fleet import Floats, Ints
+from bench.simulate.lake import Holds, fills, merged_of
 from bench.simulate.parameters import HOUR_S, Parameters
 from bench.simulate.tasks import Batch, charge, converted, rewritten, work_of
 from bench.simulate.world import World
@@ -38,9 +38,9 @@ def prices_of(held: Holds, p: Parameters) -> Prices:
     cost, target = READ_COST, p.target_bytes
     deletes = held.delete_records * p.delete_bytes
     whole = held.deletes + held.positions > 0
+    taken = merged_of(held, target)
     moved = np.where(whole, held.bytes, held.fragment_bytes)
     keys = held.segment_bytes * KEY_SHARE
-    taken, taken_bytes = merge_of(held, target)
     both = FIRNLINE.read_s + FIRNLINE.write_s
     records_s = held.delete_records * FIRNLINE.record_s
     reached = held.files - held.fragments / 2
@@ -52,30 +52,14 @@ def prices_of(held: Holds, p: Parameters) -> Prices:
         + held.fragment_bytes * both
         + (keys + deletes) * FIRNLINE.read_s
         + records_s,
-        merge=FIRNLINE.fixed_s + taken_bytes * both,
+        merge=FIRNLINE.fixed_s + taken.bytes * both,
         deletes_s=held.delete_records * reached * cost.load_s + held.deletes * cost.open_s,
         files_s=np.where(held.fragments > 1, held.fragments - least, 0.0) * cost.open_s,
-        merged_s=np.maximum(taken - np.ceil(taken_bytes / target), 0.0) * cost.open_s,
+        merged_s=np.maximum(taken.files - np.ceil(taken.bytes / target), 0.0) * cost.open_s,
         positions_s=held.position_records * cost.position_s
         + held.positions * cost.open_s
         + dead * cost.scan_s,
     )
-
-
-def merge_of(held: Holds, target: float) -> tuple[Floats, Floats]:
-    """Files and bytes that a merge takes (`levels.taken_by_merge`)."""
-    filling = fills(held, target)
-    files = held.fragments + np.where(filling, held.undersized, 0.0)
-    size = held.fragment_bytes + np.where(filling, held.undersized_bytes, 0.0)
-    return np.where(files > 1, files, 0.0), np.where(files > 1, size, 0.0)
-
-
-def fills(held: Holds, target: float) -> Flags:
-    """`levels.fills`."""
-    files = held.fragments + held.undersized
-    size = held.fragment_bytes + held.undersized_bytes
-    pairs = (held.undersized > 0) & (2 * held.undersized_bytes <= target * held.undersized)
-    return np.asarray((files > 1) & (size >= target) & ((held.undersized == 0) | pairs))
 
 
 class Planned:
@@ -173,12 +157,7 @@ class Planned:
         return taken
 
     def _merged(self, held: Holds) -> Holds:
-        taken = Holds.nothing(len(held.files))
-        filling = fills(held, self.world.p.target_bytes)
-        taken.fragments, taken.fragment_bytes = held.fragments, held.fragment_bytes
-        taken.undersized = np.where(filling, held.undersized, 0.0)
-        taken.undersized_bytes = np.where(filling, held.undersized_bytes, 0.0)
-        return taken
+        return merged_of(held, self.world.p.target_bytes)
 
     def ended(self, tick: int, batch: Batch) -> None:
         """What was taken is paid; what came meanwhile begins now."""

@@ -128,7 +128,8 @@ def test_fragments_beside_large_files_are_expected_where_the_newest_are_small() 
     assert not told.exact
     merged = FileTally(fragments=Tally(1000, 0, 1000 * MB), on_target=Tally(900, 0, 900 * 512 * MB))
     assert told.weight == pytest.approx(offers(merged, LIMITS)[0].gain, rel=0.01)
-    assert weighed(**mixed, added_data_files=2, added_files_size=1024 * MB).weight == 0
+    large = weighed(**mixed, added_data_files=2, added_files_size=1024 * MB)
+    assert large.weight < told.weight / 5  # their mean is below half of the target: a merge of all
 
 
 def test_of_partitions_the_worst_one_counts() -> None:

@@ -142,6 +142,26 @@ def test_readers_who_have_paid_are_served_below_every_threshold() -> None:
     assert decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, fresh.until_ms).order
 
 
+def small_ones(since_ms: int, floor: int = 0, files: int = 5) -> Partition:
+    """Files of 30 MB, where 128 MB are wanted."""
+    holds = FileTally(undersized=Tally(files, files * 1_000, files * 30 * MB))
+    work = PartitionWork(floor=Debt(undersized=floor), undersized_since_ms=since_ms)
+    return Partition(PartitionCounters(SCOPE, 1, 1, holds), work)
+
+
+def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
+    young = decide(table(), small_ones(NOW - 1), WEIGHED, NOW)
+    assert young.reason is Reason.MINIMUM_GAIN
+    assert young.until_ms is not None
+    told = explained(table(), small_ones(NOW - 1), WEIGHED, young.until_ms)
+    assert (told.order, told.reason, told.numbers["undersized"]) == (True, Reason.UNDERSIZED, 5)
+    assert told.numbers["rewrite_bytes"] == 150 * MB
+    assert decide(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
+    assert decide(table(), small_ones(0, floor=5), WEIGHED, NOW).reason is Reason.FIXED_POINT
+    by_size_alone = replace(WEIGHED, max_size_error=0.0, reads_per_hour=0.0)
+    assert not decide(table(), small_ones(0), by_size_alone, NOW).order
+
+
 def test_nobody_reads_so_only_age_counts() -> None:
     unread = replace(WEIGHED, reads_per_hour=0.0)
     assert decide(table(), upserted(NOW - 600_000), unread, NOW).until_ms == (

@@ -46,7 +46,7 @@ def test_debt_counts_files_by_kind() -> None:
         position_deletes=Tally(3, 1, 1),
         deletion_vectors=Tally(4, 1, 1),
     )
-    assert debt_of(holds, 6) == Debt(5, 2, 7, 6)
+    assert debt_of(holds, 1 << 30, 6) == Debt(5, 2, 7, 6)
 
 
 def test_failures_back_off_ever_longer_up_to_a_cap() -> None:

@@ -24,7 +24,7 @@ ALL = frozenset(Action)
 
 def weighed(holds: FileTally, floor: Debt = NO_DEBT, since: int | None = 0) -> Weighed:
     work = PartitionWork(floor=floor, debt_since_ms=since)
-    debt = debt_of(holds)
+    debt = debt_of(holds, LIMITS.target_bytes)
     return weigh(Partition(PartitionCounters(Scope(1, "[]"), holds=holds), work), LIMITS, debt,
                  debt.beyond(floor))  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_rank_is_what_is_spared_for_the_price_and_grows_with_waiting() -> None:
 
 
 def test_what_the_last_rewrite_left_is_not_weighed() -> None:
-    floor = debt_of(UPSERTED)
+    floor = debt_of(UPSERTED, LIMITS.target_bytes)
     assert weighed(UPSERTED, floor).paid_ms == FAR_MS
     assert weighed(UPSERTED, replace(floor, equality_deletes=2)).spared_s < (
         weighed(UPSERTED).spared_s / 3

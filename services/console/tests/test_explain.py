@@ -150,7 +150,7 @@ def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
     }
     sent |= {"global_deletes": 1.0, "failures": 2.0, "in_flight": 3.0, "max_commits": 120.0}
     sent |= {"size_error": 0.9, "mendable_size_error": 0.3, "max_size_error": 0.2}
-    sent |= {"read_s_spared": 0.5, "rewrite_cpu_s": 9.0}
+    sent |= {"read_s_spared": 0.5, "rewrite_cpu_s": 9.0, "undersized": 3.0}
     for code, phrase in (DECISIONS | EXPIRIES).items():
         assert "{" not in in_words(code, sent)
         assert in_words(code, sent) != code.replace("_", " ") or "{" not in phrase

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
+from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.planning import LiveFiles
 from firnline_worker.planning import NOTHING, grouped, plan
@@ -35,8 +36,8 @@ def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
     return DeleteFileEntry(**made, kind=DeleteKind.EQUALITY, equality_ids=(1,))
 
 
-def planned(files, deletes=(), scope="[1]"):
-    return plan(LiveFiles(1, tuple(files), tuple(deletes)), Scope(0, scope), TARGET)
+def planned(files, deletes=(), scope="[1]", action=Action.COMPACT):
+    return plan(LiveFiles(1, tuple(files), tuple(deletes)), Scope(0, scope), TARGET, action)
 
 
 def paths(groups):
@@ -60,6 +61,26 @@ def test_one_fragment_alone_is_left_where_it_is():
     assert planned([data("a"), data("f", 2, 10)]) == NOTHING
     assert paths(planned([data("a"), data("f", 1, 10)], [delete("d", 2)]).groups) == ["a", "f"]
     assert paths(planned([data("a"), data("f", 2, 10)], [delete("d", 2)]).groups) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("case", "sizes", "taken"),
+    [
+        ("they fill a file", [300, 300, 250], "abc"),
+        ("they do not", [300, 300, 150], ""),
+        ("two do not fit into one", [500, 500, 450], ""),
+        ("together with a fragment they do", [300, 250, 200, 60], "abcd"),
+        ("fragments that fill none go alone", [300, 60, 60], "bc"),
+        ("a fragment beside files of the right size", [700, 700, 60], ""),
+    ],
+)
+def test_undersized_files_are_taken_where_they_fill_one(case, sizes, taken):
+    files = [data(name, 1, size) for name, size in zip("abcd", sizes, strict=False)]
+    files.append(data("z", 1, 700, "[2]"))
+    made = planned(files, action=Action.MERGE)
+    assert "".join(sorted("".join(paths(made.groups)))) == taken
+    alone = "".join(file.path for file in planned(files).inputs)
+    assert alone == ("bc" if "alone" in case else "")
 
 
 def test_the_whole_table_makes_two_groups_a_part_of_it_one():

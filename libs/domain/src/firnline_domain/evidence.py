@@ -26,6 +26,8 @@ def counts(
         "min_position_deletes": limits.min_position_deletes,
         "global_deletes": debt.global_deletes,
         "new_global_deletes": grown.global_deletes,
+        "undersized": debt.undersized,
+        "new_undersized": grown.undersized,
         "failures": partition.work.failures,
         "in_flight": len(table.work.running),
         "max_commits": limits.max_commits,

@@ -15,7 +15,7 @@ from firnline_domain.counters import TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.folding import fold
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy import Decision, debts, explained
+from firnline_domain.policy import Decision, depth, explained
 from firnline_domain.progress import Partition, PartitionWork, Table
 from firnline_domain.retention import ExpiryDecision, decide_expiry
 from firnline_domain.spread import Spread
@@ -60,7 +60,7 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
     table, partitions = _counted(seen, now_ms)
     limits = replace(thresholds(seen.settings, fleet), shadow=False)
     spread = Spread(limits.target_bytes)
-    ranked = sorted(spread.through(partitions), key=lambda one: -sum(debts(table, one)[1].counts))
+    ranked = sorted(spread.through(partitions), key=lambda one: -depth(table, one, limits))
     return Forecast(
         table=table,
         limits=limits,
@@ -73,7 +73,7 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
 def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:
     folded = fold(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
     table = Table(folded.table)
-    work = PartitionWork(debt_since_ms=seen.snapshot_ms)
+    work = PartitionWork(debt_since_ms=seen.snapshot_ms, undersized_since_ms=seen.snapshot_ms)
     counted = (replace(one, changed_ms=seen.snapshot_ms) for one in folded.partitions)
     return table, [Partition(one, work) for one in counted]
 

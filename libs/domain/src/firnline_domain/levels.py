@@ -24,8 +24,13 @@ def fills(holds: FileTally, target_bytes: int) -> bool:
     """Whether small files make up a file of the target size, and of the undersized two fit into
     one: two of 70 % would come back as one of 100 % and one of 40 %, and again, and again."""
     small, under = holds.fragments + holds.undersized, holds.undersized
-    pairs = under.files > 0 and 2 * under.bytes <= target_bytes * under.files
+    pairs = under.files > 0 and 2 * under.bytes < target_bytes * under.files
     return small.files > 1 and small.bytes >= target_bytes and (under.files == 0 or pairs)
+
+
+def undersized_debt(holds: FileTally, target_bytes: int) -> int:
+    """Undersized files that a merge would take; 0 where they wait for more."""
+    return holds.undersized.files if fills(holds, target_bytes) else 0
 
 
 def spared_by_merge(holds: FileTally, target_bytes: int) -> int:

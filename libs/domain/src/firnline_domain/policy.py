@@ -14,9 +14,8 @@ from firnline_domain.schedule import earliest
 from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import Value, field, replace
-from firnline_domain.worth import Weighed, weigh
+from firnline_domain.worth import Action, Weighed, weigh, weigh_merge
 
-COMPACT = "compact"
 BUDGET_LOOK_MS = 5 * 60_000  # a planner that starts has to find again who waits for the budget
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 
@@ -29,6 +28,7 @@ class Reason(StrEnum):
     POSITION_DELETES = "position_deletes"
     FRAGMENTS = "fragments"
     GLOBAL_DELETES = "global_deletes"
+    UNDERSIZED = "undersized"  # files below their size fill one of the target size together
     SIZE_ERROR = "size_error"  # a merge brings sizes nearer to the target, by enough
     READ_DEBT = "read_debt"  # readers have paid for it what its rewrite costs
     OLD_DEBT = "old_debt"  # little, but for longer than max-age
@@ -73,6 +73,7 @@ ORDERS = frozenset(
         Reason.POSITION_DELETES,
         Reason.FRAGMENTS,
         Reason.GLOBAL_DELETES,
+        Reason.UNDERSIZED,
         Reason.SIZE_ERROR,
         Reason.READ_DEBT,
         Reason.OLD_DEBT,
@@ -88,6 +89,7 @@ class Decision(Value):
     until_ms: int | None = None
     rank: float = 0.0  # of orders: the highest goes first (`worth.Weighed.paid_back`)
     numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
+    action: Action = Action.COMPACT
 
     @property
     def status(self) -> str:
@@ -99,42 +101,50 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Made with every change; few are told, with `explained`."""
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
-    return _on_its_merits(table, partition, weighed_of(table, partition, limits), limits, now_ms)
+    return _on_its_merits(table, partition, _weighed(table, partition, limits), limits, now_ms)
 
 
 def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """The decision with the numbers that it was made from."""
-    debt, grown, weighed = found = weighed_of(table, partition, limits)
+    debt, grown, _ = found = _weighed(table, partition, limits)
     numbers = counts(table, partition, debt, grown, limits)
-    numbers |= weights(partition, limits, weighed, now_ms)
     if barred := _barred(table, partition, limits, now_ms):
-        return Decision(barred[0], until_ms=barred[1], numbers=numbers)
-    return replace(_on_its_merits(table, partition, found, limits, now_ms), numbers=numbers)
+        decision = Decision(barred[0], until_ms=barred[1])
+    else:
+        decision = _on_its_merits(table, partition, found, limits, now_ms)
+    weighed = weighed_for(table, partition, decision.action, limits)
+    numbers |= weights(partition, limits, weighed, now_ms)
+    return replace(decision, numbers=numbers)
 
 
 Found = tuple[Debt, Debt, Weighed]  # all debt, what has grown since the last rewrite, its weight
 
 
-def weighed_of(table: Table, partition: Partition, limits: Thresholds) -> Found:
-    """What a decision is made from."""
-    debt, grown = debts(table, partition)
+def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
+    debt, grown = debts(table, partition, limits.target_bytes)
     return debt, grown, weigh(partition, limits, debt, grown)
+
+
+def weighed_for(table: Table, partition: Partition, action: Action, limits: Thresholds) -> Weighed:
+    """What a decision's action costs and spares."""
+    merge = weigh_merge(partition, limits) if action is Action.MERGE else None
+    return merge or _weighed(table, partition, limits)[2]
 
 
 def _on_its_merits(
     table: Table, partition: Partition, found: Found, limits: Thresholds, now_ms: int
 ) -> Decision:
-    reason, until_ms = _wanted(partition, *found, limits, now_ms)
-    if reason not in ORDERS:
-        return Decision(reason, until_ms=until_ms)
+    wanted = _wanted(partition, *found, limits, now_ms)
+    if wanted.reason not in ORDERS:
+        return wanted
     if hold := rewrite_hold_of(table, limits, now_ms):
         return Decision(Reason(hold.reason), until_ms=hold.until_ms)
     if len(table.work.running) >= limits.max_in_flight:
         return Decision(Reason.TABLE_BUSY)
     if limits.budget.binds:
-        return Decision(Reason.WAITING_FOR_BUDGET, until_ms=now_ms + BUDGET_LOOK_MS)
-    rank = found[2].paid_back(now_ms)
-    return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, rank=rank)
+        until_ms = now_ms + BUDGET_LOOK_MS
+        return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
+    return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
 
 
 def _barred(
@@ -163,22 +173,59 @@ def _wanted(
     weighed: Weighed,
     limits: Thresholds,
     now_ms: int,
-) -> tuple[Reason, int | None]:
+) -> Decision:
     """What the debt alone asks for, and when time may make it ask for something else."""
+    wanted = _compaction(partition, debt, grown, weighed, limits, now_ms)
+    resting = wanted.reason in (Reason.HEALTHY, Reason.FIXED_POINT)
+    if not grown.undersized or limits.max_size_error <= 0:
+        return wanted
+    if not resting and wanted.reason not in (Reason.ACCUMULATING, Reason.MINIMUM_GAIN):
+        return wanted
+    merge = weigh_merge(partition, limits)
+    if merge is None:
+        return wanted
+    if now_ms < merge.from_ms:
+        until_ms = earliest(wanted.until_ms, merge.from_ms)
+        waits = Decision(Reason.MINIMUM_GAIN, action=Action.MERGE) if resting else wanted
+        return replace(waits, until_ms=until_ms)
+    if restless := _restless(partition, limits, now_ms, pressing=False):
+        return Decision(restless[0], until_ms=restless[1])
+    rank = merge.paid_back(now_ms)
+    return Decision(Reason.UNDERSIZED, rank=rank, action=Action.MERGE)
+
+
+def _compaction(
+    partition: Partition,
+    debt: Debt,
+    grown: Debt,
+    weighed: Weighed,
+    limits: Thresholds,
+    now_ms: int,
+) -> Decision:
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT
     if reason is None:
-        aging = _aging_until(partition, debt, grown, limits)
-        return _idle(debt, grown, limits), earliest(aging, weighed.paid_at)
+        until_ms = earliest(_aging_until(partition, debt, grown, limits), weighed.paid_at)
+        return Decision(_idle(debt, grown, limits), until_ms=until_ms)
     if now_ms < weighed.from_ms:
-        return Reason.MINIMUM_GAIN, weighed.from_ms
+        return Decision(Reason.MINIMUM_GAIN, until_ms=weighed.from_ms)
+    pressing = _over_threshold(_part(grown, PRESSING), limits) is not None
+    if restless := _restless(partition, limits, now_ms, pressing):
+        return Decision(restless[0], until_ms=restless[1])
+    return Decision(reason, rank=weighed.paid_back(now_ms))
+
+
+def _restless(
+    partition: Partition, limits: Thresholds, now_ms: int, pressing: bool
+) -> tuple[Reason, int] | None:
+    """Writers are at work in it, and until when it is left to them."""
     quiet_at = partition.counters.changed_ms + limits.quiet_ms
-    if now_ms < quiet_at and _over_threshold(_part(grown, PRESSING), limits) is None:
+    if now_ms < quiet_at and not pressing:
         return Reason.QUIET_PERIOD, quiet_at
     if hot_until := hot_until_ms(partition.work, limits, now_ms):
         return Reason.HOT, hot_until
-    return reason, None
+    return None
 
 
 def _due(
@@ -195,14 +242,20 @@ def _due(
     return None
 
 
-def debts(table: Table, partition: Partition) -> tuple[Debt, Debt]:
+def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
     """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
     has_data = partition.counters.holds.data.files > 0
     debt = debt_of(
         partition.counters.holds,
+        target_bytes,
         table.counters.global_equality_deletes if has_data else 0,
     )
     return debt, debt.beyond(partition.work.floor)
+
+
+def depth(table: Table, partition: Partition, limits: Thresholds) -> int:
+    """Files of debt that have grown."""
+    return sum(debts(table, partition, limits.target_bytes)[1].counts)
 
 
 def _over_threshold(debt: Debt, limits: Thresholds) -> Reason | None:
@@ -224,9 +277,10 @@ def _worth_it(debt: Debt, grown: Debt) -> bool:
 
 
 def _idle(debt: Debt, grown: Debt, limits: Thresholds) -> Reason:
-    if grown.counts != (0, 0, 0, 0):
+    if any(grown.counted):
         return Reason.ACCUMULATING
-    return Reason.FIXED_POINT if _over_threshold(debt, limits) else Reason.HEALTHY
+    left = debt.undersized > 0 or _over_threshold(debt, limits)
+    return Reason.FIXED_POINT if left else Reason.HEALTHY
 
 
 def _aging_until(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> int | None:
@@ -253,13 +307,14 @@ def order_for(
     counters, scope = table.counters, partition.counters.scope
     assert counters.head_snapshot_id is not None  # a partition with debt has a snapshot
     text = f"{scope.spec_id}:{scope.partition}"
-    identity = task_id(counters.table.uuid, counters.ref, text, COMPACT, counters.head_snapshot_id)
+    head, action = counters.head_snapshot_id, decision.action
+    identity = task_id(counters.table.uuid, counters.ref, text, action, head)
     task = RunningTask(
         task_id=identity,
         scope=scope,
-        action=COMPACT,
+        action=action,
         reason=decision.reason,
-        trigger_snapshot_id=counters.head_snapshot_id,
+        trigger_snapshot_id=head,
         attempt=partition.work.attempt,
         ordered_at_ms=now_ms,
         deadline_ms=now_ms + limits.deadline_ms,
@@ -270,7 +325,7 @@ def order_for(
         table=counters.table,
         ref=counters.ref,
         scope=scope,
-        action=COMPACT,
+        action=action,
         reason=decision.reason,
         trigger_snapshot_id=task.trigger_snapshot_id,
         attempt=task.attempt,

@@ -6,6 +6,7 @@ from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.habits import Habits
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
+from firnline_domain.levels import undersized_debt
 from firnline_domain.others import OtherMaintainer
 from firnline_domain.pace import Pace
 from firnline_domain.tallies import FileTally
@@ -20,6 +21,7 @@ PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an h
 SURROUNDINGS = frozenset(
     {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
 )
+MERGE = "merge"  # the action of an order that takes undersized files as well
 ALREADY_COMMITTED = "already_committed"  # a worker's word for an order that came again
 OUT_OF_MEMORY = "out_of_memory"  # a worker's word for a task that needs more room
 BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to the ordinary lane
@@ -35,6 +37,7 @@ class Debt(Value):
     equality_deletes: int = 0
     position_deletes: int = 0  # position-delete files and deletion vectors
     global_deletes: int = 0  # equality deletes of unpartitioned specs, where others hold files
+    undersized: int = 0  # data files that a merge would take into one of the target size (`levels`)
 
     def __add__(self, other: Debt) -> Debt:
         return Debt(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
@@ -46,6 +49,7 @@ class Debt(Value):
             max(self.equality_deletes - floor.equality_deletes, 0),
             max(self.position_deletes - floor.position_deletes, 0),
             max(self.global_deletes - floor.global_deletes, 0),
+            max(self.undersized - floor.undersized, 0),
         )
 
     def at_most(self, other: Debt) -> Debt:
@@ -53,22 +57,44 @@ class Debt(Value):
         return Debt(*(min(a, b) for a, b in zip(self.counts, other.counts, strict=True)))
 
     @property
-    def counts(self) -> tuple[int, int, int, int]:
+    def counted(self) -> tuple[int, int, int, int]:
+        """Those that a compaction does away with."""
+        return self.counts[:4]
+
+    @property
+    def counts(self) -> tuple[int, int, int, int, int]:
         return (
             self.fragments,
             self.equality_deletes,
             self.position_deletes,
             self.global_deletes,
+            self.undersized,
         )
 
 
 NO_DEBT = Debt()
 
 
-def debt_of(holds: FileTally, global_deletes: int = 0) -> Debt:
-    """The debt in a set of files."""
+def debt_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> Debt:
+    """The debt in all files of a partition."""
+    return _debt(holds, global_deletes, undersized_debt(holds, target_bytes))
+
+
+def brought(files: FileTally) -> Debt:
+    """The debt that these files bring along: undersized ones may be it, together with others."""
+    return _debt(files, 0, files.undersized.files)
+
+
+def _debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
     positions = holds.position_deletes.files + holds.deletion_vectors.files
-    return Debt(holds.fragments.files, holds.equality_deletes.files, positions, global_deletes)
+    files, deletes = holds.fragments.files, holds.equality_deletes.files
+    return Debt(files, deletes, positions, global_deletes, undersized)
+
+
+def left_by(action: str, holds: Debt) -> Debt:
+    """What is left after such a task is its floor; but only a merge can do anything about
+    undersized files."""
+    return holds if action == MERGE else replace(holds, undersized=0)
 
 
 class PartitionWork(Value):
@@ -94,6 +120,7 @@ class PartitionWork(Value):
     hot_since_ms: int | None = None  # since when its debt has waited for it to cool
     out_of_memory: int = 0  # times, since it was last on the ordinary lane
     well: int = 0  # rewrites in a row since the last time
+    undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by
@@ -215,10 +242,20 @@ def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> 
 
 
 def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
-    """With the moment since which there is debt."""
-    if holds.beyond(work.floor) == NO_DEBT:
-        return replace(work, debt_since_ms=None, hot_since_ms=None)
-    return work if work.debt_since_ms is not None else replace(work, debt_since_ms=now_ms)
+    """With the moments since which there is debt."""
+    grown = holds.beyond(work.floor)
+    counted = _since(work.debt_since_ms, any(grown.counted), now_ms)
+    undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
+    if (counted, undersized) == (work.debt_since_ms, work.undersized_since_ms):
+        return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
+    hot = work.hot_since_ms if grown != NO_DEBT else None
+    return replace(work, debt_since_ms=counted, undersized_since_ms=undersized, hot_since_ms=hot)
+
+
+def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
+    if not there:
+        return None
+    return now_ms if since_ms is None else since_ms
 
 
 def ordered(work: PartitionWork) -> PartitionWork:

@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 
 from firnline_domain.budgets import Budget
 from firnline_domain.costs import FIRNLINE
-from firnline_domain.progress import Partition
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import Value, replace
 from firnline_domain.worth import Weighed
@@ -35,16 +34,13 @@ class Candidate(Value, Generic[K]):
         return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
 
 
-def candidate_of(
-    key: K, partition: Partition, weighed: Weighed, limits: Thresholds, now_ms: int
-) -> Candidate[K]:
+def candidate_of(key: K, weighed: Weighed, limits: Thresholds, now_ms: int) -> Candidate[K]:
     """A partition that deserves a rewrite."""
-    since_ms = partition.work.debt_since_ms
     return Candidate(
         key,
         gb_hours=FIRNLINE.gb_hours(weighed.work) * limits.cost_factor,
         spared_s=weighed.spared_s * limits.reads_per_hour,
-        since_ms=now_ms if since_ms is None else since_ms,
+        since_ms=weighed.since_ms or now_ms,
     )
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from firnline_domain.burden import READ_COST, Burden, burden_of
 from firnline_domain.costs import FIRNLINE, CostModel, Work
 from firnline_domain.levels import spared_by_merge, taken_by_merge
-from firnline_domain.progress import Debt, Partition
+from firnline_domain.progress import MERGE, Debt, Partition
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import Value
@@ -27,10 +27,10 @@ class Action(StrEnum):
 
     COMPACT = "compact"  # every file with deletes and every fragment is rewritten
     CONVERT = "convert"  # equality deletes become positions; fragments are rewritten
-    MERGE = "merge"  # fragments and undersized files fill a file of the target size
+    MERGE = MERGE  # fragments and undersized files fill a file of the target size
 
 
-TODAY = frozenset({Action.COMPACT})  # what workers can execute
+TODAY = frozenset({Action.COMPACT, Action.MERGE})  # what workers can execute
 
 
 class Offer(Value):
@@ -152,15 +152,33 @@ class Weighed(Value):
 
 
 def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> Weighed:
-    """Weigh what today's workers would do. Only what has grown since the last rewrite counts."""
-    holds, since = partition.counters.holds, partition.work.debt_since_ms
+    """Weigh a compaction. Only what has grown since the last rewrite counts."""
+    holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
+    spared_s = burden.seconds() * sum(grown.counted) / max(sum(debt.counted), 1)
     work = compacting(holds, debt.global_deletes)
+    since_ms = partition.work.debt_since_ms
+    return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+
+
+def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:
+    """Weigh a merge; None where it would take nothing, or there are deletes to be applied."""
+    holds, target = partition.counters.holds, limits.target_bytes
+    work, files = _merging(holds, target), spared_by_merge(holds, target)
+    if work is None or files < 1:
+        return None
+    amplification = burden_of(holds, target).amplification
+    since_ms = partition.work.undersized_since_ms
+    return _weighed(since_ms, limits, work, files * READ_COST.open_s, amplification)
+
+
+def _weighed(
+    since: int | None, limits: Thresholds, work: Work, spared_s: float, amplification: float
+) -> Weighed:
     price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
-    spared_s = burden.seconds() * sum(grown.counts) / max(sum(debt.counts), 1)
     if since is None or spared_s <= 0:
-        return Weighed(work, price_s, spared_s, burden.amplification)
+        return Weighed(work, price_s, spared_s, amplification)
     paid_ms = paid_at_ms(price_s, spared_s, since, limits)
     cheap = work.bytes_read <= limits.cheap_bytes
     from_ms = 0 if cheap else min(paid_ms, since + limits.max_wait_ms)
-    return Weighed(work, price_s, spared_s, burden.amplification, since, paid_ms, from_ms)
+    return Weighed(work, price_s, spared_s, amplification, since, paid_ms, from_ms)

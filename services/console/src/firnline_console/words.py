@@ -18,6 +18,7 @@ DECISIONS = {
     "{mendable_size_error}; {max_size_error} is enough for a rewrite",
     "read_debt": "readers have paid as much for it as its rewrite costs ({read_s_spared} CPU s a "
     "scan, {rewrite_cpu_s} for the rewrite)",
+    "undersized": "{undersized} files below their size fill one of the target size",
     "old_debt": "below every threshold, but some of it has waited longer than "
     "firnline.rewrite.max-age-ms",
     "healthy": "nothing to do",

@@ -17,9 +17,11 @@ from firnline_domain.progress import (
     Table,
     TableWork,
     after_change,
+    brought,
     debt_of,
     freed,
     has_succeeded,
+    left_by,
     succeeded,
 )
 from firnline_domain.retention import after_expired
@@ -112,18 +114,18 @@ def _keep_partitions(
     by_us = any(table.work.task(one) for one in tasks_of(change))
     parts = {part.scope: part for part in change.partitions}
     for counters in folded.partitions:
-        entry, holds = entries[counters.scope], _debt(table, counters.holds)
+        entry, holds = entries[counters.scope], _debt(visit, table, counters.holds)
         part = parts[counters.scope]
-        came = NO_DEBT if by_us else debt_of(part.added)
+        came = NO_DEBT if by_us else brought(part.added)
         if change.kind is ChangeKind.ABSOLUTE:
-            came = debt_of(counters.holds).beyond(debt_of(entry.counters.holds))
+            came = brought(counters.holds).beyond(brought(entry.counters.holds))
         work = heated(entry.work, change, part, visit.now_ms)
         work = after_change(work, holds, came, visit.now_ms)
         visit.keep(table, Partition(counters, work))
 
 
-def _debt(table: Table, holds: FileTally) -> Debt:
-    return debt_of(holds, table.counters.global_equality_deletes)
+def _debt(visit: Visit, table: Table, holds: FileTally) -> Debt:
+    return debt_of(holds, visit.limits.target_bytes, table.counters.global_equality_deletes)
 
 
 def _noticed(visit: Visit, before: Table, after: Table) -> Table:
@@ -143,7 +145,7 @@ def _noticed(visit: Visit, before: Table, after: Table) -> Table:
 def _refresh(visit: Visit, table: Table, settings_changed: bool) -> None:
     for partition in visit.all_partitions(table):
         work = freed(partition.work) if settings_changed else partition.work
-        floor = work.floor.at_most(_debt(table, partition.counters.holds))
+        floor = work.floor.at_most(_debt(visit, table, partition.counters.holds))
         visit.keep(table, replace(partition, work=replace(work, floor=floor)))
 
 
@@ -181,8 +183,9 @@ def finish(visit: Visit, table: Table, task: RunningTask) -> Table:
     # A crash may keep the partition without the table. The event then comes again, and what came
     # while the order was out, forgotten since, would be taken for what the rewrite left behind.
     if not has_succeeded(work, task):
-        holds = _debt(table, visit.partition(table, task.scope).counters.holds)
-        work = succeeded(work, holds, task.task_id, visit.limits, visit.now_ms)
+        holds = _debt(visit, table, visit.partition(table, task.scope).counters.holds)
+        left = left_by(task.action, holds)
+        work = succeeded(work, left, task.task_id, visit.limits, visit.now_ms)
     return end_task(visit, table, task, work)
 
 
@@ -191,5 +194,7 @@ def _lower_again(visit: Visit, table: Table, change: FilesChanged, ended: set[st
     for part in change.partitions:
         partition = visit.partition(table, part.scope)
         if partition.work.last_task_id in ended:
-            floor = _debt(table, partition.counters.holds)
+            floor = _debt(visit, table, partition.counters.holds)
+            undersized = min(floor.undersized, partition.work.floor.undersized)  # see `left_by`
+            floor = replace(floor, undersized=undersized)
             visit.keep(table, replace(partition, work=replace(partition.work, floor=floor)))

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 
 from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.policy import Decision, Reason, debts, explained
+from firnline_domain.policy import Decision, Reason, depth, explained
 from firnline_domain.progress import Partition, Table
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.states import PartitionState, TableState
@@ -24,10 +24,12 @@ def interval_ms(table: Table) -> int:
     return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
 
 
-def deepest_in_debt(table: Table, partitions: Iterable[Partition]) -> list[Partition]:
+def deepest_in_debt(
+    table: Table, partitions: Iterable[Partition], limits: Thresholds
+) -> list[Partition]:
     """The partitions to show."""
     return heapq.nlargest(
-        SHOWN_PARTITIONS, partitions, key=lambda partition: sum(debts(table, partition)[1].counts)
+        SHOWN_PARTITIONS, partitions, key=lambda partition: depth(table, partition, limits)
     )
 
 

@@ -12,7 +12,15 @@ from firnline_domain.heat import waiting
 from firnline_domain.holds import rewrite_hold_of, turns_ms
 from firnline_domain.identity import Scope
 from firnline_domain.lanes import TOPICS, lane_of
-from firnline_domain.policy import Reason, debts, decide, explained, order_for, weighed_of
+from firnline_domain.policy import (
+    Decision,
+    Reason,
+    decide,
+    depth,
+    explained,
+    order_for,
+    weighed_for,
+)
 from firnline_domain.progress import (
     Partition,
     PartitionWork,
@@ -137,7 +145,7 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
     wanting = []
     for partition in partitions:
         decision = decide(table, partition, visit.limits, visit.now_ms)
-        _bid(visit, table, partition, decision.reason)
+        _bid(visit, table, partition, decision)
         table = replace(table, work=table.work.looking(decision.until_ms))
         if decision.order:
             wanting.append((-decision.rank, partition))
@@ -145,25 +153,23 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
             table = replace(table, work=table.work.looking(visit.now_ms + SHADOW_LOOK_MS))
         elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
             visit.keep(table, replace(partition, work=waiting(partition.work, visit.now_ms)))
-    wanting.sort(key=lambda one: (one[0], -_depth(table, one[1]), one[1].counters.scope))
+    wanting.sort(
+        key=lambda one: (one[0], -depth(table, one[1], visit.limits), one[1].counters.scope)
+    )
     for _, partition in wanting:
         table = order(visit, table, partition)
     return table
 
 
-def _bid(visit: Visit, table: Table, partition: Partition, reason: Reason) -> None:
+def _bid(visit: Visit, table: Table, partition: Partition, decision: Decision) -> None:
     if not visit.limits.budget.binds:
         return
     place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
     visit.step.bids[place] = None
-    if reason is Reason.WAITING_FOR_BUDGET:
-        *_, weighed = weighed_of(table, partition, visit.limits)
-        bid = candidate_of(place, partition, weighed, visit.limits, visit.now_ms)
+    if decision.reason is Reason.WAITING_FOR_BUDGET:
+        weighed = weighed_for(table, partition, decision.action, visit.limits)
+        bid = candidate_of(place, weighed, visit.limits, visit.now_ms)
         visit.step.bids[place] = bid
-
-
-def _depth(table: Table, partition: Partition) -> int:
-    return sum(debts(table, partition)[1].counts)
 
 
 def order(visit: Visit, table: Table, partition: Partition) -> Table:
@@ -214,7 +220,7 @@ def show_or_forget(visit: Visit, table: Table) -> None:
     recount = Recount(table.counters)
     spread = Spread(visit.limits.target_bytes)
     every = spread.through(recount.through(_without_gone(visit, table)))
-    deepest = deepest_in_debt(table, every)
+    deepest = deepest_in_debt(table, every, visit.limits)
     table = replace(table, counters=recount.checked(visit.now_ms))
     known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
     table = advised(known, visit.step)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from firnline_domain.identity import Scope
-from firnline_domain.tallies import SizeClass, size_class
+from firnline_domain.levels import fills
+from firnline_domain.tallies import FileTally, SizeClass, Tally, size_class
+from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 
@@ -28,15 +30,16 @@ class Plan:
 NOTHING = Plan((), ())
 
 
-def plan(live: LiveFiles, scope: Scope, target_bytes: int) -> Plan:
-    """Take every data file of the scope that any delete applies to, and all fragments if there
-    are at least two; apply every delete that applies to any of them.
+def plan(live: LiveFiles, scope: Scope, target_bytes: int, action: str = Action.COMPACT) -> Plan:
+    """Take every data file of the scope that any delete applies to, and all fragments if there are
+    at least two; a MERGE takes the undersized files as well, where small ones fill a file of the
+    target size (`levels`). Apply every delete that applies to any of them.
 
     Where the inputs are all live data files of the snapshot there are at least two groups if
     there are two inputs: the committer can then commit them as two rewrites in one transaction,
     the first of which leaves an old file alive (Iceberg #10312).
     """
-    chosen = _chosen(live.files_of_scope(scope), target_bytes)
+    chosen = _chosen(live.files_of_scope(scope), target_bytes, action)
     deletes = tuple({d.key: d for file in chosen for d in file.deletes}.values())
     inputs = sorted((f.data for f in chosen), key=lambda f: (f.sequence_number, f.normal))
     least = 2 if len(inputs) == len(live.data) else 1
@@ -46,10 +49,24 @@ def plan(live: LiveFiles, scope: Scope, target_bytes: int) -> Plan:
     return Plan(groups, deletes)
 
 
-def _chosen(files: Sequence[PlannedFile], target_bytes: int) -> list[PlannedFile]:
-    fragments = [f for f in files if size_class(f.data.bytes, target_bytes) is SizeClass.FRAGMENT]
-    merged = {f.data.normal for f in fragments} if len(fragments) > 1 else set()
+def _chosen(files: Sequence[PlannedFile], target_bytes: int, action: str) -> list[PlannedFile]:
+    merged = _merged([f.data for f in files], target_bytes, action)
     return [f for f in files if f.deletes or f.data.normal in merged]
+
+
+def _merged(files: Sequence[DataFileEntry], target_bytes: int, action: str) -> set[str]:
+    fragments, undersized = (
+        [file for file in files if size_class(file.bytes, target_bytes) is one]
+        for one in (SizeClass.FRAGMENT, SizeClass.UNDERSIZED)
+    )
+    holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
+    by_level = action == Action.MERGE and fills(holds, target_bytes)
+    taken = fragments + undersized if by_level else fragments
+    return {file.normal for file in taken} if len(taken) > 1 else set()
+
+
+def _tally(files: Sequence[DataFileEntry]) -> Tally:
+    return Tally(len(files), 0, sum(file.bytes for file in files))
 
 
 _ROOM = 1.5  # targets of input per group: its outputs are in range with 50 % to 100 % of rows left

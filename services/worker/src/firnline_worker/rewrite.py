@@ -77,7 +77,7 @@ class Rewriter:
         refuse_if_over(table, order)
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
-        chosen = plan(live, order.scope, target_bytes(table))
+        chosen = plan(live, order.scope, target_bytes(table), order.action)
         clock.lap("plan")
         base = report.Base(order, table, head, self.worker, clock)
         if not chosen.groups:
