@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
+from firnline_domain.groups import Group, served
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_domain.values import Value, replace
 
@@ -48,6 +49,8 @@ class Thresholds(Value):
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
+    group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
+    groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
 
     @property
     def retention_ms(self) -> int:
@@ -55,6 +58,11 @@ class Thresholds(Value):
         if self.retain_hours is None:
             return self.max_snapshot_age_ms
         return min(int(self.retain_hours * HOUR_MS), MOST)
+
+    @property
+    def served_by(self) -> str:
+        """The group that gets the table's orders."""
+        return served(self.group, self.groups)
 
 
 PROPERTIES = {
@@ -86,6 +94,7 @@ PROPERTIES = {
     "firnline.expire.min-interval-ms": "expire_interval_ms",
     "firnline.window": "window",
     "firnline.blackout": "blackout",
+    "firnline.group": "group",
 }
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()
