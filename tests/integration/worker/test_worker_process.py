@@ -20,6 +20,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, PauseMaintenance, RewriteFiles
 from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.lanes import Lane, topic_of, topics_of_group
 from firnline_domain.results import RewriteFinished
 from firnline_local import consumer_groups
 from firnline_local.command import Command
@@ -171,18 +172,11 @@ def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
     make_topics(kafka, 8, [Group(group)])
     with serving(replace(command, env=env), tmp_path / "worker.log", WAIT_S):
         others = ordered(kafka, nothing[0], 1)
-        own = [
-            ordered(kafka, nothing[1], 1, topic=f"rewrite-tasks.{group}"),
-            ordered(kafka, nothing[2], 1, topic=f"rewrite-tasks-heavy.{group}"),
-        ]
-        told = [results(task).task_id for task in own]
+        for table, lane in zip(nothing[1:], Lane, strict=True):
+            assert results(ordered(kafka, table, 1, topic=topic_of(lane, group)))
         admin = AdminClient({"bootstrap.servers": kafka})
         consumer_group = f"{env['FIRNLINE_WORKER_GROUP']}.{group}"
-        assert consumer_groups.held(admin, consumer_group) == {
-            f"rewrite-tasks.{group}",
-            f"rewrite-tasks-heavy.{group}",
-        }
-    assert told == own
+        assert consumer_groups.held(admin, consumer_group) == {*topics_of_group(group)}
     assert others not in seen(kafka, "task-results")
 
 
