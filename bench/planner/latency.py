@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer
@@ -47,6 +48,12 @@ class Orders:
                     order = codec.decode(message.value())
                     self.came.setdefault(order.table.uuid, time.monotonic())
 
+    def await_all(self, sent: Mapping[str, float]) -> None:
+        """Return when the order of each table has come, or with patience's end."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not sent.keys() <= self.came.keys() and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+
     def end(self) -> None:
         """Stop listening."""
         self._ended.set()
@@ -58,12 +65,12 @@ def latency(stage: Stage, rate: int, seconds: float) -> dict[str, Any]:
     """Send `rate` events a second for so long to a planner that is ready."""
     with stage.planner():
         orders = Orders(stage.kafka)
-        _paced(stage, rate, int(min(rate, 500) * 3), {})  # what is imported and opened once
+        warm: dict[str, float] = {}
+        _paced(stage, rate, int(min(rate, 500) * 3), warm)  # what is imported and opened once
+        orders.await_all(warm)
         sent: dict[str, float] = {}
         _paced(stage, rate, int(rate * seconds), sent)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while len(orders.came.keys() & sent.keys()) < len(sent) and time.monotonic() < deadline_s:
-            time.sleep(0.1)
+        orders.await_all(sent)
         orders.end()
     took = sorted(orders.came[uuid] - at_s for uuid, at_s in sent.items() if uuid in orders.came)
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.costs import FIRNLINE, STOCK, STOCK_CACHED, CostModel, Work, learned
+from firnline_domain.costs import FIRNLINE, FURTHEST, STOCK, STOCK_CACHED, CostModel, Work, learned
 
 ROWS = 4_993_585  # delete rows of the bench's main table: 40 files in each of 6 partitions
 LOADED = ROWS * 22  # 2 base files of a partition and, on average, half of its 40 later ones
@@ -37,3 +37,14 @@ def test_one_task_that_was_held_up_teaches_little() -> None:
 
 def test_a_task_as_foretold_teaches_nothing() -> None:
     assert learned(1.7, 5.0, 5.0) == pytest.approx(1.7)
+
+
+def test_what_was_learned_has_bounds() -> None:
+    factor = 1.0
+    for took_s in [1e9] * 500:
+        factor = learned(factor, 1.0, took_s)
+    assert factor == FURTHEST
+    for took_s in [0.0] * 500:
+        factor = learned(factor, 1.0, took_s)
+    assert factor == 1 / FURTHEST
+    assert learned(1.7, 0.0, 5.0) == 1.7

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from firnline_domain.ranking import Budget, Candidate, Purses, affordable
+from firnline_domain.budgets import Budget
+from firnline_domain.ranking import Candidate, Purses, affordable
 from firnline_domain.thresholds import HOUR_MS
 from hypothesis import given
 from hypothesis import strategies as st

@@ -17,6 +17,7 @@ from firnline_domain.commands import (
     RewriteFiles,
     UnparkTable,
 )
+from firnline_domain.costs import FIRNLINE, Work
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import (
     ChangeKind,
@@ -237,6 +238,26 @@ def test_an_order_that_ran_out_of_memory_goes_where_there_is_room(world: World) 
         world.commit(part(A, 0, 8), task_id=order.task_id)
     lanes = [topic for topic in world.topics if topic.startswith("rewrite")]
     assert lanes == ["rewrite-tasks", *["rewrite-tasks-heavy"] * 3, "rewrite-tasks"]
+
+
+def priced(world: World, took: RewriteCommitted) -> float:
+    """CPU seconds that a like rewrite is foretold after sixty of these, and a restart."""
+    for _ in range(60):
+        world.take(took)
+    world.restart()
+    world.commit(part(B, 1))
+    return of(world.state(), B).numbers["rewrite_cpu_s"]
+
+
+def test_prices_are_those_of_the_workers_that_there_are(world: World) -> None:
+    order = only(world.commit(part(A, 8)))
+    took = replace(committed(order, 9), bytes_before=10**9, bytes_after=10**9)
+    expected_ms = int(1000 * FIRNLINE.wall_s(Work(10**9, 10**9)))
+    plain = priced(world, took)
+    assert priced(world, replace(took, worked_ms=3 * expected_ms)) == pytest.approx(3 * plain, 0.02)
+    fast = replace(took, worked_ms=expected_ms // 9)
+    for other in (replace(fast, mode="handed_over"), replace(fast, redelivered=True), took):
+        assert priced(world, other) == pytest.approx(3 * plain, 0.02)
 
 
 def test_a_failed_task_is_tried_again_after_a_pause_as_the_same_task(world: World) -> None:

@@ -34,12 +34,14 @@ CounterName = Literal[
     "rewrites_conflicted",  # results refused, by reason
     "rows_compared",  # commits read back by Iceberg's reader, by outcome: equal, differ, skipped
     "outputs_deleted",  # output files removed that no commit took
+    "budget_gb_hours",  # foretold for the orders that the budget has paid for
 ]
 GaugeName = Literal[
     "gateway_outbox_depth",  # events not yet on the broker
     "gateway_outbox_age_seconds",  # age of the oldest of them
     "tables",  # tables with counters in this planner
     "tables_paused",  # of these, held by `firnline pause`
+    "partitions_waiting",  # for their turn within the budget
     "tasks_running",  # tasks in work in this worker
     "tasks_in_flight",  # partitions with an order out
 ]

@@ -6,10 +6,13 @@ Version 1 is linear. Its constants were measured (`bench/results/main.json`: 6 o
 
 from __future__ import annotations
 
+import math
+
 from firnline_domain.values import Value
 
 HOUR_S = 3_600.0
 LEARNING = 0.1  # weight of one more task: about the last twenty count
+FURTHEST = 20.0  # no host is so much slower, or faster: then the model is what is wrong
 STEADY = 4.0  # a task that took so many times more or less than predicted counts as that much
 
 
@@ -24,10 +27,7 @@ class Work(Value):
 
 
 class CostModel(Value):
-    """CPU seconds are linear in the work; wall and memory follow from the engine's size.
-
-    `factor` is what was learned: this deployment's cores against those that were measured.
-    """
+    """CPU seconds are linear in the work; wall and memory follow from the engine's size."""
 
     fixed_s: float  # CPU s per task: planning, stage, commit
     read_s: float  # per byte read, decoded and filtered
@@ -37,14 +37,13 @@ class CostModel(Value):
     memory_gb: float  # while it runs
     open_s: float = 0.0  # per file
     cores: float = 2.0
-    factor: float = 1.0
     version: int = 1
 
     def cpu_s(self, work: Work) -> float:
         """CPU seconds of all processes."""
         moved = work.bytes_read * self.read_s + work.bytes_written * self.write_s
         deletes = work.delete_records * self.record_s + work.delete_loads * self.load_s
-        return self.factor * (self.fixed_s + moved + deletes + work.files * self.open_s)
+        return self.fixed_s + moved + deletes + work.files * self.open_s
 
     def wall_s(self, work: Work) -> float:
         """Seconds on all cores."""
@@ -56,9 +55,11 @@ class CostModel(Value):
 
 
 def learned(factor: float, foretold_s: float, took_s: float) -> float:
-    """The factor after a task that took so long. One that was held up teaches little."""
-    ratio = min(max(took_s / foretold_s, 1 / STEADY), STEADY)
-    return factor * ratio**LEARNING
+    """What tasks take here against what the model says, after one that was foretold with `factor`.
+    One that was held up teaches little."""
+    ratio = min(max(took_s / foretold_s, 1 / STEADY), STEADY) if foretold_s > 0 else 1.0
+    after = factor * math.pow(ratio, LEARNING)
+    return min(max(after, 1 / FURTHEST), FURTHEST)
 
 
 # 19.3 CPU s and 2.7 of the commit: 6 x 0.75 fixed, the rest by bytes; 1.15 GB PSS at 2 tasks.

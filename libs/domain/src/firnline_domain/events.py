@@ -161,6 +161,7 @@ class RewriteCommitted(Value):
     bytes_lost: int = 0  # outputs of lost groups
     lost_reason: str | None = None  # a ConflictReason, of the first lost group
     proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
+    worked_ms: int | None = None  # by the worker, from start to last output
 
 
 class ConflictReason(StrEnum):

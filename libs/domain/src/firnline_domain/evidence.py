@@ -44,7 +44,7 @@ def weights(
         "read_amplification": round(weighed.amplification, 3),
         "read_s_spared": round(weighed.spared_s, 3),
         "rewrite_cpu_s": round(weighed.price_s, 3),
-        "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work), 6),
+        "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work) * limits.cost_factor, 6),
         "rewrite_bytes": weighed.work.bytes_read,
         "paid_back": round(weighed.paid_back(now_ms), 3),
         "cheap_bytes": limits.cheap_bytes,

@@ -17,6 +17,7 @@ from firnline_domain.values import Value, field, replace
 from firnline_domain.worth import Weighed, weigh
 
 COMPACT = "compact"
+BUDGET_LOOK_MS = 5 * 60_000  # a planner that starts has to find again who waits for the budget
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 
 
@@ -50,6 +51,7 @@ class Reason(StrEnum):
     OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.value
     COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
     SHADOW = HoldReason.SHADOW.value
+    WAITING_FOR_BUDGET = "waiting_for_budget"  # others spare more for what they cost
     TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false
@@ -97,12 +99,12 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Made with every change; few are told, with `explained`."""
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
-    return _on_its_merits(table, partition, _weighed(table, partition, limits), limits, now_ms)
+    return _on_its_merits(table, partition, weighed_of(table, partition, limits), limits, now_ms)
 
 
 def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """The decision with the numbers that it was made from."""
-    debt, grown, weighed = found = _weighed(table, partition, limits)
+    debt, grown, weighed = found = weighed_of(table, partition, limits)
     numbers = counts(table, partition, debt, grown, limits)
     numbers |= weights(partition, limits, weighed, now_ms)
     if barred := _barred(table, partition, limits, now_ms):
@@ -113,7 +115,8 @@ def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: in
 Found = tuple[Debt, Debt, Weighed]  # all debt, what has grown since the last rewrite, its weight
 
 
-def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
+def weighed_of(table: Table, partition: Partition, limits: Thresholds) -> Found:
+    """What a decision is made from."""
     debt, grown = debts(table, partition)
     return debt, grown, weigh(partition, limits, debt, grown)
 
@@ -128,6 +131,8 @@ def _on_its_merits(
         return Decision(Reason(hold.reason), until_ms=hold.until_ms)
     if len(table.work.running) >= limits.max_in_flight:
         return Decision(Reason.TABLE_BUSY)
+    if limits.budget.binds:
+        return Decision(Reason.WAITING_FOR_BUDGET, until_ms=now_ms + BUDGET_LOOK_MS)
     rank = found[2].paid_back(now_ms)
     return Decision(reason, order=True, until_ms=now_ms + limits.deadline_ms, rank=rank)
 

@@ -11,18 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from firnline_domain.thresholds import HOUR_MS
+from firnline_domain.budgets import Budget
+from firnline_domain.costs import FIRNLINE
+from firnline_domain.progress import Partition
+from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import Value, replace
+from firnline_domain.worth import Weighed
 
 K = TypeVar("K")
-
-
-class Budget(Value):
-    """GB-hours that a fleet may spend in an hour; 0 = any number. `old_share`: of these, for
-    whoever has waited longest."""
-
-    gb_hours: float = 0.0
-    old_share: float = 0.2
 
 
 class Candidate(Value, Generic[K]):
@@ -37,6 +33,19 @@ class Candidate(Value, Generic[K]):
     def gain(self) -> float:
         """Spared per GB-hour."""
         return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
+
+
+def candidate_of(
+    key: K, partition: Partition, weighed: Weighed, limits: Thresholds, now_ms: int
+) -> Candidate[K]:
+    """A partition that deserves a rewrite."""
+    since_ms = partition.work.debt_since_ms
+    return Candidate(
+        key,
+        gb_hours=FIRNLINE.gb_hours(weighed.work) * limits.cost_factor,
+        spared_s=weighed.spared_s * limits.reads_per_hour,
+        since_ms=now_ms if since_ms is None else since_ms,
+    )
 
 
 class Purses(Value):
@@ -58,13 +67,17 @@ class Purses(Value):
             now_ms if self.as_of_ms is None else max(now_ms, self.as_of_ms),
         )
 
+    def returned(self, gb_hours: float) -> Purses:
+        """With the price of what was not ordered after all."""
+        return replace(self, best=self.best + gb_hours)
+
 
 def affordable(
     candidates: Iterable[Candidate[K]], purses: Purses, budget: Budget, now_ms: int
 ) -> tuple[list[K], Purses]:
     """Keys in the order in which they are to be ordered, and what is left of the purses."""
     ranked = sorted(candidates, key=lambda one: (-one.gain, one.since_ms))
-    if budget.gb_hours <= 0:
+    if not budget.binds:
         return [one.key for one in ranked], purses
     oldest = sorted(ranked, key=lambda one: one.since_ms)
     purses = purses.filled(budget, oldest[0].gb_hours if oldest else 0.0, now_ms)
@@ -73,7 +86,8 @@ def affordable(
         if one.gb_hours <= purses.best:
             taken.append(one)
             purses = replace(purses, best=purses.best - one.gb_hours)
-    for one in (one for one in oldest if one not in taken):
+    paid = {id(one) for one in taken}  # thousands may be: no comparison of each with each
+    for one in (one for one in oldest if id(one) not in paid):
         if one.gb_hours > purses.old:
             break  # saved for, whatever is cheaper behind it
         taken.append(one)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
+from firnline_domain.budgets import Budget
 from firnline_domain.groups import Group, served
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_domain.values import Value, replace
@@ -51,6 +52,8 @@ class Thresholds(Value):
     blackout: str = ""  # firnline.blackout: no orders within
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
+    cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
+    budget: Budget = Budget()  # no property: the bucket's part of the fleet's
 
     @property
     def retention_ms(self) -> int:

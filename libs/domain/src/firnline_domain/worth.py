@@ -156,7 +156,7 @@ def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> 
     holds, since = partition.counters.holds, partition.work.debt_since_ms
     burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
     work = compacting(holds, debt.global_deletes)
-    price_s = FIRNLINE.cpu_s(work)
+    price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
     spared_s = burden.seconds() * sum(grown.counts) / max(sum(debt.counts), 1)
     if since is None or spared_s <= 0:
         return Weighed(work, price_s, spared_s, burden.amplification)

@@ -57,6 +57,7 @@ def committed(
             GroupProof(group.rows_in, group.rows_masked, group.rows_out, group.keys)
             for group in result.groups
         ),
+        worked_ms=result.finished_at_ms - result.started_at_ms,
     )
 
 
@@ -103,6 +104,7 @@ def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) 
         committed_at_ms=at_ms,
         reason=result.handover_reason,
         ordered_at_ms=result.ordered_at_ms,
+        worked_ms=result.finished_at_ms - result.started_at_ms,
     )
 
 

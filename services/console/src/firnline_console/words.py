@@ -45,6 +45,8 @@ DECISIONS = {
     "commit_ceiling": "Firnline has committed as often as firnline.commit.max-per-hour "
     "lets it; the next commit waits its turn",
     "shadow": "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
+    "waiting_for_budget": "deserves a rewrite, and others spare more for what they cost: its "
+    "turn within FIRNLINE_BUDGET_GB_HOURS comes",
     "table_busy": "{in_flight} tasks of this table are out already, its limit",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off (firnline.enabled)",

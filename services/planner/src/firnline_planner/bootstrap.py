@@ -10,6 +10,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.topics import demand_topics
+from firnline_domain.budgets import Budget
 from firnline_domain.errors import Misconfigured
 from firnline_domain.groups import groups_of, named
 from firnline_domain.lanes import topics_of_group
@@ -42,8 +43,18 @@ def thresholds_of(settings: Settings) -> Thresholds:
         min_equality_deletes=settings.min_equality_deletes,
         min_position_deletes=settings.min_position_deletes,
         groups=groups_of(settings.groups),
+        budget=budget_of(settings).part(settings.buckets),
     )
     return with_defaults(settings.defaults, limits, wall_ms())
+
+
+def budget_of(settings: Settings) -> Budget:
+    """The fleet's. Raises Misconfigured."""
+    if settings.budget_gb_hours < 0:
+        raise Misconfigured("FIRNLINE_BUDGET_GB_HOURS: write a number of GB-hours, 0 = any number")
+    if not 0 <= settings.budget_old_share <= 1:
+        raise Misconfigured("FIRNLINE_BUDGET_OLD_SHARE: write a share from 0 to 1")
+    return Budget(settings.budget_gb_hours, settings.budget_old_share)
 
 
 def run(settings: Settings, log: Log) -> None:

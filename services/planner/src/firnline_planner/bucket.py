@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from firnline_domain.events import TickPassed
 from firnline_domain.progress import Table
-from firnline_domain.schedule import Schedule
 from firnline_domain.thresholds import Thresholds
 
-from firnline_planner.due import due_ms
+from firnline_planner.agenda import NOTHING, Agenda
+from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
 from firnline_planner.state import Pairs, State
-from firnline_planner.step import Step
+from firnline_planner.step import Bid, Place, Step
 
 
 class Bucket:
@@ -23,18 +24,21 @@ class Bucket:
     order is never lost.
     """
 
-    def __init__(self, pairs: Pairs, defaults: Thresholds, most_visits: int | None = None) -> None:
-        """`most_visits`: tables that one tick may look at; the rest stays due."""
-        self._most_visits = most_visits
+    def __init__(self, pairs: Pairs, defaults: Thresholds, most_looks: int | None = None) -> None:
+        """`most_looks`: tables that one tick may look at; the rest stays due."""
+        self._most_looks = most_looks
+        self.most_shows: int | None = None  # tables that one tick may show
         self._state = State(pairs)
         self._defaults = defaults
-        self._schedule: Schedule[bytes] = Schedule()
-        self._visited: list[bytes] = []
+        self._agenda = Agenda()
+        self._visited = NOTHING
+        self._auction = Auction()
+        self._bids: Mapping[Place, Bid | None] = {}
         self._now_ms = 0
         self._in_flight: dict[bytes, int] = {}  # of every table
         self._paused: set[bytes] = set()
         for key, head, paused in self._state.heads():
-            self._schedule.plan(key, head.due_ms)
+            self._agenda.plan_start(key, head.due_ms)
             self._in_flight[key] = head.in_flight
             if paused:
                 self._paused.add(key)
@@ -50,6 +54,11 @@ class Bucket:
         return len(self._paused)
 
     @property
+    def waiting(self) -> int:
+        """Partitions whose rewrite waits for the budget."""
+        return len(self._auction)
+
+    @property
     def in_flight(self) -> int:
         """Partitions with an order out."""
         return sum(self._in_flight.values())
@@ -58,14 +67,25 @@ class Bucket:
         """What a record comes to. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
         if isinstance(record, TickPassed):
-            self._visited = self._schedule.due(now_ms, self._most_visits)
-            return on_tick(self._visited, self._state, self._defaults, now_ms)
-        return on_record(record, self._state, self._defaults, now_ms)
+            step = self._pass_time(now_ms)
+        else:
+            step = on_record(record, self._state, self._defaults, now_ms)
+        self._bids = step.bids
+        return step
+
+    def _pass_time(self, now_ms: int) -> Step:
+        self._visited = self._agenda.due(now_ms, self._most_looks, self.most_shows)
+        purses, budget = self._state.share.purses, self._defaults.budget
+        winners, left = self._auction.winners(purses, budget, now_ms)
+        step = on_tick(self._visited, self._state, self._defaults, now_ms)
+        order_winners(winners, left, self._state, self._defaults, now_ms, step)
+        return step
 
     @property
     def is_behind(self) -> bool:
         """True if the last record was a tick that left something due."""
-        return len(self._visited) == self._most_visits
+        looks, shows = len(self._visited.looks), len(self._visited.shows)
+        return looks == self._most_looks or shows == self.most_shows
 
     def next_offset(self, topic: str) -> int:
         """The first offset of the topic that is not in the state."""
@@ -79,17 +99,17 @@ class Bucket:
         """Keep what the last record changed; its outputs are on the broker."""
         for key, table in self._state.commit().items():
             self._follow(key, table)
-        self._visited = []
+        self._auction.follow(self._bids)
+        self._visited = NOTHING
 
     def discard(self) -> None:
         """Forget what the last record changed; what was due stays due."""
         self._state.discard()
-        for key in self._visited:
-            self._schedule.plan(key, self._now_ms)
-        self._visited = []
+        self._agenda.repeat(self._visited, self._now_ms)
+        self._visited = NOTHING
 
     def _follow(self, key: bytes, table: Table | None) -> None:
-        self._schedule.plan(key, None if table is None else due_ms(table))
+        self._agenda.follow(key, table)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
         if table is not None:

@@ -9,5 +9,9 @@ from firnline_domain.schedule import earliest
 
 def due_ms(table: Table) -> int | None:
     """The first of its moments; None = never."""
-    work = table.work
-    return earliest(work.look_ms, work.show_ms, work.expiry_ms, ask_ms(table.counters))
+    return earliest(look_ms(table), table.work.show_ms)
+
+
+def look_ms(table: Table) -> int | None:
+    """When something is to be decided, asked for or given up."""
+    return earliest(table.work.look_ms, table.work.expiry_ms, ask_ms(table.counters))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from firnline_domain.commands import (
@@ -19,9 +19,11 @@ from firnline_domain.events import (
     RewriteConflicted,
     RewriteSkipped,
 )
+from firnline_domain.progress import Table
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
 from firnline_domain.thresholds import Thresholds
 
+from firnline_planner.agenda import Due
 from firnline_planner.changes import on_files_changed
 from firnline_planner.comparisons import on_comparison
 from firnline_planner.operator_orders import on_operator_order
@@ -60,12 +62,15 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
     return step
 
 
-def on_tick(keys: Iterable[bytes], state: State, defaults: Thresholds, now_ms: int) -> Step:
+def on_tick(due: Due, state: State, defaults: Thresholds, now_ms: int) -> Step:
     """Time has come for these tables."""
     step = Step()
-    for key in keys:
-        table = state.table_at(key)
-        if table is not None:
-            visit = visit_of(state, table, defaults, now_ms, step)
-            show_or_forget(visit, look_at(visit, table, ()))
+    for table in _tables(due.looks, state):
+        look_at(visit_of(state, table, defaults, now_ms, step), table, ())
+    for table in _tables(due.shows, state):
+        show_or_forget(visit_of(state, table, defaults, now_ms, step), table)
     return step
+
+
+def _tables(keys: Iterable[bytes], state: State) -> Iterator[Table]:
+    return (table for key in keys if (table := state.table_at(key)) is not None)

@@ -17,8 +17,8 @@ from firnline_planner.standby import Standby
 from firnline_planner.state import Overlay
 
 # Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
-# and events must not wait until all are shown.
-MOST_VISITS = 200
+# and events must not wait until all are looked at.
+MOST_LOOKS = 200
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Holdings:
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
             pairs = Overlay(store)
-            self._held[one] = Holding(store, pairs, Bucket(pairs, self._defaults, MOST_VISITS))
+            self._held[one] = Holding(store, pairs, Bucket(pairs, self._defaults, MOST_LOOKS))
         if new:
             self._log.info("restored", buckets=len(new), records=read)
 
@@ -90,7 +90,7 @@ class Holdings:
         """Forget what is not committed: the buckets as they are on disk."""
         for held in self._held.values():
             held.pairs.discard()
-            held.bucket = Bucket(held.pairs, self._defaults, MOST_VISITS)
+            held.bucket = Bucket(held.pairs, self._defaults, MOST_LOOKS)
 
     def keep(self, partition: int, position: int | None) -> None:
         """What the batch changed is in the changelog, up to `position`."""

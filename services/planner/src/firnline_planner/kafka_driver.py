@@ -26,6 +26,9 @@ from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
 
 BATCH_RECORDS = 1_000
+# A show costs what a record costs. A round has room for as many records and shows, so that shows
+# wait where records do; but never for long: so many are shown in any round.
+SHOWS_AT_LEAST = 64
 WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its order
 
 
@@ -83,7 +86,7 @@ class KafkaDriver:
                 self._told(error)
             elif message.partition() in self._holdings:
                 steps.append(self._take(message, batch))
-        steps += self._pass_time(batch)
+        steps += self._pass_time(batch, room_for_shows(len(messages), len(self._holdings.buckets)))
         if steps:
             self._commit(batch, steps)
         self.rounds += 1
@@ -101,8 +104,9 @@ class KafkaDriver:
         holding = self._holdings[partition]
         return self._kept(self._reader.step(came, holding.bucket, wall_ms()), partition, batch)
 
-    def _pass_time(self, batch: Batch) -> Iterable[Step]:
-        """Time in every bucket once a tick, and at once where more was due than one visit takes."""
+    def _pass_time(self, batch: Batch, shows: int) -> Iterable[Step]:
+        """Time in every bucket once a tick, and at once where more was due than one visit takes.
+        `shows`: of tables, in one bucket."""
         now_s = time.monotonic()
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
@@ -110,6 +114,7 @@ class KafkaDriver:
             self._tell()
         for partition in list(self._holdings) if ticked else sorted(self._behind):
             now_ms, bucket = wall_ms(), self._holdings[partition].bucket
+            bucket.most_shows = shows
             # Through the reader, so that a handler that fails ends as it would on a record.
             tick = Input(TICKS, partition, -1, None, encode(TickPassed(partition, now_ms)))
             step = self._reader.step(tick, bucket, now_ms)
@@ -189,6 +194,11 @@ class KafkaDriver:
             for one in partitions
             for topic in FACTS
         ]
+
+
+def room_for_shows(records: int, buckets: int) -> int:
+    """How many tables each bucket may show in a round of so many records."""
+    return max(BATCH_RECORDS - records, SHOWS_AT_LEAST) // max(buckets, 1) or 1
 
 
 def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:

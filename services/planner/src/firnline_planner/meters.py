@@ -25,6 +25,8 @@ def count(step: Step) -> None:
             metrics.count("changes_duplicate")
     for outcome in step.outcomes:
         metrics.count("tasks_finished", outcome=outcome)
+    if step.spent_gb_hours:
+        metrics.count("budget_gb_hours", step.spent_gb_hours)
     for output in step.outputs:
         metrics.count("records_written", topic=output.topic)
         if isinstance(output.record, TableAdvice):
@@ -42,4 +44,5 @@ def show(buckets: Iterable[Bucket]) -> None:
     owned = list(buckets)
     metrics.gauge("tables", sum(bucket.tables for bucket in owned))
     metrics.gauge("tables_paused", sum(bucket.paused for bucket in owned))
+    metrics.gauge("partitions_waiting", sum(bucket.waiting for bucket in owned))
     metrics.gauge("tasks_in_flight", sum(bucket.in_flight for bucket in owned))

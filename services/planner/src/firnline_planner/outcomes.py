@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firnline_domain.costs import FIRNLINE, Work
 from firnline_domain.events import (
     ConflictReason,
     RewriteCommitted,
@@ -10,7 +11,7 @@ from firnline_domain.events import (
 )
 from firnline_domain.identity import MAIN
 from firnline_domain.progress import ALREADY_COMMITTED, RunningTask, Table
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.results import Mode, SnapshotsExpired, TaskFailed
 from firnline_domain.retention import expiry_ended
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
@@ -48,6 +49,7 @@ def _counted(visit: Visit, table: Table, event: Outcome) -> Table:
         table = noting_result(table, event, visit.now_ms)
     if not isinstance(event, RewriteCommitted):
         return table
+    _learn(visit, event)
     at_ms = min(event.committed_at_ms, visit.now_ms)
     pace = table.work.pace.after(event.snapshot_ids, visit.limits.max_commits, at_ms)
     return replace(table, work=replace(table.work, pace=pace))
@@ -86,6 +88,16 @@ def _committed(visit: Visit, table: Table, task: RunningTask, event: RewriteComm
         return finish(visit, table, task)
     running = tuple(told if one is task else one for one in table.work.running)
     return replace(table, work=replace(table.work, running=running))
+
+
+def _learn(visit: Visit, event: RewriteCommitted) -> None:
+    """What a rewrite takes here. One of Iceberg's own action is another engine's."""
+    if event.mode != Mode.NATIVE or event.redelivered or event.worked_ms is None:
+        return
+    share = visit.state.share
+    work = Work(event.bytes_before, event.bytes_after, event.rows_masked)
+    foretold_s = share.cost_factor * FIRNLINE.wall_s(work)
+    visit.state.put_share(share.after_rewrite(foretold_s, event.worked_ms / 1000))
 
 
 def _failed(visit: Visit, table: Table, task: RunningTask, reason: str, retryable: bool) -> Table:

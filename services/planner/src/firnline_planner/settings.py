@@ -55,6 +55,14 @@ class Settings:
         "Default of firnline.shadow: true decides and shows, and orders nothing.",
         False,
     )
+    budget_gb_hours: float = setting(
+        "FIRNLINE_BUDGET_GB_HOURS",
+        "GB-hours that rewrites of the whole fleet may take in an hour; 0 = any number.",
+        0.0,
+    )
+    budget_old_share: float = setting(
+        "FIRNLINE_BUDGET_OLD_SHARE", "Of these, for whoever has waited longest: 0 to 1.", 0.2
+    )
     min_fragments: int = setting(
         "FIRNLINE_MIN_FRAGMENTS", "Default of firnline.rewrite.min-fragments.", 8
     )

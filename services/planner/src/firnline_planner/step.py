@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from firnline_domain.identity import Scope
+from firnline_domain.ranking import Candidate
+
+Place = tuple[bytes, Scope]  # a table's key in the state, and its partition
+Bid = Candidate[Place]
 EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
@@ -28,6 +33,8 @@ class Step:
     outputs: list[Output] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)  # of `folding.Verdict`
     outcomes: list[str] = field(default_factory=list)  # of tasks that ended
+    bids: dict[Place, Bid | None] = field(default_factory=dict)  # None = it wants nothing now
+    spent_gb_hours: float = 0.0  # foretold, of the budget
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Add records to send."""

@@ -12,7 +12,7 @@ from firnline_domain.heat import waiting
 from firnline_domain.holds import rewrite_hold_of, turns_ms
 from firnline_domain.identity import Scope
 from firnline_domain.lanes import lane_of, topic_of
-from firnline_domain.policy import Reason, debts, decide, explained, order_for
+from firnline_domain.policy import Reason, debts, decide, explained, order_for, weighed_of
 from firnline_domain.progress import (
     Partition,
     PartitionWork,
@@ -21,6 +21,7 @@ from firnline_domain.progress import (
     failed,
     ordered,
 )
+from firnline_domain.ranking import candidate_of
 from firnline_domain.recounting import Recount, is_gone
 from firnline_domain.retention import ExpiryReason, decide_expiry, expiry_order
 from firnline_domain.schedule import earliest
@@ -37,6 +38,7 @@ from firnline_planner.step import (
     Output,
     Step,
 )
+from firnline_planner.values import table_key
 from firnline_planner.views import deepest_in_debt, interval_ms, table_state
 
 # Nothing tells a table that its fleet has left shadow mode; those that would be served look again.
@@ -71,8 +73,10 @@ class Visit:
 
 
 def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
-    """A visit under the table's own settings."""
+    """A visit under the table's own settings, with prices as they were learned here."""
     limits = thresholds(table.counters.settings, defaults)
+    if state.share.cost_factor != limits.cost_factor:
+        limits = replace(limits, cost_factor=state.share.cost_factor)
     return Visit(state, limits, now_ms, step, defaults)
 
 
@@ -82,7 +86,7 @@ def look_at(visit: Visit, table: Table, touched: Iterable[Scope]) -> Table:
     table = _asking(visit, table)
     table = _ordering(visit, table, {*touched, *lost})
     table = _expiring(visit, table)
-    table = _to_be_shown(visit, table)
+    table = to_be_shown(visit, table)
     visit.state.put_table(table)
     return table
 
@@ -133,6 +137,7 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
     wanting = []
     for partition in partitions:
         decision = decide(table, partition, visit.limits, visit.now_ms)
+        _bid(visit, table, partition, decision.reason)
         table = replace(table, work=table.work.looking(decision.until_ms))
         if decision.order:
             wanting.append((-decision.rank, partition))
@@ -142,15 +147,27 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
             visit.keep(table, replace(partition, work=waiting(partition.work, visit.now_ms)))
     wanting.sort(key=lambda one: (one[0], -_depth(table, one[1]), one[1].counters.scope))
     for _, partition in wanting:
-        table = _order(visit, table, partition)
+        table = order(visit, table, partition)
     return table
+
+
+def _bid(visit: Visit, table: Table, partition: Partition, reason: Reason) -> None:
+    if not visit.limits.budget.binds:
+        return
+    place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
+    visit.step.bids[place] = None
+    if reason is Reason.WAITING_FOR_BUDGET:
+        *_, weighed = weighed_of(table, partition, visit.limits)
+        bid = candidate_of(place, partition, weighed, visit.limits, visit.now_ms)
+        visit.step.bids[place] = bid
 
 
 def _depth(table: Table, partition: Partition) -> int:
     return sum(debts(table, partition)[1].counts)
 
 
-def _order(visit: Visit, table: Table, partition: Partition) -> Table:
+def order(visit: Visit, table: Table, partition: Partition) -> Table:
+    """With an order out, if the partition deserves one now."""
     decision = explained(table, partition, visit.limits, visit.now_ms)
     if not decision.order:
         return table  # those deeper in debt have taken all places
@@ -175,7 +192,8 @@ def _expiring(visit: Visit, table: Table) -> Table:
     return replace(table, work=work)
 
 
-def _to_be_shown(visit: Visit, table: Table) -> Table:
+def to_be_shown(visit: Visit, table: Table) -> Table:
+    """With a moment at which people see what has changed."""
     work, latest_ms = table.work, visit.now_ms + interval_ms(table)
     # Never later: where the clock was set back, it was shown in what is now the future.
     show_ms = min(max(visit.now_ms, work.shown_ms + interval_ms(table)), latest_ms)

@@ -1,0 +1,112 @@
+"""What people see never keeps an order waiting, and is seen in the end."""
+
+from __future__ import annotations
+
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.states import TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+from firnline_planner.agenda import Agenda, Due
+from firnline_planner.bucket import Bucket
+from firnline_planner.kafka_driver import BATCH_RECORDS, SHOWS_AT_LEAST, room_for_shows
+from firnline_planner.state import MemoryPairs
+from firnline_planner.step import Output
+
+SCOPE = Scope(0, "[]")
+LIMITS = Thresholds(quiet_ms=5_000, hot_ms=0, min_fragments=8)
+
+
+def created(number: int, at_ms: int) -> FilesChanged:
+    """A new table with as many fragments as deserve an order once they are quiet."""
+    files = FileTally(fragments=Tally(8, 80, 800))
+    return FilesChanged(
+        event_id=f"e{number}",
+        table=TableName(f"u{number:02}", ("db",), f"t{number}"),
+        ref="main",
+        kind=ChangeKind.DELTA,
+        snapshot_id=number + 1,
+        parent_snapshot_id=None,
+        sequence_number=1,
+        timestamp_ms=at_ms,
+        operation="append",
+        partitions=(PartitionChange(SCOPE, files, FileTally()),),
+        format_version=2,
+        observed_at_ms=at_ms,
+    )
+
+
+def ticked(bucket: Bucket, now_ms: int, keep: bool = True) -> list[Output]:
+    outputs = bucket.handle(TickPassed(0, now_ms), now_ms).outputs
+    if keep:
+        bucket.commit()
+    else:
+        bucket.discard()
+    return outputs
+
+
+def lived(tables: int) -> Bucket:
+    bucket = Bucket(MemoryPairs(), LIMITS)
+    for number in range(tables):
+        bucket.handle(created(number, 1_000), 1_000)
+        bucket.commit()
+    return bucket
+
+
+def names(outputs: list[Output], kind: type) -> list[str]:
+    return [one.record.table.uuid for one in outputs if isinstance(one.record, kind)]
+
+
+def test_shows_wait_for_their_turn_and_all_have_one() -> None:
+    bucket = lived(5)
+    bucket.most_shows = 2
+    shown = [names(ticked(bucket, now_ms), TableState) for now_ms in (2_001, 2_002, 2_003)]
+    assert shown == [["u00", "u01"], ["u02", "u03"], ["u04"]]
+
+
+def test_whoever_has_more_to_show_says_so() -> None:
+    bucket = lived(3)
+    bucket.most_shows = 2
+    for now_ms, behind in ((2_001, True), (2_002, False)):
+        bucket.handle(TickPassed(0, now_ms), now_ms)
+        assert bucket.is_behind == behind
+        bucket.commit()
+
+
+def test_orders_do_not_wait_behind_shows() -> None:
+    bucket = lived(30)
+    bucket.most_shows = 1
+    outputs = ticked(bucket, 6_001)
+    assert len(names(outputs, TableState)) == 1
+    assert len(names(outputs, RewriteFiles)) == 30
+
+
+def test_what_was_not_kept_is_due_again() -> None:
+    bucket = lived(3)
+    bucket.most_shows = 1
+    told = ticked(bucket, 6_001, keep=False)
+    assert [one.topic for one in ticked(bucket, 6_002)] == [one.topic for one in told]
+    agenda = Agenda()
+    agenda.repeat(Due([b"look"], [b"show"]), 5)
+    assert agenda.due(4, None, None) == Due([], [])
+    assert agenda.due(5, None, None) == Due([b"look"], [b"show"])
+
+
+def test_after_a_start_every_table_is_looked_at_and_shown() -> None:
+    pairs = MemoryPairs()
+    first = Bucket(pairs, LIMITS)
+    for number in range(4):
+        first.handle(created(number, 1_000), 1_000)
+        first.commit()
+    again = Bucket(pairs, LIMITS)
+    outputs = [*ticked(again, 6_001), *ticked(again, 6_002)]
+    assert len(names(outputs, RewriteFiles)) == len(names(outputs, TableState)) == 4
+
+
+def test_a_round_has_room_for_records_and_shows_together() -> None:
+    assert room_for_shows(0, 1) == BATCH_RECORDS
+    assert room_for_shows(BATCH_RECORDS - 200, 8) == 25
+    assert room_for_shows(BATCH_RECORDS, 8) == SHOWS_AT_LEAST // 8
+    assert room_for_shows(BATCH_RECORDS, 1_000) == room_for_shows(0, 5_000) == 1
+    assert room_for_shows(0, 0) == BATCH_RECORDS

@@ -1,0 +1,182 @@
+"""Orders within a budget: most spared for its price first, and nobody starves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from firnline_domain.budgets import Budget
+from firnline_domain.commands import RewriteFiles
+from firnline_domain.errors import Misconfigured
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.states import PartitionState, TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_planner.bootstrap import thresholds_of
+from firnline_planner.bucket import Bucket
+from firnline_planner.settings import Settings
+from firnline_planner.state import MemoryPairs
+
+SCOPE = Scope(0, "[]")
+MB = 1 << 20
+PRICE = 0.000193  # GB-hours of eight fragments of a megabyte
+
+
+@dataclass
+class Fleet:
+    """A bucket of tables of one partition each."""
+
+    gb_hours: float
+    old_share: float = 0.2
+    pairs: MemoryPairs = field(default_factory=MemoryPairs)
+    now_ms: int = 10 * HOUR_MS
+    shown: dict[str, TableState] = field(default_factory=dict)
+    heads: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        budget = Budget(self.gb_hours, self.old_share)
+        limits = Thresholds(
+            quiet_ms=0, hot_ms=0, max_age_ms=10**15, deadline_ms=10**9, budget=budget
+        )
+        self.bucket = Bucket(self.pairs, limits)
+
+    def take(self, record: object, keep: bool = True) -> list[RewriteFiles]:
+        outputs = self.bucket.handle(record, self.now_ms).outputs
+        if keep:
+            self.bucket.commit()
+        else:
+            self.bucket.discard()
+        records: list[Any] = [one.record for one in outputs]
+        self.shown |= {one.table.name: one for one in records if isinstance(one, TableState)}
+        return [one for one in records if isinstance(one, RewriteFiles)]
+
+    def tick(self, ms: int = 1_000, keep: bool = True) -> list[str]:
+        """Names of the tables for which orders go out."""
+        self.now_ms += ms
+        return [one.table.name for one in self.take(TickPassed(0, self.now_ms), keep)]
+
+    def commit(self, name: str, files: int = 8, bytes_each: int = MB, **more: Any) -> list[Any]:
+        head = self.heads.get(name, 0)
+        self.heads[name] = head + 1
+        self.now_ms += 1
+        added = FileTally(fragments=Tally(files, files * 100, files * bytes_each))
+        values: dict[str, Any] = {
+            "event_id": f"{name}{head}",
+            "table": TableName(f"u{name}", ("db",), name),
+            "ref": "main",
+            "kind": ChangeKind.DELTA,
+            "snapshot_id": head + 1,
+            "parent_snapshot_id": head or None,
+            "sequence_number": head + 1,
+            "timestamp_ms": self.now_ms,
+            "operation": "append",
+            "partitions": (PartitionChange(SCOPE, added, FileTally()),),
+            "format_version": 2,
+            "observed_at_ms": self.now_ms,
+            **more,
+        }
+        return self.take(FilesChanged(**values))
+
+    def shows(self, name: str) -> PartitionState:
+        self.tick(2_000)
+        return self.shown[name].partitions[0]
+
+
+def test_without_a_budget_nothing_waits() -> None:
+    assert len(Fleet(0.0).commit("a")) == 1
+
+
+def test_an_order_waits_for_the_next_tick_and_is_the_same_order() -> None:
+    fleet = Fleet(1.0)
+    assert fleet.commit("a") == []
+    assert fleet.bucket.waiting == 1
+    assert fleet.tick() == ["a"]
+    assert fleet.bucket.waiting == 0
+    shown = fleet.shows("a")
+    assert (shown.status, shown.reason) == ("in_flight", "fragments")
+
+
+def test_an_hour_costs_no_more_than_the_budget() -> None:
+    fleet = Fleet(10 * PRICE)
+    for number in range(100):
+        fleet.commit(f"t{number}")
+    spent = fleet.tick()
+    assert 8 <= len(spent) <= 10  # an hour's worth is there at first
+    assert fleet.tick() == []
+    for _ in range(60):
+        spent += fleet.tick(HOUR_MS // 60)
+    assert 17 <= len(spent) <= 20
+    assert len(set(spent)) == len(spent)
+
+
+def test_who_waits_is_told_why() -> None:
+    fleet = Fleet(PRICE / 100)
+    fleet.commit("a")
+    fleet.tick()
+    shown = fleet.shows("a")
+    assert (shown.status, shown.reason) == ("idle", "waiting_for_budget")
+    assert shown.numbers["rewrite_gb_hours"] == pytest.approx(PRICE, rel=0.01)
+
+
+def test_most_spared_for_its_price_goes_first_and_the_oldest_is_saved_for() -> None:
+    fleet = Fleet(1.0)
+    fleet.commit("old", bytes_each=6 * MB)
+    fleet.now_ms += 60_000
+    for number in range(4):
+        fleet.commit(f"y{number}", files=8 + number)
+    assert fleet.tick(0) == ["y3", "y2", "y1", "y0", "old"]
+    fleet = Fleet(2.5 * PRICE)  # never in one purse what the old one costs
+    fleet.commit("old", bytes_each=6 * MB)
+    ordered = []
+    for number in range(40):
+        fleet.commit(f"y{number}")
+        ordered += fleet.tick(HOUR_MS // 4)
+    assert "old" in ordered
+    assert ordered[0] == "y0"
+
+
+def test_the_purse_survives_a_restart_and_who_waits_bids_again() -> None:
+    fleet = Fleet(2.5 * PRICE, old_share=0.0)
+    for number in range(4):
+        fleet.commit(f"t{number}")
+    assert len(fleet.tick()) == 2
+    fleet.restart()
+    assert fleet.bucket.waiting == 0
+    fleet.commit("late")
+    assert fleet.tick() == []
+    assert len(fleet.tick(5 * 60_000)) == 0  # those that waited bid again here
+    assert fleet.bucket.waiting == 3
+    assert len(fleet.tick(HOUR_MS)) == 2
+
+
+def test_what_is_gone_costs_nothing() -> None:
+    fleet = Fleet(1.2 * PRICE, old_share=0.0)
+    fleet.commit("a")
+    fleet.commit("b", bytes_each=2 * MB)
+    fleet.commit("a", kind=ChangeKind.REMOVED, partitions=(), snapshot_id=None)
+    assert fleet.tick() == []  # a, whose bid is gone; b is too dear
+    fleet.commit("c")
+    assert fleet.tick() == ["c"]
+
+
+def test_what_came_to_nothing_is_not_paid_for() -> None:
+    fleet = Fleet(1.2 * PRICE, old_share=0.0)
+    fleet.commit("a")
+    assert fleet.tick(keep=False) == ["a"]
+    assert fleet.tick() == ["a"]
+
+
+@pytest.mark.parametrize(("gb_hours", "share"), [(-1.0, 0.2), (1.0, 1.5), (1.0, -0.1)])
+def test_a_budget_that_makes_no_sense_is_refused(gb_hours: float, share: float) -> None:
+    with pytest.raises(Misconfigured, match="FIRNLINE_BUDGET"):
+        thresholds_of(Settings("k", "s", budget_gb_hours=gb_hours, budget_old_share=share))
+
+
+def test_each_bucket_has_its_part() -> None:
+    limits = thresholds_of(Settings("k", "s", buckets=4, budget_gb_hours=8.0))
+    assert limits.budget == Budget(2.0, 0.2)
