@@ -16,17 +16,20 @@ from firnline_adapters.records import RecordCodec, encode
 from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
-from firnline_console.handlers import on_deliveries
+from firnline_console.handlers import on_deliveries, topics_read
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
+from firnline_domain.groups import groups_of
 from firnline_domain.identity import bucket_of
+from firnline_domain.lanes import Lane, topic_of
 from firnline_domain.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as EnricherHandlers
 from firnline_enricher.pump import Pump as EnricherPump
 from firnline_planner.inputs import FACTS, Reader
 from firnline_planner.twin import MemoryDriver
-from firnline_schemas.topics import topic
-from firnline_worker.handlers import COMPARISONS, EXPIRIES, REWRITES, Handlers
+from firnline_schemas.topics import Topic, topic
+from firnline_worker.bootstrap import topics_of
+from firnline_worker.handlers import Handlers
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import MOST_INTERRUPTIONS, TaskLoop
 
@@ -94,7 +97,7 @@ class Worker(Grouped):
     """Every order fails, and what it says of that cannot be sent."""
 
     def __init__(self) -> None:
-        super().__init__("worker", (REWRITES, EXPIRIES, COMPARISONS))
+        super().__init__("worker", topics_of("ordinary,heavy"))
 
     def run(self, broker: MemoryBroker) -> None:
         publisher, seconds = Unwilling(broker), [0.0]
@@ -103,17 +106,26 @@ class Worker(Grouped):
             Broken(), Broken(), Broken(), leases, publisher, "w", lambda: 1, Log("t"), lambda: False
         )
         loop = TaskLoop(
-            self.inbox(broker), AtOnce(), handlers.handle, 9, Log("t"), now=lambda: seconds[0]
+            self.inbox(broker), AtOnce(), handlers.handle, 20, Log("t"), now=lambda: seconds[0]
         )
-        loop.put_aside = handlers.put_aside
+        loop.put_aside, loop.heavy_at_once = handlers.put_aside, 20
         for _ in range(MOST_INTERRUPTIONS + 2):
             loop.turn(0)
             seconds[0] += 10.0
 
 
-class Console(Grouped):
+class TenantsWorker(Worker):
+    """Of a group: no topic of anybody else's."""
+
     def __init__(self) -> None:
-        super().__init__("console", CONSOLE_TOPICS)
+        Grouped.__init__(self, "worker.etl", topics_of("ordinary,heavy", "etl"))
+
+
+class Console(Grouped):
+    """Of a fleet with groups."""
+
+    def __init__(self) -> None:
+        super().__init__("console", topics_read(groups_of("etl")))
 
     def run(self, broker: MemoryBroker) -> None:
         model, inbox = Failing(), self.inbox(broker)
@@ -173,7 +185,16 @@ class AtOnce(Executor):
         return future
 
 
-SERVICES = {one.__name__.lower(): one for one in (Enricher, Planner, Worker, Committer, Console)}
+SERVICES = {
+    one.__name__.lower(): one
+    for one in (Enricher, Planner, Worker, TenantsWorker, Committer, Console)
+}
+PATTERNS = {topic_of(lane, "etl"): topic_of(lane) for lane in Lane}
+
+
+def described(name: str) -> Topic:
+    """By its file; a group's topic by that of the topic that it is like."""
+    return topic(PATTERNS.get(name, name))
 
 
 @pytest.fixture(params=sorted(SERVICES))
@@ -206,7 +227,7 @@ def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -
     service.run(broker)
     letters = [one for one in broker.records("dead-letters") if one.reason == "unexpected_record"]
     assert {one.topic for one in letters} == set(service.topics)
-    expected = {record for name in service.topics for record in topic(name).records}
+    expected = {record for name in service.topics for record in described(name).records}
     kinds = {type(RecordCodec().decode(one.value)).__name__ for one in letters}
     assert not kinds & expected
 
@@ -220,7 +241,7 @@ def test_the_console_shows_every_record_that_there_is() -> None:
 
 
 def test_no_service_with_an_inbox_is_left_out(service: Service) -> None:
-    readers = {name for one in service.topics for name in topic(one).read_by}
-    assert type(service).__name__.lower() in readers
+    readers = {name for one in service.topics for name in described(one).read_by}
+    assert type(service).__name__.lower().removeprefix("tenants") in readers
     every = {name for one in FACTS + tuple(CONSOLE_TOPICS) for name in topic(one).read_by}
     assert every <= set(SERVICES)

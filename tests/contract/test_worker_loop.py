@@ -16,9 +16,13 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import RewriteFiles
+from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.lanes import Lane, topic_of
 from firnline_domain.ports import Inbox, Publisher
-from firnline_worker.handlers import REWRITES
+from firnline_local.topics import make_topics
+from firnline_worker.bootstrap import consumer_group, topics_of
+from firnline_worker.handlers import HEAVY_REWRITES, REWRITES
 from firnline_worker.loop import TaskLoop
 
 BUCKETS = 8
@@ -172,3 +176,97 @@ def test_a_second_member_takes_part_and_nothing_is_lost(kafka: str) -> None:
         first.result(WAIT_S)
         second.result(WAIT_S)
     assert set(ran) == set(names)
+
+
+@dataclass
+class Tenants:
+    """Two groups of this test alone, and the default one; a loop of each, on one bus."""
+
+    publisher: Publisher
+    open_inbox: Callable[[str], Inbox]  # of a resource group
+    names: tuple[str, str]
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    begun: dict[str, list[str]] = field(default_factory=dict)  # tasks by the group of their worker
+
+    def send(self, topic: str, *tasks: str) -> None:
+        table = TableName(self.run, ("db",), "t")
+        for name in tasks:
+            order = RewriteFiles(
+                name, table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15
+            )
+            self.publisher.publish(topic, table.uuid, order)
+        self.publisher.flush()
+
+    def loop(self, group: str, executor: ThreadPoolExecutor) -> TaskLoop:
+        begun = self.begun.setdefault(group, [])
+
+        def work(order: RewriteFiles) -> None:
+            if order.table.uuid == self.run:
+                begun.append(order.task_id)
+
+        return TaskLoop(self.open_inbox(group), executor, work, 1, Log("contract"))
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
+def tenants(request: pytest.FixtureRequest) -> Tenants:
+    mark = uuid.uuid4().hex[:8]
+    names, worker = (f"etl-{mark}", f"adhoc-{mark}"), uuid.uuid4().hex
+    if request.param == "memory":
+        broker = MemoryBroker(BUCKETS)
+
+        def in_memory(group: str) -> Inbox:
+            own = consumer_group(worker, group)
+            return MemoryInbox(broker, own, topics_of("ordinary,heavy", group))
+
+        return Tenants(MemoryPublisher(broker), in_memory, names)
+    bootstrap: str = request.getfixturevalue("kafka")
+    make_topics(bootstrap, BUCKETS, [Group(name) for name in names])
+    publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
+
+    def on_kafka(group: str) -> Inbox:
+        own, topics = consumer_group(worker, group), topics_of("ordinary,heavy", group)
+        return KafkaInbox(bootstrap, own, topics, publisher, Log("contract"))
+
+    return Tenants(publisher, on_kafka, names)
+
+
+def test_orders_of_a_group_are_taken_by_its_workers_and_by_nobody_else(tenants: Tenants) -> None:
+    etl, adhoc = tenants.names
+    wanted = {"": {"own", "own-heavy"}, etl: {"e1", "e2", "e-heavy"}, adhoc: {"a1", "a-heavy"}}
+    for group, tasks in wanted.items():
+        for lane in Lane:
+            of_lane = [one for one in tasks if one.endswith("heavy") is (lane is Lane.HEAVY)]
+            tenants.send(topic_of(lane, group), *of_lane)
+    assert {REWRITES, HEAVY_REWRITES} == {topic_of(lane, "") for lane in Lane}
+    with ThreadPoolExecutor(3) as executor:
+        loops = [tenants.loop(group, executor) for group in wanted]
+        deadline = time.monotonic() + WAIT_S
+        while {group: set(found) for group, found in tenants.begun.items()} != wanted:
+            assert time.monotonic() < deadline, tenants.begun
+            for loop in loops:
+                loop.turn(0.05)
+        for _ in range(10):  # nobody takes anything twice, or later
+            for loop in loops:
+                loop.turn(0.05)
+        for loop in loops:
+            loop.inbox.close()
+    assert {group: sorted(found) for group, found in tenants.begun.items()} == {
+        group: sorted(tasks) for group, tasks in wanted.items()
+    }
+
+
+def test_two_of_ten_orders_of_a_group_are_heavy_while_both_lanes_wait(tenants: Tenants) -> None:
+    etl, _ = tenants.names
+    tenants.send(topic_of(Lane.HEAVY, etl), *(f"heavy-{n}" for n in range(10)))
+    tenants.send(topic_of(Lane.ORDINARY, etl), *(f"ordinary-{n}" for n in range(10)))
+    gate = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(gate.wait, WAIT_S)  # one place, taken until both lanes have been read
+        loop = tenants.loop(etl, executor)
+        turn_until(loop, lambda: len(loop._waiting) == 19)
+        gate.set()
+        turn_until(loop, lambda: len(tenants.begun[etl]) == 20)
+        loop.inbox.close()
+    later = tenants.begun[etl][1:]  # the first one was begun when only its lane had been read
+    assert sum(one.startswith("heavy") for one in later[:10]) == 2
+    assert later[-7:] == [one for one in later if one.startswith("heavy")][-7:]

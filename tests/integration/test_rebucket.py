@@ -22,7 +22,9 @@ from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
 from firnline_cli.__main__ import main
 from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
+from firnline_domain.groups import groups_of
 from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.lanes import topics_of_group
 from firnline_domain.results import TaskFailed
 from firnline_domain.switches import FLEET
 from firnline_local import carried
@@ -58,9 +60,8 @@ def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def fleet(own_kafka: str) -> str:
     """Topics of OLD partitions, without a record."""
     admin = AdminClient({"bootstrap.servers": own_kafka})
-    names = [one.name for one in all_topics()]
     there = module._topics(admin)
-    module._delete(admin, [one for one in (*names, carried.MOVING) if one in there])
+    module._delete(admin, [one for one in there if not one.startswith("__")])
     make_topics(own_kafka, OLD)
     return own_kafka
 
@@ -110,6 +111,23 @@ def test_every_keyed_topic_gets_its_partitions_and_groups_begin_anew(fleet: str)
     inbox.close()
     assert (found.record.attempt, found.partition) == (9, bucket_of(one.uuid, NEW))
     assert rebucket(fleet, NEW) == NEW  # nothing left to do
+
+
+def test_topics_of_groups_are_made_anew_too_whoever_names_the_groups(
+    fleet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a run that was killed when they were gone, if it is told of them."""
+    make_topics(fleet, OLD, groups_of("etl,adhoc"))
+    of_groups = {*topics_of_group("etl"), *topics_of_group("adhoc")}
+    rebucket(fleet, NEW)
+    assert {partitions(fleet)[one] for one in of_groups} == {NEW}
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "make_topics", killed)
+        with pytest.raises(KeyboardInterrupt):
+            rebucket(fleet, OLD)
+    assert not of_groups & {*partitions(fleet)}
+    rebucket(fleet, OLD, groups_of("etl=3,adhoc"))
+    assert {partitions(fleet)[one] for one in of_groups} == {OLD}
 
 
 def failed(of: TableName, attempt: int) -> TaskFailed:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import uuid
+
 import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from firnline_adapters.topics import demand_topics
+from firnline_domain.errors import Misconfigured
+from firnline_domain.groups import groups_of, named
+from firnline_domain.lanes import TOPICS, Lane, topic_of, topics_of_group
 from firnline_local.topics import DEFAULT_BUCKETS, WrongPartitions, make_topics
 from firnline_schemas.codec import all_schemas
-from firnline_schemas.topics import all_topics
+from firnline_schemas.topics import all_topics, topic
 
 pytestmark = pytest.mark.stack
 
@@ -15,11 +24,11 @@ pytestmark = pytest.mark.stack
 def test_topics_have_the_partitions_and_settings_of_their_files(kafka: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     found = admin.list_topics(timeout=30).topics
-    for topic in all_topics():
-        assert len(found[topic.name].partitions) == topic.partitions(DEFAULT_BUCKETS)
-        resource = ConfigResource(ResourceType.TOPIC, topic.name)
+    for one in all_topics():
+        assert len(found[one.name].partitions) == one.partitions(DEFAULT_BUCKETS)
+        resource = ConfigResource(ResourceType.TOPIC, one.name)
         settings = admin.describe_configs([resource])[resource].result()
-        assert {name: settings[name].value for name in topic.config} == topic.config
+        assert {name: settings[name].value for name in one.config} == one.config
 
 
 def test_making_them_again_changes_nothing(kafka: str) -> None:
@@ -44,3 +53,32 @@ def test_every_schema_is_published_under_its_fingerprint(kafka: str) -> None:
             seen.add(record.key().decode())
     finally:
         consumer.close()
+
+
+def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
+    groups = groups_of(f"g-{uuid.uuid4().hex[:8]}=2.5,default")
+    [name] = named(groups)
+    with pytest.raises(Misconfigured, match=rf"rewrite-tasks.{name} is not there") as missing:
+        demand_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
+    assert "python -m firnline_local.topics" in str(missing.value)
+    command = (sys.executable, "-m", "firnline_local.topics")
+    env = {**os.environ, "FIRNLINE_KAFKA": kafka, "FIRNLINE_GROUPS": f"{name}=2.5,default"}
+    subprocess.run(command, env=env, check=True)
+    demand_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for lane in Lane:
+        resource = ConfigResource(ResourceType.TOPIC, topic_of(lane, name))
+        settings = admin.describe_configs([resource])[resource].result()
+        pattern = topic(TOPICS[lane]).config
+        assert {one: settings[one].value for one in pattern} == pattern
+    make_topics(kafka, DEFAULT_BUCKETS, groups)  # again
+    with pytest.raises(Misconfigured, match=rf"rewrite-tasks-heavy.{name} has 8"):
+        demand_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS + 1)
+
+
+def test_groups_that_cannot_be_read_make_no_topics(kafka: str) -> None:
+    command = (sys.executable, "-m", "firnline_local.topics")
+    env = {**os.environ, "FIRNLINE_KAFKA": kafka, "FIRNLINE_GROUPS": "ETL"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("FIRNLINE_GROUPS: 'ETL'")

@@ -243,6 +243,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"settings": {"self-optimizing.minor.trigger.file-count": "5"}},
     ),
     (
+        "unknown_group",
+        {"settings": {"self-optimizing.group": "etl"}},
+        {"settings": {"self-optimizing.group": "default"}},
+    ),
+    (
+        "unknown_group",
+        {"settings": {"namespace:firnline.group": "etl"}},
+        {"settings": {"namespace:firnline.group": "etl", "firnline.group": ""}},
+    ),
+    (
         "switched_off_by_amoro",
         {"settings": {"self-optimizing.enabled": "false"}},
         {"settings": {"self-optimizing.enabled": "false", "firnline.enabled": "true"}},

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from firnline_domain.amoro import NEVER_MS, UNDERSTOOD, UNUSED
 from firnline_domain.contradictions import SHORTEST_DEADLINE_MS, contradictions
+from firnline_domain.groups import groups_of, unserved
 from firnline_domain.settings import (
     SettingInForce,
     effective,
@@ -108,10 +109,11 @@ def test_a_text_of_amoro_that_cannot_be_read_is_told_once() -> None:
 
 
 def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_reason() -> None:
-    settings = {"self-optimizing.quota": "0.5", "namespace:self-optimizing.group": "etl"}
-    quota, group = unused({**settings, "self-optimizing.fragment-ratio": "8"})
-    assert group.startswith("self-optimizing.quota=0.5: workers take")
-    assert quota.startswith("self-optimizing.group=etl (of the namespace): workers take")
+    settings = {"self-optimizing.quota": "0.5", "namespace:self-optimizing.num-retries": "5"}
+    retries, quota = unused({**settings, "self-optimizing.fragment-ratio": "8"})
+    assert quota.startswith("self-optimizing.quota=0.5: workers take")
+    assert retries.startswith("self-optimizing.num-retries=5 (of the namespace): a failure")
+    assert [*unused({"self-optimizing.group": "etl"})] == []
     assert [*unused({"self-optimizing.fragment-ratio": "16"})] != []
     assert [*unused({AMORO_COUNT: "20", FRAGMENTS: "2"})] == []
     assert not set(UNUSED) & set(UNDERSTOOD)
@@ -137,6 +139,28 @@ def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:
 def test_known_names_are_not_told() -> None:
     every = (*PROPERTIES, *UNUSED, *UNDERSTOOD, "firnline.rewrite.hold-off-ms", "write.delete.mode")
     assert [*unknown(dict.fromkeys(every, "1"))] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "group"),
+    [
+        ({}, ""),
+        ({"firnline.group": "etl"}, "etl"),
+        ({"self-optimizing.group": "etl"}, "etl"),
+        ({"namespace:firnline.group": "etl"}, "etl"),
+        ({"namespace:firnline.group": "adhoc", "self-optimizing.group": "etl"}, "etl"),
+        ({"firnline.group": "adhoc", "self-optimizing.group": "etl"}, "adhoc"),
+        ({"namespace:firnline.group": "etl", "firnline.group": "default"}, ""),
+        ({"namespace:firnline.group": "etl", "self-optimizing.group": "default"}, ""),
+        ({"firnline.group": "bi"}, ""),
+    ],
+)
+def test_whose_workers_get_a_tables_orders(settings: dict[str, str], group: str) -> None:
+    fleet = Thresholds(groups=groups_of("etl,adhoc"))
+    assert thresholds(settings, fleet).served_by == group
+    assert effective(settings, fleet)["firnline.group"].problem == (
+        unserved("bi", fleet.groups) if "bi" in settings.values() else ""
+    )
 
 
 def test_what_only_a_table_can_say_is_told_of_a_namespace() -> None:

@@ -10,8 +10,11 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 from firnline_console.api import Api
+from firnline_console.folds import OfGroup
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
+from firnline_console.workers import workers_json
+from firnline_domain.crew import Hands
 from firnline_domain.errors import RetryLater
 
 Make = Callable[..., Any]
@@ -228,6 +231,32 @@ async def test_a_table_without_advice_says_so(site: Site, make: Make) -> None:
     site.tell(make("table_state/in_flight"))
     assert (await site.get("/api/tables/shop.orders/advice"))["advice"] == []
     assert (await site.client.get("/api/tables/shop.nothing/advice")).status == 404
+
+
+async def test_workers_are_wanted_by_group_also_of_one_that_is_gone(site: Site, make: Make) -> None:
+    open_until = {"ordered_at_ms": NOW - 5_000, "deadline_ms": NOW + 1}
+    light = {"numbers": {"rewrite_cpu_s": 100.0}, **open_until}
+    heavy = {"numbers": {"delete_set_bytes": 2.0, "heavy_bytes": 1.0}, **open_until}
+    site.tell(make("rewrite_files/compact", task_id="own", **light))
+    for number in range(3):
+        site.tell(OfGroup(make("rewrite_files/compact", task_id=f"e{number}", **light), "etl"))
+    site.tell(OfGroup(make("rewrite_files/compact", task_id="h", **heavy), "etl"))
+    site.tell(OfGroup(make("rewrite_files/compact", task_id="g", **light), "gone"))
+    answer = await site.get("/api/workers")
+    assert (answer["ordinary"]["orders"], answer["heavy"]["orders"]) == (1, 0)
+    waiting = {
+        group: {lane: (crew["wanted"], crew["orders"]) for lane, crew in lanes.items()}
+        for group, lanes in answer["groups"].items()
+    }
+    assert waiting == {
+        "etl": {"ordinary": (3, 3), "heavy": (1, 1)},
+        "gone": {"ordinary": (1, 1), "heavy": (0, 0)},
+    }
+
+
+async def test_a_group_without_orders_wants_none(make: Make) -> None:
+    """An autoscaler finds its number there, whether or not orders wait."""
+    assert workers_json([], Hands(), ["adhoc"], NOW)["groups"]["adhoc"]["heavy"]["wanted"] == 0
 
 
 async def test_workers_are_wanted_where_orders_wait_and_by_lane(site: Site, make: Make) -> None:

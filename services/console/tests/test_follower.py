@@ -10,10 +10,11 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_console.follower import Follower
-from firnline_console.handlers import TOPICS, on_deliveries
+from firnline_console.handlers import TOPICS, on_deliveries, topics_read
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
+from firnline_domain.groups import groups_of
 from firnline_domain.ports import Delivery, Inbox
 
 Make = Callable[..., Any]
@@ -26,12 +27,13 @@ class Stage:
         self.broker = MemoryBroker()
         self.model = MemoryReadModel()
         self.groups: list[str] = []
+        self.topics: Sequence[str] = TOPICS
         self.stop = Event()
         self.at_end: list[Callable[[], None]] = []
         self.generations = iter(Built(f"g{n}", n) for n in range(1, 99))
 
-    def publish(self, topic: str, record: Any) -> None:
-        MemoryPublisher(self.broker).publish(topic, record.table.uuid, record)
+    def publish(self, topic: str, record: Any, key: str = "") -> None:
+        MemoryPublisher(self.broker).publish(topic, key or record.table.uuid, record)
 
     def open_inbox(self, group: str) -> Inbox:
         self.groups.append(group)
@@ -46,7 +48,7 @@ class Stage:
                     stage.stop.set()
                 return found
 
-        return Reading(self.broker, group, TOPICS)
+        return Reading(self.broker, group, self.topics)
 
     def run(self, rebuild: bool = False) -> None:
         self.stop.clear()
@@ -68,6 +70,20 @@ def test_everything_on_the_topics_is_folded(stage: Stage) -> None:
     stage.run()
     assert [one.dotted for one in stage.model.tables(9)] == ["shop.orders"]
     assert len(stage.model.tasks(9)) == 1
+
+
+def test_an_order_of_a_group_is_shown_as_its_own(stage: Stage, make: Make) -> None:
+    topics = topics_read(groups_of("default=1,etl,adhoc"))
+    assert topics[: len(TOPICS)] == list(TOPICS)
+    assert len({*topics}) == len(topics) == len(TOPICS) + 4
+    stage.publish("rewrite-tasks-heavy.etl", make("rewrite_files/compact", task_id="etl"))
+    stage.publish("rewrite-tasks.etl", make("dead_lettered/unknown_schema"), "letter")
+    stage.topics = topics
+    stage.run()
+    found = {one.task_id: one.order.group for one in stage.model.tasks(9) if one.order}
+    assert found == {make("rewrite_files/compact").task_id: "", "etl": "etl"}
+    assert [one.event.task_id for one in stage.model.events(None, 9) if one.event.task_id == "etl"]
+    assert len(stage.model.letters(9)) == 1  # whatever is on the topic is shown as what it is
 
 
 def test_a_restart_goes_on_where_it_was(stage: Stage, make: Make) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import Misconfigured
+from firnline_domain.groups import groups_of
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_planner.defaults import with_defaults
 
 LIMITS = Thresholds(min_fragments=20)
@@ -29,6 +31,7 @@ def test_settings_by_their_names_and_the_others_stay() -> None:
         ('{"firnline.window": "at night"}', "write '[DAYS] HH:MM-HH:MM"),
         ('{"write.target-file-size-bytes": "1"}', "writers and workers read it there"),
         ('{"self-optimizing.quota": "0.5"}', "firnline.rewrite.max-in-flight"),
+        ('{"firnline.group": "etl"}', "firnline.group=etl: the fleet has no such group"),
         ('{"firnline.rewrite.max-in-flight": "0"}', "no rewrite is ever ordered"),
     ],
 )
@@ -36,3 +39,8 @@ def test_what_is_wrong_is_said_at_once(text: str, said: str) -> None:
     with pytest.raises(Misconfigured, match="FIRNLINE_DEFAULTS") as error:
         with_defaults(text, LIMITS, NOW_MS)
     assert said in str(error.value)
+
+
+def test_a_group_of_the_fleet_may_be_its_default() -> None:
+    fleet = replace(LIMITS, groups=groups_of("etl"))
+    assert with_defaults('{"self-optimizing.group": "etl"}', fleet, NOW_MS).served_by == "etl"

@@ -30,9 +30,10 @@ from firnline_domain.events import (
     RewriteSkipped,
     TickPassed,
 )
+from firnline_domain.groups import groups_of, unserved
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.states import PartitionState, TableState
+from firnline_domain.states import PartitionState, TableAdvice, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import replace
@@ -344,6 +345,63 @@ def test_settings_of_the_table_decide(world: World) -> None:
     assert of(world.state(), A).reason == "disabled"
     world.more = {"settings": {"firnline.rewrite.min-fragments": "90"}}
     assert only(world.commit(part(B, 1))).scope == A
+
+
+GROUPS = replace(LIMITS, groups=groups_of("etl=2.5,adhoc"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "topic"),
+    [
+        ({}, "rewrite-tasks"),
+        ({"firnline.group": "etl"}, "rewrite-tasks.etl"),
+        ({"self-optimizing.group": "adhoc"}, "rewrite-tasks.adhoc"),
+        ({"namespace:firnline.group": "etl"}, "rewrite-tasks.etl"),
+        ({"namespace:firnline.group": "etl", "firnline.group": "default"}, "rewrite-tasks"),
+        ({"firnline.group": "bi"}, "rewrite-tasks"),
+    ],
+)
+def test_an_order_waits_with_the_tables_group(settings: dict[str, str], topic: str) -> None:
+    world = World(limits=GROUPS, more={"settings": settings})
+    only(world.commit(part(A, 8)))
+    assert [one for one in world.topics if one.startswith("rewrite")] == [topic]
+
+
+def test_a_group_has_both_lanes_and_a_table_may_change_its_group() -> None:
+    world = World(limits=GROUPS, more={"settings": {"firnline.group": "etl"}})
+    world.take(failed(only(world.commit(part(A, 8))), retryable=True))
+    only(world.tick(10_000))
+    world.more = {"settings": {"firnline.group": "adhoc"}}
+    only(world.commit(part(B, 8)))
+    rewrites = [one for one in world.topics if one.startswith("rewrite")]
+    assert rewrites == ["rewrite-tasks.etl", "rewrite-tasks-heavy.etl", "rewrite-tasks.adhoc"]
+
+
+def test_a_group_that_the_fleet_lacks_stops_nothing_and_is_told_until_it_is_there() -> None:
+    world = World(limits=GROUPS, more={"settings": {"firnline.group": "bi"}})
+    records = world.commit(part(A, 8)) + world.tick()
+    assert only(records)
+    [told] = [one for one in records if isinstance(one, TableAdvice)]
+    assert (told.rule, told.withdrawn) == ("unknown_group", False)
+    assert told.finding.startswith("firnline.group=bi of the table: the fleet has no such group")
+    assert "FIRNLINE_GROUPS" in told.remedy
+    [shown] = [one for one in world.state().in_force or () if one.name == "firnline.group"]
+    assert (shown.value, shown.problem) == ("bi", unserved("bi", GROUPS.groups))
+    world.limits = replace(LIMITS, groups=groups_of("etl,bi"))
+    world.restart()
+    after = world.commit(part(B, 8)) + world.tick()
+    assert [one.withdrawn for one in after if isinstance(one, TableAdvice)] == [True]
+    assert [one for one in world.topics if one.startswith("rewrite")][-1] == "rewrite-tasks.bi"
+
+
+def test_expiries_are_the_default_groups() -> None:
+    settings = {"firnline.retain.hours": "1", "firnline.group": "etl"}
+    world = World(limits=GROUPS, more={"settings": settings})
+    for _ in range(3):
+        world.commit(part(A, 1))
+    assert [one for one in world.tick(3_700_000) if isinstance(one, ExpireSnapshots)]
+    orders = {one for one in world.topics if "-tasks" in one}
+    assert orders == {"expiry-tasks", "rewrite-tasks.etl"}
 
 
 def test_while_something_is_missing_nothing_is_ordered_and_afterwards_everything(

@@ -10,7 +10,7 @@ from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import ResyncTable, RewriteFiles
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
-from firnline_worker.bootstrap import topics_of
+from firnline_worker.bootstrap import consumer_group, topics_of
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES
 from firnline_worker.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
@@ -218,6 +218,22 @@ def test_one_heavy_order_at_a_time_and_the_other_places_are_for_the_rest():
 )
 def test_the_lanes_of_a_worker_say_its_topics(lanes: str, topics: list[str]):
     assert topics_of(lanes) == topics
+
+
+@pytest.mark.parametrize(
+    ("lanes", "topics"),
+    [
+        ("ordinary,heavy", ["rewrite-tasks.etl", "rewrite-tasks-heavy.etl"]),
+        ("heavy", ["rewrite-tasks-heavy.etl"]),
+    ],
+)
+def test_a_groups_worker_takes_its_rewrites_alone(lanes: str, topics: list[str]):
+    assert topics_of(lanes, "etl") == topics
+
+
+def test_every_group_has_a_consumer_group_and_the_default_ones_keeps_its_name():
+    assert consumer_group("worker", "") == "worker"
+    assert consumer_group("worker", "etl") == "worker.etl"
 
 
 @pytest.mark.parametrize("lanes", ["", "light", "ordinary;heavy"])

@@ -7,19 +7,25 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, PauseMaintenance, RewriteFiles
+from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.lanes import Lane, topic_of, topics_of_group
 from firnline_domain.results import RewriteFinished
+from firnline_local import consumer_groups
 from firnline_local.command import Command
-from firnline_local.process import Process, serving
+from firnline_local.process import NotReady, Process, serving
+from firnline_local.topics import make_topics
 
 from tests.topics import forget
 
@@ -153,6 +159,43 @@ def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
     (tmp_path / "worker.log").unlink()
     with serving(command, tmp_path / "worker.log", WAIT_S):
         assert isinstance(results(task), RewriteFinished)
+
+
+def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
+    command, kafka, namespace, results, tmp_path
+):
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    env = {**command.env, "FIRNLINE_RESOURCE_GROUP": group}
+    nothing = [TableName(f"no-such-{n}", (namespace,), "nothing") for n in range(3)]
+    with pytest.raises(NotReady, match=rf"rewrite-tasks\.{group} is not there"):
+        start_and_stop(replace(command, env=env), tmp_path)
+    make_topics(kafka, 8, [Group(group)])
+    with serving(replace(command, env=env), tmp_path / "worker.log", WAIT_S):
+        others = ordered(kafka, nothing[0], 1)
+        for table, lane in zip(nothing[1:], Lane, strict=True):
+            assert results(ordered(kafka, table, 1, topic=topic_of(lane, group)))
+        admin = AdminClient({"bootstrap.servers": kafka})
+        consumer_group = f"{env['FIRNLINE_WORKER_GROUP']}.{group}"
+        assert consumer_groups.held(admin, consumer_group) == {*topics_of_group(group)}
+    assert others not in seen(kafka, "task-results")
+
+
+def start_and_stop(command: Command, at: Path) -> None:
+    with serving(command, at / "worker.log", WAIT_S):
+        pass
+
+
+def seen(kafka: str, topic: str) -> set[str]:
+    """Tasks of all records that are on a topic."""
+    inbox = KafkaInbox(kafka, uuid.uuid4().hex, [topic], KafkaPublisher(kafka, 8, "test"), Log("t"))
+    found: set[str] = set()
+    quiet = 0
+    while quiet < 6:
+        batch = inbox.poll(0.5)
+        found |= {one.record.task_id for one in batch}
+        quiet = 0 if batch else quiet + bool(found)
+    inbox.close()
+    return found
 
 
 def _local(path: str) -> str:

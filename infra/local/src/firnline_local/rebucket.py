@@ -11,16 +11,19 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Collection
 from functools import partial
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
+from firnline_domain.errors import Misconfigured
+from firnline_domain.groups import Group
+from firnline_domain.lanes import group_at
 from firnline_domain.switches import TOPIC as ORDERS
-from firnline_schemas.topics import all_topics
 
 from firnline_local import carried, consumer_groups
 from firnline_local.consumer_groups import LOOK_S
-from firnline_local.topics import REPLICAS, TIMEOUT_S, make_topics
+from firnline_local.topics import REPLICAS, TIMEOUT_S, fleet_groups, make_topics, topics_with
 
 TOLD_BY = "table-commits"  # every deployment has it, with as many partitions as buckets
 RESULTS, COMMITTER = "task-results", "committer"
@@ -32,15 +35,18 @@ class Refused(RuntimeError):
     touched."""
 
 
-def rebucket(bootstrap: str, wanted: int) -> int:
+def rebucket(bootstrap: str, wanted: int, groups: Collection[Group] = ()) -> int:
     """Make every topic anew with `wanted` partitions; how many there were. Repeatable: a run that
-    was killed half-way is ended by the next, also by one that wants another number.
+    was killed half-way is ended by the next, also by one that wants another number. `groups`: the
+    fleet's; topics of others that are there are made anew like theirs.
 
     Raises Refused; carried.NotCarried and KafkaException where the broker does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     there = _topics(admin)
-    names = [one.name for one in all_topics() if one.fixed_partitions is None and one.name in there]
+    groups = {*groups, *(Group(name) for name in map(group_at, there) if name)}
+    topics = topics_with(groups)
+    names = [one.name for one in topics if one.fixed_partitions is None and one.name in there]
     other = {name: there[name] for name in names if len(there[name].partitions) != wanted}
     if other:
         _refuse_copies(other)
@@ -50,7 +56,7 @@ def rebucket(bootstrap: str, wanted: int) -> int:
     if ORDERS in other:
         carried.set_aside(admin, bootstrap)
         _delete(admin, [ORDERS])
-    make_topics(bootstrap, wanted)
+    make_topics(bootstrap, wanted, groups)
     if carried.MOVING in _topics(admin):
         carried.put_back(bootstrap, wanted)
         _delete(admin, [carried.MOVING])
@@ -115,8 +121,8 @@ def main() -> int:
     flags.add_argument("--to", type=int, required=True, help="partitions of every topic by table")
     wanted = flags.parse_args().to
     try:
-        found = rebucket(os.environ["FIRNLINE_KAFKA"], wanted)
-    except (Refused, carried.NotCarried) as error:
+        found = rebucket(os.environ["FIRNLINE_KAFKA"], wanted, fleet_groups())
+    except (Refused, Misconfigured, carried.NotCarried) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{found} buckets were there, {wanted} are. Start every service, the gateway first, with")

@@ -15,7 +15,7 @@ from firnline_local.parts import STAGES, Addresses, Settings, chosen, command_of
 from firnline_local.process import POLL_S
 from firnline_local.state import Event, StackRecord, StateDir
 from firnline_local.supervised import Announce, Supervised
-from firnline_local.topics import buckets, make_topics
+from firnline_local.topics import buckets, fleet_groups, make_topics
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -85,7 +85,7 @@ class Supervisor:
                 if part.hopeless():
                     raise StartFailed(f"{part.name} does not come up\n{part.log_tail()}")
         if "kafka" in (part.name for part in started) and not self._stop.is_set():
-            make_topics(Addresses(self._record.ports).kafka, buckets())
+            make_topics(Addresses(self._record.ports).kafka, buckets(), fleet_groups())
             self._announce(Event("", "topics-ready"))
 
     def _add(self, name: str) -> Supervised:

@@ -8,9 +8,11 @@ from functools import lru_cache
 
 from firnline_domain.advising import Finding, Known
 from firnline_domain.contradictions import contradictions
+from firnline_domain.groups import VARIABLE
 from firnline_domain.settings import effective, unknown, unreadable, unused
 
 SWITCH = "firnline.enabled"
+GROUP = "firnline.group"
 
 
 Frozen = tuple[tuple[str, str], ...]
@@ -72,4 +74,17 @@ def switched_off_by_amoro(known: Known) -> Finding | None:
         f"{switch.said_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",
         f"if that was meant for Amoro alone, set {SWITCH}=true",
         mark=1,
+    )
+
+
+def unknown_group(known: Known) -> Finding | None:
+    """Its workers would wait for nothing, and the table for them."""
+    asked = effective(known.settings, known.fleet)[GROUP]
+    if not asked.problem:
+        return None
+    who = asked.said_by or GROUP
+    return _told(
+        [f"{who}={asked.value} of the {asked.origin}: {asked.problem}"],
+        f"name the group in {VARIABLE} of the whole fleet and give it workers, or set "
+        f"{GROUP} to one that there is",
     )

@@ -62,6 +62,7 @@ UNDERSTOOD = {
         ("max_snapshot_age_ms",), _duration, "duration, as in 720min, 12h or 7d"
     ),
     "snapshot.keep.min-count": Meaning(("min_snapshots",)),
+    "self-optimizing.group": Meaning(("group",)),
 }
 _SHARES = "workers take what is ordered: firnline.rewrite.max-in-flight limits one table"
 _POLLING = "nothing is polled here: every commit is looked at when it comes"
@@ -70,7 +71,6 @@ _RETRIES = "a failure is tried again as docs/operating.md says, then the partiti
 _FULL = "a rewrite that would change nothing is never ordered, however long ago the last one was"
 _TASKS = "a task is one partition and streams through its files, however many they are"
 UNUSED = {
-    "self-optimizing.group": _SHARES,
     "self-optimizing.quota": _SHARES,
     "self-optimizing.break-quota-limit-enabled": _SHARES,
     "self-optimizing.num-retries": _RETRIES,
@@ -104,6 +104,5 @@ NO_DIFFERENCE = frozenset(
         ("self-optimizing.min-target-size-ratio", "0.75"),
         ("self-optimizing.allow-partial-commit", "true"),
         ("self-optimizing.full.trigger.interval", "-1"),
-        ("self-optimizing.group", "default"),
     }
 )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from firnline_domain.groups import DEFAULT, FORM
 from firnline_domain.progress import Partition
 from firnline_domain.thresholds import Thresholds
 
@@ -27,6 +28,29 @@ class Lane(StrEnum):
 
 TOPICS = {Lane.ORDINARY: "rewrite-tasks", Lane.HEAVY: "rewrite-tasks-heavy"}
 LANES = {topic: lane for lane, topic in TOPICS.items()}
+BEFORE_GROUP = "."  # which no name of a group has, nor one of the two topics
+
+
+def topic_of(lane: Lane, group: str = DEFAULT) -> str:
+    """Where the orders of a group wait."""
+    return f"{TOPICS[lane]}{BEFORE_GROUP}{group}" if group else TOPICS[lane]
+
+
+def topics_of_group(group: str) -> list[str]:
+    """Of every lane."""
+    return [topic_of(lane, group) for lane in Lane]
+
+
+def lane_at(topic: str) -> Lane:
+    """The lane of what waits on a topic; whatever is no rewrite is ordinary."""
+    return LANES.get(topic.partition(BEFORE_GROUP)[0], Lane.ORDINARY)
+
+
+def group_at(topic: str) -> str | None:
+    """The group of the rewrites on a topic; None for a topic that has none."""
+    of_lane, dot, group = topic.partition(BEFORE_GROUP)
+    is_one = of_lane in LANES and (not dot or FORM.fullmatch(group))
+    return group if is_one else None
 
 
 def set_bytes(partition: Partition) -> int:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from firnline_domain.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD, UNUSED
+from firnline_domain.groups import unserved
 from firnline_domain.thresholds import (
     MOST,
     NAMESPACE,
@@ -72,8 +73,8 @@ def _in_force(name: str, said: list[Saying], fleet: Thresholds) -> SettingInForc
     if readable:
         strongest = readable[-1]
         text = shown(strongest.value)
-        period = _period_problem(field, text)
-        return SettingInForce(name, text, strongest.origin, strongest.name, period or unread)
+        wrong_text = _period_problem(field, text) or _group_problem(field, text, fleet)
+        return SettingInForce(name, text, strongest.origin, strongest.name, wrong_text or unread)
     value = getattr(fleet, field)
     origin = Origin.DEFAULT if value == getattr(DEFAULTS, field) else Origin.FLEET
     return SettingInForce(name, shown(value), origin, problem=unread)
@@ -82,6 +83,11 @@ def _in_force(name: str, said: list[Saying], fleet: Thresholds) -> SettingInForc
 def _period_problem(field: str, text: str) -> str:
     wrong = problem(text) if field in PERIODS else None
     return f"nothing is ordered: {wrong}" if wrong else ""
+
+
+def _group_problem(field: str, text: str, fleet: Thresholds) -> str:
+    wrong = unserved(text, fleet.groups) if field == "group" else None
+    return wrong or ""
 
 
 def place(saying: Saying) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from firnline_domain.amoro import UNDERSTOOD
 from firnline_domain.budgets import Budget
+from firnline_domain.groups import Group, served
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_domain.values import Value, replace
 
@@ -49,6 +50,8 @@ class Thresholds(Value):
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
+    group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
+    groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
 
@@ -58,6 +61,11 @@ class Thresholds(Value):
         if self.retain_hours is None:
             return self.max_snapshot_age_ms
         return min(int(self.retain_hours * HOUR_MS), MOST)
+
+    @property
+    def served_by(self) -> str:
+        """The group that gets the table's orders."""
+        return served(self.group, self.groups)
 
 
 PROPERTIES = {
@@ -89,6 +97,7 @@ PROPERTIES = {
     "firnline.expire.min-interval-ms": "expire_interval_ms",
     "firnline.window": "window",
     "firnline.blackout": "blackout",
+    "firnline.group": "group",
 }
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()

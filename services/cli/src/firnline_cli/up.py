@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import psutil
+from firnline_domain.errors import Misconfigured
 from firnline_local import artifacts, stack
 from firnline_local.java import JavaMissing
 from firnline_local.parts import UnknownPart, chosen
@@ -25,6 +26,7 @@ FAILURES = (
     artifacts.BadArtifact,
     artifacts.RepositoryAway,
     JavaMissing,
+    Misconfigured,
     NotReady,
     RepositoryUnknown,
     StartFailed,

@@ -12,6 +12,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import start_logging
 from firnline_adapters.settings import from_environment, shown
 from firnline_domain.errors import Misconfigured
+from firnline_domain.groups import groups_of
 
 from firnline_console.bootstrap import serve
 from firnline_console.settings import Settings
@@ -26,6 +27,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         settings = from_environment(Settings, os.environ)
+        groups_of(settings.groups)
     except Misconfigured as error:
         log.error("misconfigured", why=error)
         sys.exit(2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 
 from aiohttp import web
 from firnline_domain.crew import Hands
 from firnline_domain.errors import RetryLater
+from firnline_domain.groups import Group, named
 
 from firnline_console.advice import advice_json
 from firnline_console.answers import event_json, letter_json, pause_json, table_json, task_json
@@ -38,11 +39,13 @@ class Api:
         now_ms: Callable[[], int],
         healthy: Callable[[], bool],
         hands: Hands | None = None,
+        groups: Collection[Group] = (),
     ) -> None:
         self._model = model
         self._now_ms = now_ms
         self._healthy = healthy
         self._hands = hands or Hands()
+        self._groups = [*named(groups)]
         self._page = files("firnline_console").joinpath("page.html").read_text()
 
     def application(self) -> web.Application:
@@ -149,9 +152,9 @@ class Api:
         return web.json_response({"tasks": [task_json(one, now_ms) for one in found]})
 
     async def workers(self, request: web.Request) -> web.Response:
-        """How many workers each lane wants, from the orders without an outcome."""
+        """How many workers each lane of each group wants, from the orders without an outcome."""
         found = await asyncio.to_thread(self._model.open_tasks, MOST)
-        return web.json_response(workers_json(found, self._hands, self._now_ms()))
+        return web.json_response(workers_json(found, self._hands, self._groups, self._now_ms()))
 
     async def events(self, request: web.Request) -> web.Response:
         """`?after=&limit=`: events after a number in order of arrival, or the newest by time.

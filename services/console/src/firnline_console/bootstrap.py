@@ -13,13 +13,14 @@ from aiohttp import web
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.crew import Hands
+from firnline_domain.groups import groups_of
 from firnline_domain.ports import Inbox
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from firnline_console.api import Api
 from firnline_console.follower import Follower
-from firnline_console.handlers import TOPICS
+from firnline_console.handlers import topics_read
 from firnline_console.readmodel import Built, ReadModel
 from firnline_console.redis_model import RedisReadModel
 from firnline_console.settings import Settings
@@ -47,9 +48,10 @@ def redis_client(url: str) -> redis.Redis:
 def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
     """A follower of every topic over Kafka."""
     publisher = KafkaPublisher(settings.kafka, settings.buckets, "console")
+    topics = topics_read(groups_of(settings.groups))
 
     def open_inbox(group: str) -> Inbox:
-        return KafkaInbox(settings.kafka, group, TOPICS, publisher, log)
+        return KafkaInbox(settings.kafka, group, topics, publisher, log)
 
     def next_generation() -> Built:
         return Built(uuid.uuid4().hex[:12], now_ms())
@@ -68,7 +70,7 @@ async def serve(settings: Settings, log: Log) -> None:
     following = asyncio.create_task(asyncio.to_thread(run, halt, settings.rebuild))
     following.add_done_callback(lambda _: stop.set())
     hands = Hands(settings.worker_cores, settings.drain_s, settings.most_workers)
-    api = Api(model, now_ms, lambda: not following.done(), hands)
+    api = Api(model, now_ms, lambda: not following.done(), hands, groups_of(settings.groups))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:

@@ -23,6 +23,7 @@ from firnline_domain.events import (
 )
 from firnline_domain.results import SnapshotsExpired, TaskFailed
 from firnline_domain.states import TableAdvice, TableState
+from firnline_domain.values import Value
 
 from firnline_console import tables, tasks
 from firnline_console.advice import AdviceView, fold_advice
@@ -41,6 +42,15 @@ TASK_FACTS = (
     TaskFailed,
     SnapshotsExpired,
 )
+
+
+class OfGroup(Value):
+    """An order from the topic of a group that is not the default one."""
+
+    order: RewriteFiles
+    group: str
+
+
 Doc = TableView | TableStates | TaskView | LetterView | PauseView | AdviceView
 
 
@@ -64,6 +74,8 @@ class Folded:
 
 def touched(fact: Any) -> tuple[Key, ...]:
     """The documents that a fact may change, known before any is read."""
+    if isinstance(fact, OfGroup):
+        return touched(fact.order)
     if isinstance(fact, TableState):
         return Key("table", fact.table.uuid), Key("state", fact.table.uuid)
     if isinstance(fact, TableCommitted | FilesChanged):
@@ -84,7 +96,7 @@ def fold(old: Docs, facts: Sequence[Any]) -> Folded:
     folded = Folded(dict(old))
     for fact in facts:
         _fold_one(folded.docs, fact)
-        if line := line_of(fact):
+        if line := line_of(fact.order if isinstance(fact, OfGroup) else fact):
             folded.events.append(line)
     return folded
 
@@ -96,6 +108,8 @@ def _fold_one(docs: dict[Key, Any], fact: Any) -> None:
 
 def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
     old = docs.get(key)
+    if isinstance(fact, OfGroup):
+        return tasks.fold_task(old, fact.order, fact.group)
     if isinstance(fact, TableCommitted):
         return tables.fold_commit(old, fact)
     if isinstance(fact, FilesChanged):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import RetryLater
+from firnline_domain.groups import Group, named
+from firnline_domain.lanes import group_at, topics_of_group
 from firnline_domain.ports import Delivery, Inbox
 
+from firnline_console.folds import OfGroup
 from firnline_console.readmodel import ReadModel, ViewLost
 
 TOPICS = (
@@ -25,6 +30,11 @@ TOPICS = (
 )
 
 
+def topics_read(groups: Collection[Group]) -> list[str]:
+    """Of a fleet that has these groups."""
+    return [*TOPICS, *(topic for name in named(groups) for topic in topics_of_group(name))]
+
+
 def on_deliveries(
     model: ReadModel, generation: str, inbox: Inbox, deliveries: Sequence[Delivery], log: Log
 ) -> None:
@@ -35,7 +45,7 @@ def on_deliveries(
     if not deliveries:
         return
     try:
-        model.apply(generation, [delivery.record for delivery in deliveries])
+        model.apply(generation, [_fact(delivery) for delivery in deliveries])
     except (ViewLost, RetryLater):
         raise
     except Exception:  # one record that cannot be folded must not keep the others out
@@ -51,9 +61,17 @@ def _one_by_one(
     """Leave out what fails; it stays on its topic, and a rebuild by a newer console reads it."""
     for delivery in deliveries:
         try:
-            model.apply(generation, [delivery.record])
+            model.apply(generation, [_fact(delivery)])
         except (ViewLost, RetryLater):
             raise
         except Exception as error:
             metrics.count("dead_letters", reason="not_folded")
             log.error("not_folded", error, topic=delivery.topic, offset=delivery.offset)
+
+
+def _fact(delivery: Delivery) -> Any:
+    """An order does not say whose it is; the topic that it waits on does."""
+    group = group_at(delivery.topic)
+    if group and isinstance(delivery.record, RewriteFiles):
+        return OfGroup(delivery.record, group)
+    return delivery.record

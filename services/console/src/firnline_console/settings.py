@@ -33,5 +33,8 @@ class Settings:
     most_workers: int = setting(
         "FIRNLINE_MOST_WORKERS", "The most workers that `/api/workers` wants on a lane.", 100
     )
+    groups: str = setting(
+        "FIRNLINE_GROUPS", "Resource groups besides the default one, as the planner has them.", ""
+    )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
     metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0: off.", 0)

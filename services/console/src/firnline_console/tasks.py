@@ -41,6 +41,7 @@ class Order(Value):
     reason: str
     trigger_snapshot_id: int
     numbers: dict[str, float]
+    group: str = ""  # whose workers take it
 
 
 class Outcome(Value):
@@ -109,11 +110,11 @@ TaskRecord = (
 )
 
 
-def fold_task(old: TaskView | None, fact: TaskRecord) -> TaskView:
-    """An order or an outcome."""
+def fold_task(old: TaskView | None, fact: TaskRecord, group: str = "") -> TaskView:
+    """An order, of a group, or an outcome."""
     view = old or _blank(fact)
     if isinstance(fact, RewriteFiles | ExpireSnapshots):
-        return _ordered(view, fact)
+        return _ordered(view, fact, group)
     return _ended(view, outcome_of(fact), getattr(fact, "scope", None))
 
 
@@ -126,8 +127,8 @@ def _blank(fact: TaskRecord) -> TaskView:
     return TaskView(fact.task_id, kind, fact.table, ref, getattr(fact, "scope", None))
 
 
-def _ordered(view: TaskView, fact: RewriteFiles | ExpireSnapshots) -> TaskView:
-    order = order_of(fact)
+def _ordered(view: TaskView, fact: RewriteFiles | ExpireSnapshots, group: str) -> TaskView:
+    order = replace(order_of(fact), group=group)
     if view.order and _rank(view.order) >= _rank(order):
         return view
     return replace(view, order=order, scope=getattr(fact, "scope", None), table=fact.table)

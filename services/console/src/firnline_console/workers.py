@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from firnline_domain.crew import Hands, Waiting, crews
+from firnline_domain.groups import DEFAULT
 from firnline_domain.lanes import Lane, lane_told
 from firnline_domain.values import to_plain
 
@@ -14,20 +16,37 @@ from firnline_console.tasks import TaskView
 EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files
 
 
-def workers_json(tasks: Iterable[TaskView], hands: Hands, now_ms: int) -> dict[str, Any]:
-    """By lane: `wanted`, and the orders, CPU seconds and waiting time that it comes from."""
-    found = crews(_waiting(tasks, now_ms), hands, now_ms)
-    return {lane.value: to_plain(crew) for lane, crew in found.items()}
+def workers_json(
+    tasks: Iterable[TaskView], hands: Hands, groups: Collection[str], now_ms: int
+) -> dict[str, Any]:
+    """By lane: `wanted`, and the orders, CPU seconds and waiting time that it comes from.
+
+    Lanes of the default group; those of the others under `groups`, where the fleet has any, or
+    orders of one wait that it no longer has.
+    """
+    waiting = _waiting(tasks, now_ms)
+    answer = _by_lane(waiting.pop(DEFAULT, []), hands, now_ms)
+    names = sorted({*groups, *waiting})
+    if names:
+        answer["groups"] = {name: _by_lane(waiting[name], hands, now_ms) for name in names}
+    return answer
 
 
-def _waiting(tasks: Iterable[TaskView], now_ms: int) -> Iterator[Waiting]:
-    """Overdue orders are nobody's any more: the planner sends others."""
+def _by_lane(waiting: Iterable[Waiting], hands: Hands, now_ms: int) -> dict[str, Any]:
+    return {lane.value: to_plain(crew) for lane, crew in crews(waiting, hands, now_ms).items()}
+
+
+def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]:
+    """By group. Overdue orders are nobody's any more: the planner sends others."""
+    found = defaultdict[str, list[Waiting]](list)
     for task in tasks:
         order = task.order
         if order is None or order.deadline_ms < now_ms:
             continue
         if task.kind == "expiry":
-            yield Waiting(Lane.ORDINARY, EXPIRY_CPU_S, order.ordered_at_ms)
+            one = Waiting(Lane.ORDINARY, EXPIRY_CPU_S, order.ordered_at_ms)
         else:
             cpu_s = order.numbers.get("rewrite_cpu_s", 0.0)
-            yield Waiting(lane_told(order.numbers), cpu_s, order.ordered_at_ms)
+            one = Waiting(lane_told(order.numbers), cpu_s, order.ordered_at_ms)
+        found[order.group].append(one)
+    return found

@@ -9,8 +9,11 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.topics import demand_topics
 from firnline_domain.budgets import Budget
 from firnline_domain.errors import Misconfigured
+from firnline_domain.groups import groups_of, named
+from firnline_domain.lanes import topics_of_group
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.windows import problem
 
@@ -39,6 +42,7 @@ def thresholds_of(settings: Settings) -> Thresholds:
         min_fragments=settings.min_fragments,
         min_equality_deletes=settings.min_equality_deletes,
         min_position_deletes=settings.min_position_deletes,
+        groups=groups_of(settings.groups),
         budget=budget_of(settings).part(settings.buckets),
     )
     return with_defaults(settings.defaults, limits, wall_ms())
@@ -54,9 +58,12 @@ def budget_of(settings: Settings) -> Budget:
 
 
 def run(settings: Settings, log: Log) -> None:
-    """Serve until a signal; leaves the process through SystemExit. Raises Misconfigured."""
+    """Serve until a signal; leaves the process through SystemExit. Raises Misconfigured, also
+    where a group has no topics: an order to one that is not there would stop the planner later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
+    wanted = [topic for name in named(defaults.groups) for topic in topics_of_group(name)]
+    demand_topics(settings.kafka, wanted, settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)
     serve(settings, reader, defaults, log)

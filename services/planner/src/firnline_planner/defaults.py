@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from firnline_domain.contradictions import contradictions
 from firnline_domain.errors import Misconfigured
+from firnline_domain.groups import unserved
 from firnline_domain.settings import unknown, unreadable, unused
 from firnline_domain.tallies import TARGET_BYTES
 from firnline_domain.thresholds import Thresholds, thresholds
@@ -44,3 +45,5 @@ def _wrong(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iter
     yield from unreadable(settings)
     yield from unused(settings)
     yield from contradictions(settings, limits, Thresholds(), now_ms)
+    if wrong := unserved(limits.group, limits.groups):
+        yield f"firnline.group={limits.group}: {wrong}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from firnline_adapters import metrics
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.folding import Verdict
-from firnline_domain.lanes import LANES, Lane
+from firnline_domain.lanes import lane_at
 from firnline_domain.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
@@ -35,7 +35,7 @@ def count(step: Step) -> None:
         if output.topic == RESYNC_REQUESTS:
             metrics.count("resyncs")
         elif isinstance(output.record, RewriteFiles | ExpireSnapshots):
-            lane = LANES.get(output.topic, Lane.ORDINARY)
+            lane = lane_at(output.topic)
             metrics.count("orders", reason=output.record.reason, lane=lane)
 
 

@@ -44,6 +44,12 @@ class Settings:
         "Defaults of any table property, as a JSON object of names and texts.",
         "",
     )
+    groups: str = setting(
+        "FIRNLINE_GROUPS",
+        "Resource groups besides the default one, comma-separated, each with a quota or without: "
+        "etl=2.5,adhoc. The same for the whole fleet.",
+        "",
+    )
     shadow: bool = setting(
         "FIRNLINE_SHADOW",
         "Default of firnline.shadow: true decides and shows, and orders nothing.",

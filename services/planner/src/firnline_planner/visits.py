@@ -11,7 +11,7 @@ from firnline_domain.gaps import ask
 from firnline_domain.heat import waiting
 from firnline_domain.holds import rewrite_hold_of, turns_ms
 from firnline_domain.identity import Scope
-from firnline_domain.lanes import TOPICS, lane_of
+from firnline_domain.lanes import lane_of, topic_of
 from firnline_domain.policy import (
     Decision,
     Reason,
@@ -178,7 +178,7 @@ def order(visit: Visit, table: Table, partition: Partition) -> Table:
     if not decision.order:
         return table  # those deeper in debt have taken all places
     order, task = order_for(table, partition, decision, visit.limits, visit.now_ms)
-    topic = TOPICS[lane_of(partition, visit.limits)]
+    topic = topic_of(lane_of(partition, visit.limits), visit.limits.served_by)
     visit.step.send([Output(topic, order.table.uuid, order)])
     visit.keep(table, replace(partition, work=ordered(partition.work)))
     return replace(table, work=table.work.started(task).looking(task.deadline_ms))

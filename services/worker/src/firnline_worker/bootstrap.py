@@ -16,20 +16,16 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
+from firnline_adapters.topics import demand_topics
 from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.lanes import Lane, Turns
+from firnline_domain.groups import group_name
+from firnline_domain.lanes import Lane, Turns, topic_of
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker.comparing import Comparer
 from firnline_worker.expiry import Expirer
-from firnline_worker.handlers import (
-    COMPARISONS,
-    EXPIRIES,
-    HEAVY_REWRITES,
-    REWRITES,
-    Handlers,
-)
+from firnline_worker.handlers import COMPARISONS, EXPIRIES, Handlers
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
@@ -40,7 +36,7 @@ from firnline_worker.shelf import Shelf
 from firnline_worker.spark import Driver, SparkStage, session
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
-TOPICS = {Lane.ORDINARY: (REWRITES, EXPIRIES, COMPARISONS), Lane.HEAVY: (HEAVY_REWRITES,)}
+COMMON = (EXPIRIES, COMPARISONS)  # on the ordinary lane of the default group
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,10 @@ class Worker:
 
 def build(settings: Settings, log: Log) -> Worker:
     """Start Spark, warm it, join the consumer group last. Raises Misconfigured."""
-    topics = topics_of(settings.lanes)
+    resource_group = group_name("FIRNLINE_RESOURCE_GROUP", settings.resource_group)
+    topics = topics_of(settings.lanes, resource_group)
+    if resource_group:  # misspelt, it would wait for ever
+        demand_topics(settings.kafka, topics, settings.buckets)
     name = f"{socket.gethostname()}-{os.getpid()}"
     stop = threading.Event()
     spark = session(settings)
@@ -108,7 +107,8 @@ def build(settings: Settings, log: Log) -> Worker:
     handlers = _handlers(settings, log, name, stopping, spark, stage, publisher, leases, shelf)
     handlers = replace(handlers, pause=switches.pause)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
-    inbox = KafkaInbox(settings.kafka, settings.group, topics, publisher, log)
+    group = consumer_group(settings.group, resource_group)
+    inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
     loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log)
     loop.heavy_at_once, loop.turns = settings.heavy_at_once, Turns(settings.heavy_share)
 
@@ -143,8 +143,14 @@ def _handlers(
     return Handlers(rewriter, expirer, comparer, leases, publisher, name, now_ms, log, stopping)
 
 
-def topics_of(lanes: str) -> list[str]:
-    """The topics of some lanes, comma-separated. Members of one group may take different ones.
+def consumer_group(name: str, resource_group: str) -> str:
+    """Every resource group has one of its own: members that come and go disturb no other's."""
+    return f"{name}.{resource_group}" if resource_group else name
+
+
+def topics_of(lanes: str, resource_group: str = "") -> list[str]:
+    """A resource group's topics of some lanes, comma-separated. Members of one consumer group may
+    take different ones.
 
     Raises Misconfigured.
     """
@@ -153,7 +159,12 @@ def topics_of(lanes: str) -> list[str]:
     except ValueError:
         known = ", ".join(Lane)
         raise Misconfigured(f"FIRNLINE_WORKER_LANES: {lanes!r} names others than {known}") from None
-    return [topic for lane in dict.fromkeys(named) for topic in TOPICS[lane]]
+    topics: list[str] = []
+    for lane in dict.fromkeys(named):
+        topics.append(topic_of(lane, resource_group))
+        if lane is Lane.ORDINARY and not resource_group:
+            topics += COMMON
+    return topics
 
 
 def now_ms() -> int:

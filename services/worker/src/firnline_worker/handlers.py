@@ -12,7 +12,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.holds import Pause
-from firnline_domain.lanes import TOPICS, Lane
+from firnline_domain.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.progress import OUT_OF_MEMORY
 from firnline_domain.results import RewriteFinished, RowsCompared, SnapshotsExpired, TaskFailed
@@ -22,8 +22,8 @@ from firnline_worker.memory import ran_out_of_memory
 
 RESULTS = "task-results"
 _KINDS = {RewriteFiles: "rewrite", ExpireSnapshots: "expiry", CompareRows: "comparison"}
-REWRITES, EXPIRIES, COMPARISONS = TOPICS[Lane.ORDINARY], "expiry-tasks", "compare-tasks"
-HEAVY_REWRITES = TOPICS[Lane.HEAVY]
+REWRITES, HEAVY_REWRITES = topic_of(Lane.ORDINARY), topic_of(Lane.HEAVY)  # the default group's
+EXPIRIES, COMPARISONS = "expiry-tasks", "compare-tasks"  # nobody else's
 Result = RewriteFinished | SnapshotsExpired | RowsCompared | TaskFailed
 
 

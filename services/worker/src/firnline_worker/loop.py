@@ -13,7 +13,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.lanes import LANES, Lane, Turns
+from firnline_domain.lanes import Lane, Turns, lane_at
 from firnline_domain.ports import Delivery, Inbox
 
 from firnline_worker.leases import Busy
@@ -101,8 +101,9 @@ class TaskLoop:
         now, found = self.now(), {}
         for item in reversed(self._waiting):
             if item[0] <= now:
-                found[_lane(item[1])] = item
-        if sum(_lane(one) is Lane.HEAVY for one in self._running.values()) >= self.heavy_at_once:
+                found[lane_at(item[1].topic)] = item
+        lanes = [lane_at(one.topic) for one in self._running.values()]
+        if lanes.count(Lane.HEAVY) >= self.heavy_at_once:
             found.pop(Lane.HEAVY, None)
         return found
 
@@ -125,7 +126,3 @@ class TaskLoop:
         """The planner takes its partition back at the deadline."""
         self.put_aside(delivery, error)
         self.inbox.done(delivery)
-
-
-def _lane(delivery: Delivery) -> Lane:
-    return LANES.get(delivery.topic, Lane.ORDINARY)

@@ -22,7 +22,17 @@ class Settings:
     catalog_name: str = setting("FIRNLINE_CATALOG_NAME", "Name of the catalog in Spark.", "lake")
     metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port; 0 = off.", 0)
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
-    group: str = setting("FIRNLINE_WORKER_GROUP", "Consumer group of all workers.", "worker")
+    group: str = setting(
+        "FIRNLINE_WORKER_GROUP",
+        "Consumer group of all workers; those of a resource group add its name to it.",
+        "worker",
+    )
+    resource_group: str = setting(
+        "FIRNLINE_RESOURCE_GROUP",
+        "Resource group whose rewrites to take, and nobody else's; unset: the default group, which "
+        "has the expiries and comparisons of all.",
+        "",
+    )
     spark_master: str = setting("FIRNLINE_SPARK_MASTER", "Spark master URL.", "local[*]")
     driver_memory: str = setting("FIRNLINE_DRIVER_MEMORY", "Heap of the Spark driver JVM.", "1g")
     tasks_at_once: int = setting(

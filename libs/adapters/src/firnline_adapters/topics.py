@@ -1,0 +1,31 @@
+"""Are topics there? Those of groups are made when FIRNLINE_GROUPS names them, not before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from confluent_kafka.admin import AdminClient
+from firnline_domain.errors import Misconfigured
+
+from firnline_adapters.kafka import LIBRDKAFKA
+
+TIMEOUT_S = 30.0
+
+
+def demand_topics(bootstrap: str, wanted: Collection[str], buckets: int) -> None:
+    """Return if each is there with so many partitions.
+
+    Raises Misconfigured, with what to do; KafkaException where the broker does not answer.
+    """
+    if not wanted:
+        return
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=LIBRDKAFKA)
+    there = admin.list_topics(timeout=TIMEOUT_S).topics  # asked for by name it might be made
+    counts = {name: len(there[name].partitions) for name in wanted if name in there}
+    wrong = [f"{name} is not there" for name in wanted if name not in counts]
+    wrong += [f"{name} has {count}" for name, count in counts.items() if count != buckets]
+    if wrong:
+        raise Misconfigured(
+            f"topics of groups, of {buckets} partitions each: " + ", ".join(wrong) + ". Run "
+            "`python -m firnline_local.topics` with the fleet's FIRNLINE_GROUPS, or make them"
+        )
