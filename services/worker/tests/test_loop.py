@@ -233,9 +233,10 @@ def test_who_is_asked_to_leave_ends_what_runs_and_begins_nothing():
         begun.append(order.task_id)
         release.wait(30)
 
-    bench = Bench(work, at_once=1)
-    bench.send("long", "next")
+    bench = Bench(work, at_once=2)
+    bench.send("long")
     bench.turn_until(lambda: begun)
+    bench.send("next")
     nothing: Any = Nothing()
     worker = Worker(
         bench.loop, nothing, bench.executor, nothing, nothing, nothing, nothing,
