@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from firnline_domain.commands import (
     ResumeMaintenance,
     ResyncTable,
     RewriteFiles,
+    SizeWorkers,
     UnparkTable,
 )
 from firnline_domain.events import (
@@ -50,6 +52,7 @@ OUTPUTS = (
     "rewrite-tasks-heavy",
     "resync-requests",
     "table-states",
+    "worker-directives",
     "dead-letters",
 )
 SETTINGS = {"firnline.rewrite.quiet-ms": "0", "firnline.rewrite.cool-down-ms": "0"}
@@ -219,6 +222,8 @@ def until(
 def about(record: Any, table: TableName) -> bool:
     if isinstance(record, DeadLettered):
         return record.key == table.uuid.encode()
+    if isinstance(record, SizeWorkers):
+        return record.bucket == bucket_of(table.uuid, BUCKETS)
     return bool(record.table.uuid == table.uuid)
 
 
@@ -336,6 +341,38 @@ def test_what_people_order_ends_a_pause_or_makes_one(drive: Drive, table: TableN
     drive.put("file-changes", change(table, 2))
     found = until(drive, table, lambda records: shown(records, 2))
     assert len(of(RewriteFiles, found)) == 2
+
+
+def test_heavy_orders_that_run_out_of_memory_size_the_lanes_workers(
+    drive: Drive, table: TableName
+) -> None:
+    """In the bucket's own partition, under its own key; the broker has other planners' too."""
+    since_ms = time.time() * 1000
+    tally = FileTally(fragments=Tally(8, 8, 8), equality_deletes=Tally(8, 8, 8))
+    parts = tuple(PartitionChange(Scope(0, f'["{one}"]'), tally, FileTally()) for one in "abc")
+    heavy = {**SETTINGS, "firnline.rewrite.heavy-bytes": "0"}
+    drive.put("file-changes", change(table, 1, partitions=parts, settings=heavy))
+    found = until(drive, table, lambda records: len(of(RewriteFiles, records)) == 3)
+    for order in of(RewriteFiles, found):
+        failed = TaskFailed(
+            order.task_id, table, "main", order.scope, "rewrite", 1, "w", "out_of_memory", "", True,
+            1, "heap",
+        )  # fmt: skip
+        drive.put("maintenance-events", failed)
+
+    def told(records: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        return [
+            (place, one)
+            for place, one in records
+            if isinstance(one, SizeWorkers) and one.at_ms >= since_ms
+        ]
+
+    until(drive, table, lambda records: bool(told(records)))
+    for _ in range(3):
+        drive.look()
+    [(place, one)] = told(until(drive, table, lambda records: bool(told(records))))
+    assert place == one.bucket == bucket_of(table.uuid, BUCKETS)
+    assert (one.lane, one.heap_steps, one.overhead_steps) == ("heavy", 1, 0)
 
 
 def test_the_fleets_switch_holds_for_all_tables_until_it_is_let_go(

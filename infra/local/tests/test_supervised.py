@@ -124,3 +124,86 @@ def test_a_held_part_stays_down_until_it_is_let_go(tmp_path: Path, events: list[
     finally:
         part.terminate()
         part.finish()
+
+
+# Ends on SIGUSR1 when its file is gone, as a worker does when its tasks have ended.
+BUSY = (
+    "import os, pathlib, signal, time\n"
+    "busy, asked = pathlib.Path('busy'), []\n"
+    "signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))\n"
+    "pathlib.Path('up').touch()\n"
+    "while busy.exists() or not asked:\n"
+    "    time.sleep(0.02)\n"
+)
+
+
+def changed(part: Supervised, tmp_path: Path, code: str) -> None:
+    """By another command, whose environment tells which it was."""
+    mark = leftovers.mark(StateDir.at(tmp_path).root, "part")
+    part.change(
+        Command(
+            "part", (sys.executable, "-c", code), tmp_path / "part", lambda: True,
+            {**mark, "SIZE": "2"},
+        )
+    )  # fmt: skip
+
+
+def test_a_part_that_is_changed_ends_its_work_first(tmp_path: Path, events: list[Event]) -> None:
+    part = supervised(tmp_path, BUSY, events)
+    (tmp_path / "part").mkdir()
+    busy = tmp_path / "part" / "busy"
+    busy.touch()
+    try:
+        tick_until(part, lambda: part.life == "ready" and (tmp_path / "part" / "up").exists())
+        first = part.record().pid
+        changed(part, tmp_path, SLEEPER)
+        for _ in range(20):
+            part.tick()
+            time.sleep(0.02)
+        assert (part.life, part.record().pid) == ("leaving", first)
+        busy.unlink()
+        tick_until(part, lambda: part.life == "ready")
+        pid = part.record().pid
+        assert pid not in (None, first)
+        assert psutil.Process(pid).environ()["SIZE"] == "2"
+        assert part.record().restarts == 0
+        assert [event.what for event in events] == [
+            "started", "ready", "leaving", "started", "ready"
+        ]  # fmt: skip
+    finally:
+        part.terminate()
+        part.finish()
+
+
+def test_a_part_whose_work_does_not_end_is_asked_to_stop_and_then_killed(
+    tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firnline_local.supervised.LEAVE_S", 0.1)
+    monkeypatch.setattr("firnline_local.supervised.STOP_S", 0.3)
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);\n" + BUSY
+    part = supervised(tmp_path, deaf, events)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "busy").touch()
+    try:
+        tick_until(part, lambda: part.life == "ready" and (tmp_path / "part" / "up").exists())
+        first = part.record().pid
+        changed(part, tmp_path, SLEEPER)
+        tick_until(part, lambda: part.life == "ready")
+        assert part.record().pid != first
+    finally:
+        part.terminate()
+        part.finish()
+
+
+def test_a_part_that_is_down_comes_back_changed(tmp_path: Path, events: list[Event]) -> None:
+    part = supervised(tmp_path, SLEEPER, events)
+    try:
+        tick_until(part, lambda: part.life == "ready")
+        psutil.Process(part.record().pid).kill()
+        tick_until(part, lambda: part.life == "crashed")
+        changed(part, tmp_path, SLEEPER)
+        tick_until(part, lambda: part.life == "ready")
+        assert psutil.Process(part.record().pid).environ()["SIZE"] == "2"
+    finally:
+        part.terminate()
+        part.finish()

@@ -121,6 +121,25 @@ def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):
     assert (failed.task_id, failed.scope, failed.attempt) == ("t1", ORDER.scope, 1)
 
 
+@pytest.mark.parametrize(
+    ("error", "memory"),
+    [
+        (MemoryError("m"), "overhead"),
+        (RuntimeError("pyarrow.lib.ArrowMemoryError: malloc"), "overhead"),
+        (RuntimeError("Python worker exited unexpectedly"), "overhead"),
+        (RuntimeError("exited with exit code 137"), "overhead"),
+        (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), "heap"),
+        (RuntimeError("OutOfMemoryError: unable to create native thread"), "overhead"),
+        (KeyError("m"), None),
+    ],
+)
+def test_who_runs_out_of_memory_says_of_which(bench, error, memory):
+    bench.doing = raising(error)
+    bench.worker().handle(ORDER)
+    (failed,) = bench.results
+    assert failed.memory == memory
+
+
 @pytest.mark.parametrize("order", [ORDER, COMPARE])
 def test_an_order_that_ends_its_worker_is_given_up_in_the_end(bench, order):
     """As the JVM's end does, or a kill: nothing is told, and the order comes again."""

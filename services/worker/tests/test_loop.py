@@ -10,7 +10,7 @@ from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import ResyncTable, RewriteFiles
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
-from firnline_worker.bootstrap import consumer_group, topics_of
+from firnline_worker.bootstrap import Worker, consumer_group, topics_of
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES
 from firnline_worker.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
@@ -240,3 +240,37 @@ def test_every_group_has_a_consumer_group_and_the_default_ones_keeps_its_name():
 def test_lanes_that_are_none_are_refused(lanes: str):
     with pytest.raises(Misconfigured, match="ordinary, heavy"):
         topics_of(lanes)
+
+
+def test_who_is_asked_to_leave_ends_what_runs_and_begins_nothing():
+    release, begun = threading.Event(), []
+
+    def work(order):
+        begun.append(order.task_id)
+        release.wait(30)
+
+    bench = Bench(work, at_once=2)
+    bench.send("long")
+    bench.turn_until(lambda: begun)
+    bench.send("next")
+    nothing: Any = Nothing()
+    worker = Worker(
+        bench.loop, nothing, bench.executor, nothing, nothing, nothing, nothing,
+        threading.Event(), 0.0, Log("t"),
+    )  # fmt: skip
+    worker.leave.set()
+    serving = threading.Thread(target=worker.serve)
+    serving.start()
+    serving.join(1)
+    assert serving.is_alive()
+    release.set()
+    serving.join(30)
+    assert not serving.is_alive()
+    assert (begun, bench.committed) == (["long"], 1)
+
+
+class Nothing:
+    """A client that does nothing, and a JVM that lives."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None

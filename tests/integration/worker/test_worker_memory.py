@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 SCRIPT = """
 import json, os, signal, sys
 import pyarrow as pa
-from firnline_worker.memory import ran_out_of_memory
+from firnline_worker.memory import ran_out_of_memory, which
 from firnline_worker.settings import Settings
 from firnline_worker.spark import session
 
@@ -53,7 +53,7 @@ for name, act in KINDS.items():
     try:
         act()
     except BaseException as error:
-        found[name] = ran_out_of_memory(error)
+        found[name] = ran_out_of_memory(error) and which(error)
 print(json.dumps(found))
 print(json.dumps(spark.sparkContext.getConf().get("spark.executor.pyspark.memory")))
 spark.stop()
@@ -70,11 +70,11 @@ def said(iceberg_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> list[An
 
 def test_every_kind_is_told_from_a_plain_error_and_from_a_crash(said):
     assert said[0] == {
-        "python": True,
-        "arrow": True,
-        "killed": True,
-        "jvm": True,
-        "here": True,
+        "python": "overhead",
+        "arrow": "overhead",
+        "killed": "overhead",
+        "jvm": "heap",
+        "here": "overhead",
         "crashed": False,
         "value": False,
     }

@@ -140,6 +140,13 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     assert list((tmp_path / "state").glob("sets-*")) == []
 
 
+def test_a_worker_that_nothing_runs_on_leaves_when_it_is_asked_to(worker):
+    """As whoever gives it another size does: SIGUSR1."""
+    worker.leave()
+    worker._popen.wait(30)
+    assert worker.exit_code() == 0
+
+
 def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
     command, kafka, lake, namespace, results, tmp_path
 ):

@@ -56,6 +56,11 @@ class Process:
         if self.exit_code() is None:
             self._popen.terminate()
 
+    def leave(self) -> None:
+        """Ask it to end when nothing runs (SIGUSR1): a worker does."""
+        if self.exit_code() is None:
+            self._popen.send_signal(signal.SIGUSR1)
+
     def finish(self, grace_s: float = STOP_S) -> None:
         """Wait for the end, at most `grace_s`; then kill its whole group."""
         try:

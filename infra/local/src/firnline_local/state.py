@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-Life = Literal["waiting", "starting", "ready", "crashed", "held", "stopped"]
+Life = Literal["waiting", "starting", "ready", "crashed", "held", "leaving", "stopped"]
 Phase = Literal["starting", "ready", "stopping", "stopped"]
 
 

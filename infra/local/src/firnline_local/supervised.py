@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from firnline_local import leftovers
 from firnline_local.command import Command
-from firnline_local.process import Process
+from firnline_local.process import STOP_S, Process
 from firnline_local.state import Event, Life, PartRecord, StateDir
 
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 10.0
 STABLE_S = 30.0  # ready for so long: the next crash starts the back-off anew
+LEAVE_S = 600.0  # a task that runs longer is given up, as on SIGTERM, and comes again
 TRIES = 5  # crashes in a row before the first ready: it will not come up by itself
 
 Announce = Callable[[Event], None]
@@ -40,6 +41,7 @@ class Supervised:
         self._started = 0.0
         self._ready_at = 0.0
         self._next_start = 0.0
+        self._leave_until = 0.0
         self._ready_s: float | None = None
 
     def tick(self) -> None:
@@ -53,7 +55,9 @@ class Supervised:
             if not held and time.monotonic() >= self._next_start:
                 self._start()
         elif (code := self._process.exit_code()) is not None:
-            self._crashed(code)
+            self._left() if self.life == "leaving" else self._crashed(code)
+        elif self.life == "leaving":
+            self._hurry(self._process)
         elif self.life == "starting" and self._command.ready():
             self._ready()
 
@@ -89,6 +93,31 @@ class Supervised:
         leftovers.kill(self._state.root, self.name)
         self._process = None
         self.life = "stopped"
+
+    def change(self, command: Command) -> None:
+        """Start by another command from now on: at once, where what runs has nothing to do, else
+        when that has ended."""
+        self._command = command
+        if self._process is None or self.life == "leaving":
+            return
+        if self.life == "ready":
+            self._process.leave()
+        else:  # it takes no signals yet, and does nothing
+            self._process.terminate()
+        self.life = "leaving"
+        self._leave_until = time.monotonic() + LEAVE_S
+        self._announce(Event(self.name, "leaving"))
+
+    def _left(self) -> None:
+        leftovers.kill(self._state.root, self.name)
+        self._start()
+
+    def _hurry(self, process: Process) -> None:
+        over_s = time.monotonic() - self._leave_until
+        if over_s > STOP_S:
+            process.finish(0)
+        elif over_s > 0:
+            process.terminate()
 
     def _start(self) -> None:
         self._command.prepare()

@@ -11,11 +11,13 @@ from dataclasses import replace
 from types import FrameType
 
 from firnline_local import leftovers
+from firnline_local.command import Command
 from firnline_local.parts import STAGES, Addresses, Settings, chosen, command_of, pick_ports
 from firnline_local.process import POLL_S
 from firnline_local.state import Event, StackRecord, StateDir
 from firnline_local.supervised import Announce, Supervised
 from firnline_local.topics import buckets, fleet_groups, make_topics
+from firnline_local.worker_size import WORKER, WorkerSize
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,6 +50,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._parts: list[Supervised] = []
         self._record = StackRecord()
+        self._worker_size = WorkerSize((settings or {}).get(WORKER, {}), self._announce)
 
     def run(self) -> None:
         """Serve until a stop signal. Raises AlreadyRunning, StartFailed, WrongPartitions."""
@@ -87,11 +90,24 @@ class Supervisor:
         if "kafka" in (part.name for part in started) and not self._stop.is_set():
             make_topics(Addresses(self._record.ports).kafka, buckets(), fleet_groups())
             self._announce(Event("", "topics-ready"))
+            if WORKER in self._wanted:
+                self._worker_size.listen(Addresses(self._record.ports).kafka)
+
+    def _obey(self) -> None:
+        if self._worker_size.changed():
+            for part in self._parts:
+                if part.name == WORKER:
+                    part.change(self._command(WORKER))
+
+    def _command(self, name: str) -> Command:
+        where = Addresses(self._record.ports)
+        command = command_of(name, self._state, where, self._settings)
+        sized = self._worker_size.settings if name == WORKER else {}
+        return replace(command, env={**command.env, **sized})
 
     def _add(self, name: str) -> Supervised:
         where = Addresses(self._record.ports)
-        command = command_of(name, self._state, where, self._settings)
-        part = Supervised(command, self._state, where.of(name), self._announce)
+        part = Supervised(self._command(name), self._state, where.of(name), self._announce)
         self._parts.append(part)
         part.tick()
         return part
@@ -108,11 +124,13 @@ class Supervisor:
     def _watch(self) -> None:
         for part in self._parts:
             part.tick()
+        self._obey()
         self._stop.wait(POLL_S)
 
     def _end(self) -> None:
         self._record = replace(self._record, phase="stopping")
         self._announce(Event("", "stopping"))
+        self._worker_size.close()
         for stage in reversed(STAGES):
             parts = [part for part in self._parts if part.name in stage]
             for part in parts:

@@ -107,3 +107,18 @@ class ResumeMaintenance(Value):
     table: TableName | None
     requested_by: str
     requested_at_ms: int
+
+
+class SizeWorkers(Value):
+    """Give a lane's workers so many steps of memory beyond what they were set up with; this is one
+    bucket's wish, and the most of all holds (`memory_tuning`). `heap` is the JVM's, `overhead` all
+    other. A step is 2 GB or a fifth, whichever is more.
+    """
+
+    lane: str
+    bucket: int
+    heap_steps: int
+    overhead_steps: int
+    reason: str  # short | well | repeated
+    numbers: dict[str, float]
+    at_ms: int  # holds for three days

@@ -121,6 +121,7 @@ class TaskFailed(Value):
     message: str
     retryable: bool
     failed_at_ms: int
+    memory: str | None = None  # of `out_of_memory`: which one, a `memory_tuning.Memory`
 
 
 class RowSums(Value):

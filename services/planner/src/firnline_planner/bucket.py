@@ -12,6 +12,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.agenda import NOTHING, Agenda
 from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
+from firnline_planner.sizing import size_workers
 from firnline_planner.state import Pairs, State
 from firnline_planner.step import Bid, Place, Step
 
@@ -68,6 +69,7 @@ class Bucket:
         self._now_ms = now_ms
         if isinstance(record, TickPassed):
             step = self._pass_time(now_ms)
+            size_workers(record.bucket, self._state, now_ms, step)
         else:
             step = on_record(record, self._state, self._defaults, now_ms)
         self._bids = step.bids

@@ -30,6 +30,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.advising import noting_commit
+from firnline_planner.sizing import noting_success
 from firnline_planner.state import State
 from firnline_planner.step import Step
 from firnline_planner.visits import Visit, end_task, look_at, visit_of
@@ -159,6 +160,7 @@ def _with_finished(visit: Visit, table: Table, change: FilesChanged) -> Table:
     ours, running = tasks_of(change), table.work.running
     for task in running:
         if task.task_id in ours or is_in_counters(table.counters, task):
+            noting_success(visit.state, task, visit.now_ms)
             table = finish(visit, table, task)
     ended = {*ours} - {task.task_id for task in running}
     if ended:

@@ -18,6 +18,7 @@ from firnline_domain.values import replace
 
 from firnline_planner.advising import noting_result
 from firnline_planner.changes import finish, is_in_counters
+from firnline_planner.sizing import noting_failure, noting_success
 from firnline_planner.state import State
 from firnline_planner.step import Step
 from firnline_planner.visits import Visit, end_failed, look_at, visit_of
@@ -69,16 +70,19 @@ def _rewrite_ended(
         case RewriteSkipped():
             return finish(visit, table, task)
         case RewriteConflicted():
+            noting_success(visit.state, task, visit.now_ms)
             retryable = event.reason not in HOPELESS
             return _failed(visit, table, task, event.reason, retryable)
         case TaskFailed(reason=reason) if reason == ALREADY_COMMITTED:
             return table  # the committer says what it came to
         case TaskFailed():
+            noting_failure(visit.state, task, event, visit.now_ms)
             return _failed(visit, table, task, event.reason, event.retryable)
 
 
 def _committed(visit: Visit, table: Table, task: RunningTask, event: RewriteCommitted) -> Table:
     """In flight until the counters contain the commit (DESIGN rule 6)."""
+    noting_success(visit.state, task, visit.now_ms)
     told = replace(
         task,
         committed_snapshot_ids=event.snapshot_ids,

@@ -15,6 +15,7 @@ EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
 ADVICE = "advice"
+WORKER_DIRECTIVES = "worker-directives"
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ def main() -> int:
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop.set())
+    signal.signal(signal.SIGUSR1, lambda *_: worker.leave.set())  # end when nothing runs
     metrics.serve(settings.metrics_port)
     log.info("ready", master=settings.spark_master, tasks_at_once=settings.tasks_at_once)
     if not worker.serve():

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import redis
@@ -53,12 +53,14 @@ class Worker:
     stop: threading.Event
     grace_s: float
     log: Log
+    leave: threading.Event = field(default_factory=threading.Event)
 
     def serve(self) -> bool:
         """Until `stop` is set; running tasks get `grace_s`, then they are given up and are read
-        again by another worker. False where Spark's JVM has ended before: nothing can be done
-        without it, and what was under way comes again."""
-        self.loop.run(lambda: self.stop.is_set() or self.driver.is_gone())
+        again by another worker. Or until `leave` is set and what runs has ended. False where
+        Spark's JVM has ended before: nothing can be done without it, and what was under way comes
+        again."""
+        self.loop.run(self._is_over)
         if not self.stop.is_set():
             self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
             self._leave()
@@ -74,6 +76,13 @@ class Worker:
         if not self.driver.is_gone():  # a signal to the whole group ends it, too
             self.spark.stop()
         return True
+
+    def _is_over(self) -> bool:
+        if self.leave.is_set():
+            self.loop.at_once = 0  # begin nothing more
+            if not self.loop.running:
+                self.stop.set()
+        return self.stop.is_set() or self.driver.is_gone()
 
     def _leave(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)

@@ -16,9 +16,10 @@ from firnline_domain.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.progress import OUT_OF_MEMORY
 from firnline_domain.results import RewriteFinished, RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.values import replace
 
 from firnline_worker.leases import MOST_STARTS, Busy, Order, TaskLeases, lease_of
-from firnline_worker.memory import ran_out_of_memory
+from firnline_worker.memory import ran_out_of_memory, which
 
 RESULTS = "task-results"
 _KINDS = {RewriteFiles: "rewrite", ExpireSnapshots: "expiry", CompareRows: "comparison"}
@@ -108,8 +109,10 @@ class Handlers:
             if self.stopping():
                 raise
             self.log.error("task_failed", error, task=order.task_id)
-            reason = OUT_OF_MEMORY if ran_out_of_memory(error) else "worker_error"
-            return self._failed(order, reason, error, True)
+            if ran_out_of_memory(error):
+                failed = self._failed(order, OUT_OF_MEMORY, error, True)
+                return replace(failed, memory=which(error))
+            return self._failed(order, "worker_error", error, True)
 
     def _given_up(self, order: Order) -> Result:
         """It has taken its worker, or Spark's JVM, along each time, and would the next one's."""

@@ -6,12 +6,15 @@ sets. So memory ends in one of these ways, each of which a test brings about.
 
 from __future__ import annotations
 
+from firnline_domain.memory_tuning import Memory
+
 _SIGNS = (
     "MemoryError",  # raised in a Python worker, its traceback is text here; ArrowMemoryError too
     "OutOfMemoryError",  # the JVM's heap
     "exit code 137",  # a container's limit; so an executor is lost on Kubernetes and YARN
     "exited with code 137",
 )
+_JAVA, _NOT_ITS_HEAP = "OutOfMemoryError", "native thread"  # those come out of what is beside it
 _GONE = "Python worker exited unexpectedly"
 _CRASHED = "Fatal Python error"  # what the fault handler says of a segmentation fault
 
@@ -25,3 +28,11 @@ def ran_out_of_memory(error: BaseException) -> bool:
     if _GONE in text:
         return _CRASHED not in text
     return any(sign in text for sign in _SIGNS)
+
+
+def which(error: BaseException) -> Memory:
+    """The memory that ended, of an error that says that one did. On clusters the JVM of an executor
+    has a heap, too, which does little: the driver's is meant."""
+    text = str(error)
+    is_heap = not isinstance(error, MemoryError) and _JAVA in text and _NOT_ITS_HEAP not in text
+    return Memory.HEAP if is_heap else Memory.OVERHEAD

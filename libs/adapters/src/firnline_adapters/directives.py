@@ -1,0 +1,43 @@
+"""What the planner wishes for its workers, read from `worker-directives` by who runs them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from confluent_kafka import Message
+from firnline_domain.commands import SizeWorkers
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.lanes import Lane
+from firnline_domain.memory_tuning import TOPIC, Steps, wished
+
+from firnline_adapters.records import RecordCodec
+from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.whole_topic import NOTHING, WholeTopic
+
+
+class KafkaDirectives:
+    """The newest word of every bucket, as the compacted topic has it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Return when everything said so far is taken in. Raises RetryLater."""
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._newest: dict[str, SizeWorkers] = {}  # by lane and bucket
+        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING)
+
+    def _take(self, message: Message) -> None:
+        value = message.value()
+        if not isinstance(value, bytes):
+            return
+        with suppress(PoisonousRecord):
+            record = self._codec.decode(value)
+            if isinstance(record, SizeWorkers):
+                self._newest[f"{record.lane}/{record.bucket}"] = record
+
+    def wished(self, now_ms: int) -> Steps:
+        """What holds for the heavy lane. Without an answer of the broker's, what held before."""
+        self._topic.catch_up()
+        return wished(self._newest.values(), Lane.HEAVY, now_ms)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._topic.close()

@@ -1,0 +1,218 @@
+"""What becomes of heavy orders sizes the lane's workers; time is what the test says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from firnline_domain.commands import RewriteFiles, SizeWorkers
+from firnline_domain.events import (
+    ChangeKind,
+    ConflictReason,
+    FilesChanged,
+    PartitionChange,
+    RewriteConflicted,
+    RewriteSkipped,
+    TickPassed,
+)
+from firnline_domain.fleet_share import FleetShare
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.memory_tuning import AGAIN_MS, WELL, Steps
+from firnline_domain.results import TaskFailed
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+from firnline_planner.bucket import Bucket
+from firnline_planner.state import MemoryPairs
+from firnline_planner.values import SHARE, share_from, to_bytes
+
+TABLE = TableName("u1", ("db",), "t")
+BUCKET = 5
+HEAVY = Thresholds(quiet_ms=0, cool_down_ms=0, heavy_bytes=0)  # whatever has deletes is heavy
+ORDINARY = Thresholds(quiet_ms=0, cool_down_ms=0)
+
+
+class World:
+    """A bucket whose orders come to whatever end the test wants."""
+
+    def __init__(self, limits: Thresholds) -> None:
+        self.pairs, self.limits = MemoryPairs(), limits
+        self.now_ms, self.head, self.sent = 1_000_000, 0, list[tuple[str, Any]]()
+        self.restart()
+
+    def restart(self) -> None:
+        self.bucket = Bucket(self.pairs, self.limits)
+
+    def take(self, record: object) -> list[Any]:
+        step = self.bucket.handle(record, self.now_ms)
+        self.bucket.commit()
+        self.sent += [(output.key, output.record) for output in step.outputs]
+        return [output.record for output in step.outputs]
+
+    def tick(self, ms: int = 1_000) -> list[Any]:
+        self.now_ms += ms
+        return self.take(TickPassed(BUCKET, self.now_ms))
+
+    def change(self, *parts: PartitionChange, task_id: str | None = None) -> list[Any]:
+        self.head += 1
+        self.now_ms += 10
+        return self.take(
+            FilesChanged(
+                event_id=f"e{self.head}", table=TABLE, ref="main", kind=ChangeKind.DELTA,
+                snapshot_id=self.head, parent_snapshot_id=self.head - 1 or None,
+                sequence_number=self.head, timestamp_ms=self.now_ms, operation="append",
+                partitions=parts, format_version=2, observed_at_ms=self.now_ms, task_id=task_id,
+            )
+        )  # fmt: skip
+
+    def order(self, name: str) -> RewriteFiles:
+        """One of a partition of its own."""
+        scope = Scope(0, f'["{name}"]')
+        deletes = FileTally(fragments=Tally(8, 8, 8), equality_deletes=Tally(8, 8, 8))
+        [order] = [
+            one
+            for one in self.change(PartitionChange(scope, deletes, FileTally()))
+            if isinstance(one, RewriteFiles)
+        ]
+        return order
+
+    def failed(self, order: RewriteFiles, memory: str | None, reason: str = "out_of_memory") -> Any:
+        return self.take(
+            TaskFailed(
+                order.task_id, TABLE, "main", order.scope, "rewrite", order.attempt, "w", reason,
+                "", True, self.now_ms, memory,
+            )
+        )  # fmt: skip
+
+    def well(self, name: str) -> None:
+        order = self.order(name)
+        gone = FileTally(fragments=Tally(8, 8, 8), equality_deletes=Tally(8, 8, 8))
+        change = PartitionChange(order.scope, FileTally(), gone)
+        self.change(change, task_id=order.task_id)
+
+    @property
+    def directives(self) -> list[SizeWorkers]:
+        return [record for _, record in self.sent if isinstance(record, SizeWorkers)]
+
+
+@pytest.fixture
+def world() -> World:
+    return World(HEAVY)
+
+
+def short(world: World, *names: str, memory: str | None = "heap") -> None:
+    for name in names:
+        world.failed(world.order(name), memory)
+
+
+def test_three_heavy_orders_in_a_row_make_one_directive_and_no_more(world: World) -> None:
+    short(world, "a", "b")
+    world.tick()
+    assert world.directives == []
+    short(world, "c")
+    for _ in range(20):
+        world.tick()
+        world.restart()
+    [one] = world.directives
+    assert (one.lane, one.bucket, one.reason) == ("heavy", BUCKET, "short")
+    assert (one.heap_steps, one.overhead_steps) == (1, 0)
+    assert ("heavy/5", one) in world.sent
+
+
+def test_the_memory_that_the_workers_told_of_grows(world: World) -> None:
+    short(world, "a", "b", "c", memory=None)
+    world.tick()
+    assert [(one.heap_steps, one.overhead_steps) for one in world.directives] == [(0, 1)]
+
+
+def test_ordinary_orders_and_other_failures_do_not_count() -> None:
+    ordinary = World(ORDINARY)
+    short(ordinary, *"abcdef")
+    ordinary.tick()
+    assert ordinary.directives == []
+    other = World(HEAVY)
+    for name in "abcdef":
+        other.failed(other.order(name), None, "worker_error")
+    other.tick()
+    assert other.directives == []
+
+
+def test_a_failure_told_twice_counts_once(world: World) -> None:
+    order = world.order("a")
+    for _ in range(3):
+        world.failed(order, "heap")
+    world.tick()
+    assert world.directives == []
+
+
+def test_who_came_to_a_result_had_enough_whatever_became_of_it(world: World) -> None:
+    short(world, "a", "b")
+    order = world.order("c")
+    world.take(
+        RewriteConflicted(
+            order.task_id, TABLE, "main", order.scope, ConflictReason.PIN_LOST, "", 1, None, 0
+        )
+    )
+    short(world, "d", "e")
+    world.tick()
+    assert world.directives == []
+
+
+def test_an_order_that_did_nothing_shows_nothing(world: World) -> None:
+    short(world, "a", "b")
+    order = world.order("c")
+    world.take(RewriteSkipped(order.task_id, TABLE, "main", order.scope, "nothing_to_do", 0))
+    short(world, "d")
+    world.tick()
+    assert len(world.directives) == 1
+
+
+def test_a_run_of_successes_takes_it_back(world: World) -> None:
+    short(world, "a", "b", "c")
+    world.tick()
+    for number in range(WELL - 1):
+        world.well(f"w{number}")
+    world.tick()
+    assert len(world.directives) == 1
+    world.well("last")
+    world.tick()
+    assert [one.heap_steps for one in world.directives] == [1, 0]
+    assert world.directives[-1].reason == "well"
+
+
+def test_a_wish_is_repeated_daily_while_it_holds_and_ends_without_trouble(world: World) -> None:
+    """A day without trouble is a step back; where there is trouble every day, the wish stays."""
+    short(world, "a", "b", "c")
+    world.tick()
+    short(world, "d")
+    world.tick(AGAIN_MS - 1_000)
+    short(world, "e")
+    world.tick(1_000)
+    assert [(one.heap_steps, one.reason) for one in world.directives] == [
+        (1, "short"),
+        (1, "repeated"),
+    ]
+    world.tick(AGAIN_MS)
+    assert world.directives[-1].heap_steps == 0
+    for _ in range(5):
+        world.tick(AGAIN_MS)
+    assert len(world.directives) == 3
+
+
+def test_what_was_learned_is_kept_and_older_state_is_read(world: World) -> None:
+    short(world, "a", "b", "c")
+    world.tick()
+    kept = share_from(world.pairs.values[SHARE])
+    assert kept.memory.told == Steps(heap=1)
+    assert share_from(to_bytes(kept)) == kept
+    assert share_from(to_bytes(FleetShare(cost_factor=2.0))) == FleetShare(cost_factor=2.0)
+    assert share_from(b"\x03\x81\xabcost_factor\xcb@\x00\x00\x00\x00\x00\x00\x00") == FleetShare(
+        2.0
+    )
+
+
+def test_a_fleet_without_trouble_keeps_and_says_nothing(world: World) -> None:
+    for number in range(30):
+        world.well(f"w{number}")
+        world.tick()
+    assert world.directives == []
+    assert SHARE not in world.pairs.values

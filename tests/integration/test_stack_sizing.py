@@ -1,0 +1,160 @@
+"""The planner's wishes for its workers, on a real broker, and the stack that obeys them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from firnline_adapters.directives import KafkaDirectives
+from firnline_adapters.records import encode
+from firnline_domain.commands import SizeWorkers
+from firnline_domain.memory_tuning import HOLDS_MS, Steps
+from firnline_local.stack import Stack, running
+from firnline_worker.settings import Settings
+
+pytestmark = pytest.mark.stack
+
+# Stands in for the worker: what counts here is when it ends, and with what it is started again.
+STAND_IN = """
+import pathlib, signal, sys, time
+for number in (signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, lambda *_: sys.exit(0))
+print("action=ready", flush=True)
+time.sleep(600)
+"""
+GB = 1 << 30
+
+
+def tell(bootstrap: str, bucket: int, heap: int, overhead: int = 0, age_ms: int = 0) -> None:
+    now = int(time.time() * 1000) - age_ms
+    order = SizeWorkers("heavy", bucket, heap, overhead, "short", {}, now)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    key = f"heavy/{bucket}".encode()
+    producer.produce("worker-directives", encode(order), key, partition=bucket)
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    package = tmp_path / "stand-in" / "firnline_worker"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(STAND_IN)
+    return tmp_path
+
+
+def stack(home: Path) -> AbstractContextManager[Stack]:
+    given = {"PYTHONPATH": str(home / "stand-in"), "FIRNLINE_DRIVER_MEMORY": "512m"}
+    return running(home / "stack", ("kafka", "worker"), {"worker": given})
+
+
+def environment(stack: Stack) -> Mapping[str, str]:
+    """What the worker was started with."""
+    pid = stack.part("worker").pid
+    try:
+        return psutil.Process(pid).environ() if pid is not None else {}
+    except psutil.Error:  # it has just ended
+        return {}
+
+
+def heap(stack: Stack) -> str:
+    return environment(stack).get("FIRNLINE_DRIVER_MEMORY", "")
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def told(stack: Stack, what: str) -> list[str]:
+    lines = (stack.state.root / "events.jsonl").read_text().splitlines()
+    events = [event for event in map(json.loads, lines) if event["part"] == "worker"]
+    return [event["detail"] for event in events if event["what"] == what]
+
+
+def test_a_wish_makes_the_worker_larger_and_its_end_makes_it_what_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", str(5 * GB / psutil.virtual_memory().total))
+    with stack(home) as up:
+        assert heap(up) == "512m"
+        first = up.part("worker").pid
+        tell(up.kafka, 3, heap=1)
+        until(lambda: heap(up) == "2560m")
+        up.wait_ready("worker")
+        assert up.part("worker").pid != first
+        assert up.part("worker").restarts == 0
+        assert told(up, "sized") == ["heap=2560m tasks-at-once=4"]
+        tell(up.kafka, 5, heap=0, overhead=1)  # another bucket's: the most of both holds
+        until(lambda: environment(up).get("FIRNLINE_TASKS_AT_ONCE") == "2")
+        assert heap(up) == "2560m"
+        up.wait_ready("worker")
+        up.stop("kafka")  # no answer is no wish for less
+        time.sleep(3)
+        assert (up.part("worker").life, heap(up)) == ("ready", "2560m")
+        up.start("kafka")
+        starts = len(told(up, "started"))
+    with stack(home) as up:  # whoever starts again reads the topic first
+        assert heap(up) == "2560m"
+        assert len(told(up, "started")) == starts + 1
+        tell(up.kafka, 3, heap=0)
+        tell(up.kafka, 5, heap=0)
+        until(lambda: heap(up) == "512m")
+        assert told(up, "sized")[-1] == "heap=512m tasks-at-once=4"
+
+
+def test_it_never_asks_for_more_than_the_machines_share(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", str(2 * GB / psutil.virtual_memory().total))
+    with stack(home) as up:
+        tell(up.kafka, 0, heap=4)
+        until(lambda: heap(up) not in ("512m", ""))
+        assert 2000 <= int(heap(up).removesuffix("m")) <= 2048
+        [detail] = told(up, "sized")
+        up.wait_ready("worker")
+        assert "(asked for 8704m: more than the machine's share)" in detail
+        grown = up.part("worker").pid
+        tell(up.kafka, 0, heap=3)  # it could not have had either: no reason to begin anew
+        until(lambda: len(told(up, "sized")) == 2)
+        time.sleep(1)
+        assert up.part("worker").pid == grown
+
+
+def test_it_is_switched_off_by_a_share_of_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", "0")
+    with stack(home) as up:
+        tell(up.kafka, 0, heap=4)
+        time.sleep(3)
+        assert heap(up) == "512m"
+
+
+def test_the_newest_word_of_each_bucket_counts_for_three_days(kafka: str) -> None:
+    tell(kafka, 1, heap=4)
+    tell(kafka, 1, heap=2)
+    tell(kafka, 2, heap=3, age_ms=HOLDS_MS)
+    directives = KafkaDirectives(kafka)
+    now_ms = int(time.time() * 1000)
+    assert directives.wished(now_ms) == Steps(heap=2)
+    tell(kafka, 1, heap=0)
+    until(lambda: directives.wished(now_ms) == Steps())
+    directives.close()
+
+
+def test_the_sizes_that_growth_begins_with_are_the_workers_own() -> None:
+    from firnline_local.sizing import DEFAULTS
+
+    assert {
+        "FIRNLINE_DRIVER_MEMORY": Settings.driver_memory,
+        "FIRNLINE_TASKS_AT_ONCE": str(Settings.tasks_at_once),
+    } == DEFAULTS
