@@ -10,6 +10,7 @@ from firnline_domain.budgets import Budget
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import Misconfigured
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
@@ -30,6 +31,7 @@ class Fleet:
 
     gb_hours: float
     old_share: float = 0.2
+    groups: tuple[Group, ...] = ()
     pairs: MemoryPairs = field(default_factory=MemoryPairs)
     now_ms: int = 10 * HOUR_MS
     shown: dict[str, TableState] = field(default_factory=dict)
@@ -41,7 +43,12 @@ class Fleet:
     def restart(self) -> None:
         budget = Budget(self.gb_hours, self.old_share)
         limits = Thresholds(
-            quiet_ms=0, hot_ms=0, max_age_ms=10**15, deadline_ms=10**9, budget=budget
+            quiet_ms=0,
+            hot_ms=0,
+            max_age_ms=10**15,
+            deadline_ms=10**9,
+            budget=budget,
+            groups=self.groups,
         )
         self.bucket = Bucket(self.pairs, limits)
 
@@ -154,6 +161,34 @@ def test_the_purse_survives_a_restart_and_who_waits_bids_again() -> None:
     assert len(fleet.tick(HOUR_MS)) == 2
 
 
+def test_a_group_spends_its_own_quota_and_others_what_they_like() -> None:
+    fleet = Fleet(0.0, 0.0, (Group("etl", 2.5 * PRICE), Group("adhoc")))
+    for number in range(4):
+        assert fleet.commit(f"e{number}", settings={"firnline.group": "etl"}) == []
+        assert len(fleet.commit(f"a{number}", settings={"firnline.group": "adhoc"})) == 1
+        assert len(fleet.commit(f"d{number}")) == 1
+    assert len(fleet.tick()) == 2
+    fleet.restart()
+    assert fleet.tick(5 * 60_000) == []  # its purse is in the state
+    assert len(fleet.tick(HOUR_MS)) == 2
+
+
+def test_the_fleets_budget_is_for_groups_without_a_quota() -> None:
+    fleet = Fleet(1.5 * PRICE, 0.0, (Group("", 2.5 * PRICE), Group("adhoc")))
+    for number in range(4):
+        fleet.commit(f"a{number}", settings={"firnline.group": "adhoc"})
+        fleet.commit(f"d{number}")
+    assert sorted(name[0] for name in fleet.tick()) == ["a", "d", "d"]
+
+
+def test_a_table_that_changes_its_group_waits_no_longer_for_the_old_ones_quota() -> None:
+    fleet = Fleet(0.0, 0.0, (Group("etl", PRICE / 9),))
+    fleet.commit("a", settings={"firnline.group": "etl"})
+    assert fleet.tick() == []
+    assert len(fleet.commit("a", files=0, settings={"firnline.group": "default"})) == 1
+    assert fleet.bucket.waiting == 0
+
+
 def test_what_is_gone_costs_nothing() -> None:
     fleet = Fleet(1.2 * PRICE, old_share=0.0)
     fleet.commit("a")
@@ -180,3 +215,5 @@ def test_a_budget_that_makes_no_sense_is_refused(gb_hours: float, share: float) 
 def test_each_bucket_has_its_part() -> None:
     limits = thresholds_of(Settings("k", "s", buckets=4, budget_gb_hours=8.0))
     assert limits.budget == Budget(2.0, 0.2)
+    groups = thresholds_of(Settings("k", "s", buckets=4, groups="etl=2,adhoc")).groups
+    assert groups == (Group("etl", 0.5), Group("adhoc"))

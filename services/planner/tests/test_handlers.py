@@ -347,7 +347,7 @@ def test_settings_of_the_table_decide(world: World) -> None:
     assert only(world.commit(part(B, 1))).scope == A
 
 
-GROUPS = replace(LIMITS, groups=groups_of("etl=2.5,adhoc"))
+GROUPS = replace(LIMITS, groups=groups_of("etl,adhoc"))
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,19 @@ from __future__ import annotations
 from firnline_domain.costs import learned
 from firnline_domain.memory_tuning import MemoryTuning
 from firnline_domain.ranking import Purses
-from firnline_domain.values import Value, replace
+from firnline_domain.values import Value, field, replace
 
 
 class FleetShare(Value):
     """The value of a bucket's one key beside those of its tables.
 
     `cost_factor`: CPU seconds that rewrites take here, against those that were measured. `purses`:
-    what is left of its part of the budget. `memory`: what its heavy orders have shown of their
-    workers' memory.
+    what is left of its parts of the budget and of groups' quotas. `memory`: what its heavy orders
+    have shown of their workers' memory.
     """
 
     cost_factor: float = 1.0
-    purses: Purses = Purses()
+    purses: dict[str, Purses] = field(default_factory=dict)
     memory: MemoryTuning = MemoryTuning()
 
     def after_rewrite(self, foretold_s: float, took_s: float) -> FleetShare:

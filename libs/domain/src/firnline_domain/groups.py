@@ -27,6 +27,11 @@ class Group(Value):
     name: str
     quota_gb_hours: float | None = None
 
+    def part(self, of: int) -> Group:
+        """With one of so many equal parts of its quota."""
+        quota = self.quota_gb_hours
+        return Group(self.name, None if quota is None else quota / of)
+
 
 def groups_of(text: str) -> tuple[Group, ...]:
     """What FIRNLINE_GROUPS says, in its order; the default group only where it is named.

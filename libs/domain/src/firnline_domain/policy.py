@@ -141,7 +141,7 @@ def _on_its_merits(
         return Decision(Reason(hold.reason), until_ms=hold.until_ms)
     if len(table.work.running) >= limits.max_in_flight:
         return Decision(Reason.TABLE_BUSY)
-    if limits.budget.binds:
+    if limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
     return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)

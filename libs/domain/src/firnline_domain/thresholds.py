@@ -14,6 +14,7 @@ from firnline_domain.values import Value, replace
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+FLEET = "*"  # the purse of all groups without a quota; no group has that name
 MOST = 10**15  # milliseconds: 30,000 years
 
 
@@ -54,6 +55,7 @@ class Thresholds(Value):
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
+    paid: bool = False  # no property: its turn within the budget has come
 
     @property
     def retention_ms(self) -> int:
@@ -66,6 +68,29 @@ class Thresholds(Value):
     def served_by(self) -> str:
         """The group that gets the table's orders."""
         return served(self.group, self.groups)
+
+    @property
+    def spending(self) -> tuple[str, Budget]:
+        """The purse that pays for the table's rewrites, and what it may hold: its group's quota, or
+        the fleet's budget where the group has none."""
+        group = self.served_by
+        return (group, self.budgets[group]) if group in self.budgets else (FLEET, self.budget)
+
+    @property
+    def budgets(self) -> dict[str, Budget]:
+        """Of every group with a quota, and of the fleet."""
+        share = self.budget.old_share
+        quotas = {
+            one.name: Budget(one.quota_gb_hours, share)
+            for one in self.groups
+            if one.quota_gb_hours is not None
+        }
+        return {FLEET: self.budget, **quotas}
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any rewrite has to be paid for."""
+        return self.budget.binds or any(one.quota_gb_hours is not None for one in self.groups)
 
 
 PROPERTIES = {

@@ -1,17 +1,28 @@
-"""Rewrites that wait until the bucket's part of the budget pays for them, and who is next."""
+"""Rewrites that wait until a budget or a group's quota pays for them, and who is next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from firnline_domain.budgets import Budget
-from firnline_domain.ranking import Purses, affordable
+from firnline_domain.ranking import Candidate, Purses, affordable
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.step import Bid, Place, Step
 from firnline_planner.visits import order, to_be_shown, visit_of
+
+
+@dataclass(frozen=True)
+class Round:
+    """Those that a purse can pay for, in the order in which they are to be, and what is left."""
+
+    purse: str
+    winners: list[Candidate[Place]]
+    left: Purses
 
 
 class Auction:
@@ -31,38 +42,40 @@ class Auction:
             else:
                 self._bids[place] = bid
 
-    def winners(self, purses: Purses, budget: Budget, now_ms: int) -> tuple[list[Bid], Purses]:
-        """Those that can be paid for, in the order in which they are to be, and what is left."""
-        if not self._bids:
-            return [], purses
-        places, left = affordable(self._bids.values(), purses, budget, now_ms)
-        return [self._bids[place] for place in places], left
+    def rounds(
+        self, purses: Mapping[str, Purses], budgets: Mapping[str, Budget], now_ms: int
+    ) -> list[Round]:
+        """One for each purse that pays for something."""
+        waiting: dict[str, list[Candidate[Place]]] = defaultdict(list)
+        for purse, candidate in self._bids.values():
+            waiting[purse].append(candidate)
+        found = []
+        for purse, candidates in waiting.items():
+            budget = budgets.get(purse, Budget())
+            places, left = affordable(candidates, purses.get(purse, Purses()), budget, now_ms)
+            found.append(Round(purse, [self._bids[place][1] for place in places], left))
+        return [one for one in found if one.winners]
 
 
-def order_winners(
-    winners: Iterable[Bid],
-    left: Purses,
-    state: State,
-    defaults: Thresholds,
-    now_ms: int,
-    step: Step,
-) -> None:
+def order_winners(one: Round, state: State, defaults: Thresholds, now_ms: int, step: Step) -> None:
     """Order what still deserves it, and take the money for that alone."""
-    for bid in winners:
-        step.bids[bid.key] = None
-        if _ordered(bid.key, state, replace(defaults, budget=Budget()), now_ms, step):
-            step.spent_gb_hours += bid.gb_hours
+    left, paid = one.left, replace(defaults, paid=True)
+    for candidate in one.winners:
+        step.bids[candidate.key] = None
+        if _ordered(candidate.key, state, paid, now_ms, step):
+            step.spent_gb_hours += candidate.gb_hours
         else:
-            left = left.returned(bid.gb_hours)
-        state.put_share(replace(state.share, purses=left))
+            left = left.returned(candidate.gb_hours)
+    share = state.share
+    state.put_share(replace(share, purses={**share.purses, one.purse: left}))
 
 
-def _ordered(place: Place, state: State, unbound: Thresholds, now_ms: int, step: Step) -> bool:
+def _ordered(place: Place, state: State, paid: Thresholds, now_ms: int, step: Step) -> bool:
     key, scope = place
     table = state.table_at(key)
     if table is None:
         return False
-    visit = visit_of(state, table, unbound, now_ms, step)
+    visit = visit_of(state, table, paid, now_ms, step)
     after = order(visit, table, visit.partition(table, scope))
     if after is table:
         return False

@@ -42,7 +42,7 @@ def thresholds_of(settings: Settings) -> Thresholds:
         min_fragments=settings.min_fragments,
         min_equality_deletes=settings.min_equality_deletes,
         min_position_deletes=settings.min_position_deletes,
-        groups=groups_of(settings.groups),
+        groups=tuple(one.part(settings.buckets) for one in groups_of(settings.groups)),
         budget=budget_of(settings).part(settings.buckets),
     )
     return with_defaults(settings.defaults, limits, wall_ms())

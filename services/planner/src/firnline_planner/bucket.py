@@ -77,10 +77,11 @@ class Bucket:
 
     def _pass_time(self, now_ms: int) -> Step:
         self._visited = self._agenda.due(now_ms, self._most_looks, self.most_shows)
-        purses, budget = self._state.share.purses, self._defaults.budget
-        winners, left = self._auction.winners(purses, budget, now_ms)
+        purses, budgets = self._state.share.purses, self._defaults.budgets
+        rounds = self._auction.rounds(purses, budgets, now_ms)
         step = on_tick(self._visited, self._state, self._defaults, now_ms)
-        order_winners(winners, left, self._state, self._defaults, now_ms, step)
+        for one in rounds:
+            order_winners(one, self._state, self._defaults, now_ms, step)
         return step
 
     @property

@@ -10,7 +10,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.ranking import Candidate
 
 Place = tuple[bytes, Scope]  # a table's key in the state, and its partition
-Bid = Candidate[Place]
+Bid = tuple[str, Candidate[Place]]  # and the purse that is to pay for it
 EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"

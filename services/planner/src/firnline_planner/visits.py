@@ -162,14 +162,14 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
 
 
 def _bid(visit: Visit, table: Table, partition: Partition, decision: Decision) -> None:
-    if not visit.limits.budget.binds:
+    if not visit.fleet.is_bounded:
         return
     place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
     visit.step.bids[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
         weighed = weighed_for(table, partition, decision.action, visit.limits)
-        bid = candidate_of(place, weighed, visit.limits, visit.now_ms)
-        visit.step.bids[place] = bid
+        candidate = candidate_of(place, weighed, visit.limits, visit.now_ms)
+        visit.step.bids[place] = (visit.limits.spending[0], candidate)
 
 
 def order(visit: Visit, table: Table, partition: Partition) -> Table:
