@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from firnline_deletes import row_map
 from firnline_deletes.checksums import checksum
+from firnline_domain import values
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_iceberg.planning import live_files
@@ -197,6 +198,30 @@ def test_fragments_are_merged_until_that_changes_nothing(lab, rewriter):
     result = rewritten(lab, rewriter)
     assert [len(group.inputs) for group in result.groups] in ([3, 2], [2, 3])
     assert rewriter.rewrite(lab.order(), lambda _: None).groups == ()
+
+
+def test_undersized_files_are_merged_by_an_order_for_that_alone(lab, rewriter):
+    lab.create("id BIGINT, s STRING", **{"write.target-file-size-bytes": "10000"})
+    for number in range(4):
+        text = "concat_ws('', transform(sequence(1, 90), _ -> uuid()))"
+        lab.sql(f"INSERT INTO {{t}} SELECT /*+ COALESCE(1) */ {number}, {text}")
+    table, before = lab.table(), lab.rows()
+    sizes = [file.bytes for file in live_files(table, table.head_id("main")).data]
+    assert all(10000 / 8 < size < 5000 for size in sizes), sizes
+    assert sum(sizes) < 10000
+    merge = values.replace(lab.order(), action="merge")
+    assert rewriter.rewrite(merge, lambda _: None).groups == ()  # they fill none yet
+    lab.insert("(9, 'a fragment')")
+    lab.sql(f"INSERT INTO {{t}} SELECT /*+ COALESCE(1) */ 5, {text}")
+    assert rewriter.rewrite(lab.order(), lambda _: None).groups == ()  # one fragment alone
+    before = lab.rows()
+    result = rewriter.rewrite(values.replace(lab.order(), action="merge"), lambda _: None)
+    assert sum(len(group.inputs) for group in result.groups) == 6
+    lab.commit(result)
+    assert lab.rows() == before
+    assert (
+        rewriter.rewrite(values.replace(lab.order(), action="merge"), lambda _: None).groups == ()
+    )
 
 
 def test_every_type_and_evolved_columns_survive(lab, rewriter):
