@@ -20,7 +20,6 @@ from firnline_domain.progress import (
     Table,
     TableWork,
     debt_of,
-    left_by,
     ordered,
     succeeded,
 )
@@ -226,8 +225,7 @@ class Firnline:
         task = work.task_of(partition.counters.scope)
         assert task is not None
         debt = debt_of(partition.counters.holds, self.limits.target_bytes)
-        debt = left_by(task.action, debt)
-        self._keep(unit, succeeded(partition.work, debt, task.task_id, self.limits, now_ms))
+        self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms))
         self._snapshots += 1
         pace = work.pace.after((self._snapshots,), self.limits.max_commits, now_ms)
         self._tables[key] = replace(work.ended(task), pace=pace)

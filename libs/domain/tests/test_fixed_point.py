@@ -22,7 +22,6 @@ from firnline_domain.progress import (
     after_change,
     brought,
     debt_of,
-    left_by,
     ordered,
     succeeded,
 )
@@ -89,8 +88,8 @@ class Life:
         left = [size for size in self.sizes if size not in taken]
         self.sizes = left + self._outputs(sum(taken), bool(left))
         self.commit(*meanwhile)
-        debt = left_by(decision.action, debt_of(self.partition.counters.holds, TARGET))
-        self.work = succeeded(self.work, debt, task.task_id, self.limits, self.now_ms)
+        debt = debt_of(self.partition.counters.holds, TARGET)
+        self.work = succeeded(self.work, debt, task, self.limits, self.now_ms)
         self.rewrites += 1
 
     def _taken(self, action: Action) -> list[int]:

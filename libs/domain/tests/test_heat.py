@@ -8,11 +8,12 @@ import pytest
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.heat import heated, hot_until_ms, names_files, waiting
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import NO_DEBT, Debt, PartitionWork, aged, succeeded
+from firnline_domain.progress import NO_DEBT, Debt, PartitionWork, RunningTask, aged, succeeded
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 
 NOW = 1_795_000_000_000
+TASK = RunningTask("t", Scope(1, "[]"), "compact", "fragments", 1, 1, 0, 0)
 LIMITS = Thresholds(hot_ms=10_000, hot_max_ms=60_000)
 
 
@@ -110,7 +111,7 @@ def test_debt_that_has_gone_waits_anew_when_it_comes_back() -> None:
 
 def test_a_rewrite_does_not_cool_a_partition() -> None:
     """Its writer is still at work: the next rewrite waits for it as well."""
-    done = succeeded(PartitionWork(touched_ms=NOW, hot_since_ms=1), NO_DEBT, "t", LIMITS, NOW + 5)
+    done = succeeded(PartitionWork(touched_ms=NOW, hot_since_ms=1), NO_DEBT, TASK, LIMITS, NOW + 5)
     assert hot_until_ms(done, LIMITS, NOW + 5) == NOW + 10_000
     assert done.hot_since_ms is None
 

@@ -12,6 +12,7 @@ from firnline_domain.progress import (
     NO_DEBT,
     Partition,
     PartitionWork,
+    RunningTask,
     failed,
     succeeded,
 )
@@ -22,6 +23,7 @@ from firnline_domain.worth import weigh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+TASK = RunningTask("t", Scope(1, "[]"), "compact", "fragments", 1, 1, 0, 0)
 LIMITS = Thresholds(heavy_bytes=1_000_000)
 
 
@@ -36,7 +38,7 @@ def out_of_memory(work: PartitionWork) -> PartitionWork:
 
 
 def well(work: PartitionWork) -> PartitionWork:
-    return succeeded(work, NO_DEBT, "t", LIMITS, 0)
+    return succeeded(work, NO_DEBT, TASK, LIMITS, 0)
 
 
 def test_short_keys_count_as_texts_and_long_ones_as_they_are_stored() -> None:

@@ -142,7 +142,7 @@ def test_readers_who_have_paid_are_served_below_every_threshold() -> None:
     assert decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, fresh.until_ms).order
 
 
-def small_ones(since_ms: int, floor: int = 0, files: int = 5) -> Partition:
+def small_ones(since_ms: int | None, floor: int = 0, files: int = 5) -> Partition:
     """Files of 30 MB, where 128 MB are wanted."""
     holds = FileTally(undersized=Tally(files, files * 1_000, files * 30 * MB))
     work = PartitionWork(floor=Debt(undersized=floor), undersized_since_ms=since_ms)
@@ -158,6 +158,8 @@ def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
     assert told.numbers["rewrite_bytes"] == 150 * MB
     assert decide(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
     assert decide(table(), small_ones(0, floor=5), WEIGHED, NOW).reason is Reason.FIXED_POINT
+    unknown = decide(table(), small_ones(None), WEIGHED, NOW)  # state of an older release
+    assert not unknown.order
     by_size_alone = replace(WEIGHED, max_size_error=0.0, reads_per_hour=0.0)
     assert not decide(table(), small_ones(0), by_size_alone, NOW).order
 

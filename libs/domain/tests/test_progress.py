@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from firnline_domain.identity import Scope
 from firnline_domain.progress import (
     BACK_OFF_MAX_MS,
@@ -24,8 +25,10 @@ from firnline_domain.progress import (
 )
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 
 NOW = 1_000_000
+TASK = RunningTask("t", Scope(1, "[]"), "compact", "fragments", 1, 1, 0, 0)
 LIMITS = Thresholds(cool_down_ms=500)
 
 
@@ -71,7 +74,7 @@ def test_a_hold_outlasts_whatever_ends_meanwhile() -> None:
     later = NOW + DAY_MS
     work = held(PartitionWork(), later)
     assert (work.pause, work.until_ms) == ("undone", later)
-    for after in (succeeded(work, NO_DEBT, "t", LIMITS, NOW), failed(work, "x", True, NOW)):
+    for after in (succeeded(work, NO_DEBT, TASK, LIMITS, NOW), failed(work, "x", True, NOW)):
         assert (after.pause, after.until_ms) == ("undone", later)
     assert freed(work) == work
     free = unparked(work)
@@ -84,7 +87,7 @@ def test_no_attempt_has_the_number_of_an_earlier_one() -> None:
     work = failed(failed(PartitionWork(), "x", True, NOW), "x", False, NOW)
     assert work.attempt == 3
     assert unparked(work).attempt == 3
-    done = succeeded(work, NO_DEBT, "t", LIMITS, NOW)
+    done = succeeded(work, NO_DEBT, TASK, LIMITS, NOW)
     assert done.attempt == 1  # of another task
     undone = unparked(held(done, NOW + DAY_MS))
     assert undone.attempt == 4
@@ -119,7 +122,7 @@ def test_retryable_failures_never_park() -> None:
 
 
 def test_success_forgets_failures_and_cools_down() -> None:
-    work = succeeded(PartitionWork(failures=5, hopeless=2), NO_DEBT, "t", LIMITS, NOW)
+    work = succeeded(PartitionWork(failures=5, hopeless=2), NO_DEBT, TASK, LIMITS, NOW)
     assert (work.failures, work.hopeless) == (0, 0)
     assert (work.pause, work.until_ms, work.last_task_id) == ("cooling", NOW + 500, "t")
 
@@ -127,7 +130,7 @@ def test_success_forgets_failures_and_cools_down() -> None:
 def test_the_floor_is_what_a_rewrite_left_without_what_came_meanwhile() -> None:
     work = ordered(PartitionWork(arrived=Debt(fragments=50)))
     work = after_change(work, Debt(fragments=13), Debt(fragments=3), NOW)
-    work = succeeded(work, Debt(fragments=5), "t", LIMITS, NOW)
+    work = succeeded(work, Debt(fragments=5), TASK, LIMITS, NOW)
     assert work.floor == Debt(fragments=2)
     assert work.debt_since_ms == NOW
 
@@ -167,3 +170,30 @@ def test_a_partition_has_one_order_out_at_most() -> None:
 
 def test_the_next_look_is_the_earliest_asked_for() -> None:
     assert TableWork().looking(9).looking(5).looking(7).looking(None).look_ms == 5
+
+
+MERGED = replace(TASK, action="merge", numbers={"undersized": 9.0})
+
+
+@pytest.mark.parametrize(
+    ("case", "task", "left", "floor", "since"),
+    [
+        ("a compaction can do nothing about them", TASK, 9, 0, 5),
+        ("a merge that did nothing will do nothing", MERGED, 9, 9, None),
+        ("one that took some may take more", MERGED, 6, 0, 5),
+        ("one that took all", MERGED, 0, 0, None),
+    ],
+)
+def test_the_floor_of_undersized_files_is_a_merges(
+    case: str, task: RunningTask, left: int, floor: int, since: int | None
+) -> None:
+    work = PartitionWork(undersized_since_ms=5)
+    work = succeeded(work, Debt(undersized=left), task, LIMITS, NOW)
+    assert (work.floor.undersized, work.undersized_since_ms) == (floor, since)
+
+
+def test_a_compaction_keeps_the_floor_that_a_merge_has_set() -> None:
+    merged = succeeded(PartitionWork(), Debt(undersized=9), MERGED, LIMITS, NOW)
+    for left, floor in ((9, 9), (4, 4), (9, 4)):
+        merged = succeeded(merged, Debt(undersized=left), TASK, LIMITS, NOW)
+        assert merged.floor.undersized == floor

@@ -12,6 +12,7 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy import BUDGET_LOOK_MS
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
@@ -23,6 +24,11 @@ from firnline_planner.state import MemoryPairs
 SCOPE = Scope(0, "[]")
 MB = 1 << 20
 PRICE = 0.000193  # GB-hours of eight fragments of a megabyte
+
+
+def part(scope: Scope, files: int, bytes_each: int = MB) -> PartitionChange:
+    added = FileTally(fragments=Tally(files, files * 100, files * bytes_each))
+    return PartitionChange(scope, added, FileTally())
 
 
 @dataclass
@@ -71,7 +77,6 @@ class Fleet:
         head = self.heads.get(name, 0)
         self.heads[name] = head + 1
         self.now_ms += 1
-        added = FileTally(fragments=Tally(files, files * 100, files * bytes_each))
         values: dict[str, Any] = {
             "event_id": f"{name}{head}",
             "table": TableName(f"u{name}", ("db",), name),
@@ -82,7 +87,7 @@ class Fleet:
             "sequence_number": head + 1,
             "timestamp_ms": self.now_ms,
             "operation": "append",
-            "partitions": (PartitionChange(SCOPE, added, FileTally()),),
+            "partitions": (part(SCOPE, files, bytes_each),),
             "format_version": 2,
             "observed_at_ms": self.now_ms,
             **more,
@@ -148,7 +153,7 @@ def test_most_spared_for_its_price_goes_first_and_the_oldest_is_saved_for() -> N
 
 
 def test_the_purse_survives_a_restart_and_who_waits_bids_again() -> None:
-    fleet = Fleet(2.5 * PRICE, old_share=0.0)
+    fleet = Fleet(2.2 * PRICE, old_share=0.0)
     for number in range(4):
         fleet.commit(f"t{number}")
     assert len(fleet.tick()) == 2
@@ -156,20 +161,20 @@ def test_the_purse_survives_a_restart_and_who_waits_bids_again() -> None:
     assert fleet.bucket.waiting == 0
     fleet.commit("late")
     assert fleet.tick() == []
-    assert len(fleet.tick(5 * 60_000)) == 0  # those that waited bid again here
+    assert len(fleet.tick(BUDGET_LOOK_MS)) == 0  # those that waited bid again here
     assert fleet.bucket.waiting == 3
     assert len(fleet.tick(HOUR_MS)) == 2
 
 
 def test_a_group_spends_its_own_quota_and_others_what_they_like() -> None:
-    fleet = Fleet(0.0, 0.0, (Group("etl", 2.5 * PRICE), Group("adhoc")))
+    fleet = Fleet(0.0, 0.0, (Group("etl", 2.2 * PRICE), Group("adhoc")))
     for number in range(4):
         assert fleet.commit(f"e{number}", settings={"firnline.group": "etl"}) == []
         assert len(fleet.commit(f"a{number}", settings={"firnline.group": "adhoc"})) == 1
         assert len(fleet.commit(f"d{number}")) == 1
     assert len(fleet.tick()) == 2
     fleet.restart()
-    assert fleet.tick(5 * 60_000) == []  # its purse is in the state
+    assert fleet.tick(BUDGET_LOOK_MS) == []  # its purse is in the state
     assert len(fleet.tick(HOUR_MS)) == 2
 
 
@@ -194,7 +199,8 @@ def test_what_is_gone_costs_nothing() -> None:
     fleet.commit("a")
     fleet.commit("b", bytes_each=2 * MB)
     fleet.commit("a", kind=ChangeKind.REMOVED, partitions=(), snapshot_id=None)
-    assert fleet.tick() == []  # a, whose bid is gone; b is too dear
+    assert fleet.bucket.waiting == 1
+    assert fleet.tick() == []  # b is too dear
     fleet.commit("c")
     assert fleet.tick() == ["c"]
 
@@ -204,6 +210,27 @@ def test_what_came_to_nothing_is_not_paid_for() -> None:
     fleet.commit("a")
     assert fleet.tick(keep=False) == ["a"]
     assert fleet.tick() == ["a"]
+
+
+def test_a_partition_that_is_gone_waits_no_more() -> None:
+    """A look at all partitions replaces all bids of the table."""
+    fleet = Fleet(PRICE / 9, old_share=0.0)
+    fleet.commit("a", partitions=tuple(part(Scope(0, f"[{n}]"), 8) for n in range(3)))
+    assert fleet.bucket.waiting == 3
+    anew = {"kind": ChangeKind.ABSOLUTE, "snapshot_count": 1, "oldest_snapshot_ms": 1}
+    fleet.commit("a", partitions=(part(Scope(0, "[1]"), 8),), **anew)
+    fleet.tick(BUDGET_LOOK_MS + 60_000)
+    assert fleet.bucket.waiting == 1
+
+
+def test_what_failed_to_be_handled_leaves_no_bid() -> None:
+    fleet = Fleet(PRICE / 9)
+    fleet.commit("a")
+    fleet.tick()
+    assert fleet.bucket.waiting == 1
+    fleet.bucket.discard()
+    fleet.bucket.commit()
+    assert fleet.bucket.waiting == 1
 
 
 @pytest.mark.parametrize(("gb_hours", "share"), [(-1.0, 0.2), (1.0, 1.5), (1.0, -0.1)])

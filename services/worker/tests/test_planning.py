@@ -83,6 +83,15 @@ def test_undersized_files_are_taken_where_they_fill_one(case, sizes, taken):
     assert alone == ("bc" if "alone" in case else "")
 
 
+def test_a_merge_takes_the_oldest_as_far_as_one_order_goes(monkeypatch):
+    monkeypatch.setattr("firnline_worker.planning.MOST_BYTES", 1000)
+    files = [data(name, 9 - n, 300) for n, name in enumerate("abcdef")]
+    taken = planned(files, action=Action.MERGE).inputs
+    assert "".join(sorted(file.path for file in taken)) == "def"
+    monkeypatch.setattr("firnline_worker.planning.MOST_BYTES", 10)
+    assert len(planned(files, action=Action.MERGE).inputs) == 2
+
+
 def test_the_whole_table_makes_two_groups_a_part_of_it_one():
     files = [data(name, 1, 100) for name in "abc"]
     assert paths(planned(files, [delete("d", 2)]).groups) == ["ab", "c"]

@@ -1,4 +1,5 @@
-"""Are topics there? Those of groups are made when FIRNLINE_GROUPS names them, not before."""
+"""Are topics there? A fleet that is upgraded may lack new ones; those of groups are made when
+FIRNLINE_GROUPS names them, not before."""
 
 from __future__ import annotations
 
@@ -26,6 +27,6 @@ def demand_topics(bootstrap: str, wanted: Collection[str], buckets: int) -> None
     wrong += [f"{name} has {count}" for name, count in counts.items() if count != buckets]
     if wrong:
         raise Misconfigured(
-            f"topics of groups, of {buckets} partitions each: " + ", ".join(wrong) + ". Run "
+            f"topics of {buckets} partitions each are needed: " + ", ".join(wrong) + ". Run "
             "`python -m firnline_local.topics` with the fleet's FIRNLINE_GROUPS, or make them"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from firnline_domain.tallies import FileTally, Tally
 
 NONE = Tally()
+MOST_BYTES = 16 << 30  # of a merge: a quarter of an hour on two cores, half of an order's deadline
 
 
 def taken_by_merge(holds: FileTally, target_bytes: int) -> Tally:

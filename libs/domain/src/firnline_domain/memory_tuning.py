@@ -16,7 +16,7 @@ from firnline_domain.thresholds import DAY_MS
 from firnline_domain.values import Value, replace
 
 TOPIC = "worker-directives"
-IN_A_ROW = 3  # one may be chance, and two the same partition's two tries
+IN_A_ROW = 3  # one may be chance; of one partition they may be, for it is to be served, too
 STEP_BYTES, STEP_SHARE = 2 << 30, 0.2  # a step up, whichever is more
 MOST_STEPS = 4  # 8 GB, or twice what it was: who needs more needs another machine, and a person
 # A step down that was wrong costs IN_A_ROW tasks and a restart: at most a seventh of the work.

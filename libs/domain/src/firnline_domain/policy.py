@@ -16,7 +16,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import Value, field, replace
 from firnline_domain.worth import Action, Weighed, weigh, weigh_merge
 
-BUDGET_LOOK_MS = 5 * 60_000  # a planner that starts has to find again who waits for the budget
+BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 
 

@@ -91,12 +91,6 @@ def _debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
     return Debt(files, deletes, positions, global_deletes, undersized)
 
 
-def left_by(action: str, holds: Debt) -> Debt:
-    """What is left after such a task is its floor; but only a merge can do anything about
-    undersized files."""
-    return holds if action == MERGE else replace(holds, undersized=0)
-
-
 class PartitionWork(Value):
     """What maintenance did and plans in one partition.
 
@@ -271,17 +265,23 @@ def held(work: PartitionWork, until_ms: int) -> PartitionWork:
 
 
 def succeeded(
-    work: PartitionWork, holds: Debt, task_id: str, limits: Thresholds, now_ms: int
+    work: PartitionWork, holds: Debt, task: RunningTask, limits: Thresholds, now_ms: int
 ) -> PartitionWork:
     """A task is done and its commit, if it made one, is in the counters.
 
-    What it left, without what came meanwhile, is the floor from now on.
+    What it left, without what came meanwhile, is the floor from now on. Only a merge can do
+    anything about undersized files, and one that has lessened them may do so again: there is a most
+    that it takes.
     """
+    merged, floor = task.action == MERGE, holds.beyond(work.arrived)
+    lessened = holds.undersized < task.numbers.get("undersized", 0)
+    known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
     rested = PartitionWork(
-        floor=holds.beyond(work.arrived),
+        floor=replace(floor, undersized=min(known, holds.undersized)),
+        undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
         pause=work.pause,
         until_ms=work.until_ms,
-        last_task_id=task_id,
+        last_task_id=task.task_id,
         last_attempt=work.attempt,
         touched_ms=work.touched_ms,
         failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",

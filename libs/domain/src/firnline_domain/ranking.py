@@ -9,7 +9,7 @@ pay for it and for all that have waited longer.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from firnline_domain.budgets import Budget
 from firnline_domain.costs import FIRNLINE
@@ -18,6 +18,7 @@ from firnline_domain.values import Value, replace
 from firnline_domain.worth import Weighed
 
 K = TypeVar("K")
+AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it bids again
 
 
 class Candidate(Value, Generic[K]):
@@ -45,47 +46,80 @@ def candidate_of(key: K, weighed: Weighed, limits: Thresholds, now_ms: int) -> C
 
 
 class Purses(Value):
-    """What is left at `as_of_ms`. An hour's worth is kept at most, but the second one saves for
-    the oldest as long as it takes."""
+    """What is left at `as_of_ms`. An hour's worth is kept at most, but the second one is saved up
+    for the dearest of those that were the oldest lately: `aim`, seen last at `aim_ms`."""
 
     best: float = 0.0
     old: float = 0.0
     as_of_ms: int | None = None  # None: an hour's worth is in them
+    aim: float = 0.0
+    aim_ms: int = 0
 
     def filled(self, budget: Budget, oldest: float, now_ms: int) -> Purses:
         """With what has come since. `oldest`: price of the one that has waited longest."""
         hours = 1.0 if self.as_of_ms is None else max(now_ms - self.as_of_ms, 0) / HOUR_MS
         old = budget.gb_hours * budget.old_share
         best = budget.gb_hours - old
+        # A clock that was ahead is not waited for; and whoever is saved for may be away for a
+        # time: a table that changes bids again when it rests, one of a started planner later.
+        lasts = self.aim > oldest and 0 <= now_ms - self.aim_ms < AIM_MS
+        aim, aim_ms = (self.aim, self.aim_ms) if lasts else (oldest, now_ms)
         return Purses(
             min(self.best + best * hours, best),
-            min(self.old + old * hours, max(old, oldest)),
-            now_ms if self.as_of_ms is None else max(now_ms, self.as_of_ms),
+            min(self.old + old * hours, max(old, aim)),
+            now_ms,
+            aim,
+            aim_ms,
         )
 
-    def returned(self, gb_hours: float) -> Purses:
-        """With the price of what was not ordered after all."""
-        return replace(self, best=self.best + gb_hours)
+    def without(self, gb_hours: float, from_old: bool) -> Purses:
+        """With a price paid; a negative one is paid back."""
+        if from_old:
+            return replace(self, old=self.old - gb_hours)
+        return replace(self, best=self.best - gb_hours)
+
+
+class Paid(Value, Generic[K]):
+    """A rewrite whose turn has come, and which purse has paid."""
+
+    key: K
+    gb_hours: float
+    from_old: bool = False
 
 
 def affordable(
     candidates: Iterable[Candidate[K]], purses: Purses, budget: Budget, now_ms: int
-) -> tuple[list[K], Purses]:
-    """Keys in the order in which they are to be ordered, and what is left of the purses."""
-    ranked = sorted(candidates, key=lambda one: (-one.gain, one.since_ms))
-    if not budget.binds:
-        return [one.key for one in ranked], purses
-    oldest = sorted(ranked, key=lambda one: one.since_ms)
-    purses = purses.filled(budget, oldest[0].gb_hours if oldest else 0.0, now_ms)
-    taken = []
-    for one in ranked:
+) -> tuple[list[Paid[K]], Purses]:
+    """Those that are to be ordered, in that order, and what is left of the purses."""
+    found = list(candidates)
+    if not budget.binds or not found:
+        return [Paid(one.key, one.gb_hours) for one in sorted(found, key=_rank)], purses
+    oldest = min(found, key=_age)
+    purses = purses.filled(budget, oldest.gb_hours, now_ms)
+    if purses.best < min(one.gb_hours for one in found) and purses.old < oldest.gb_hours:
+        return [], purses  # mostly: a hundred thousand need not be ranked to know it
+    return _paid(found, purses)
+
+
+def _paid(found: list[Candidate[K]], purses: Purses) -> tuple[list[Paid[K]], Purses]:
+    taken, left = list[Paid[K]](), list[Candidate[K]]()
+    for one in sorted(found, key=_rank):
         if one.gb_hours <= purses.best:
-            taken.append(one)
-            purses = replace(purses, best=purses.best - one.gb_hours)
-    paid = {id(one) for one in taken}  # thousands may be: no comparison of each with each
-    for one in (one for one in oldest if id(one) not in paid):
+            taken.append(Paid(one.key, one.gb_hours))
+            purses = purses.without(one.gb_hours, from_old=False)
+        else:
+            left.append(one)
+    for one in sorted(left, key=_age):
         if one.gb_hours > purses.old:
             break  # saved for, whatever is cheaper behind it
-        taken.append(one)
-        purses = replace(purses, old=purses.old - one.gb_hours)
-    return [one.key for one in taken], purses
+        taken.append(Paid(one.key, one.gb_hours, from_old=True))
+        purses = purses.without(one.gb_hours, from_old=True)
+    return taken, purses
+
+
+def _rank(one: Candidate[Any]) -> tuple[float, int]:
+    return -one.gain, one.since_ms
+
+
+def _age(one: Candidate[Any]) -> int:
+    return one.since_ms

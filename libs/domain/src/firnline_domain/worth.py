@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from firnline_domain.burden import READ_COST, Burden, burden_of
 from firnline_domain.costs import FIRNLINE, CostModel, Work
-from firnline_domain.levels import spared_by_merge, taken_by_merge
+from firnline_domain.levels import MOST_BYTES, spared_by_merge, taken_by_merge
 from firnline_domain.progress import MERGE, Debt, Partition
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
@@ -124,7 +124,8 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
     taken = taken_by_merge(holds, target_bytes)
     if holds.delete_files or taken.files < 2:
         return None
-    return Work(taken.bytes, taken.bytes)
+    size = min(taken.bytes, MOST_BYTES)
+    return Work(size, size)
 
 
 class Weighed(Value):
@@ -162,14 +163,16 @@ def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> 
 
 
 def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:
-    """Weigh a merge; None where it would take nothing, or there are deletes to be applied."""
+    """Weigh a merge; None where it would take nothing, there are deletes to be applied, or nobody
+    has seen yet since when its files are there (state of an older release)."""
     holds, target = partition.counters.holds, limits.target_bytes
     work, files = _merging(holds, target), spared_by_merge(holds, target)
-    if work is None or files < 1:
-        return None
-    amplification = burden_of(holds, target).amplification
     since_ms = partition.work.undersized_since_ms
-    return _weighed(since_ms, limits, work, files * READ_COST.open_s, amplification)
+    if work is None or files < 1 or since_ms is None:
+        return None
+    share = work.bytes_read / max(taken_by_merge(holds, target).bytes, 1)
+    amplification = burden_of(holds, target).amplification
+    return _weighed(since_ms, limits, work, files * share * READ_COST.open_s, amplification)
 
 
 def _weighed(

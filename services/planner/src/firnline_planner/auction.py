@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from firnline_domain.budgets import Budget
-from firnline_domain.ranking import Candidate, Purses, affordable
+from firnline_domain.identity import Scope
+from firnline_domain.ranking import Candidate, Paid, Purses, affordable
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
@@ -15,13 +16,15 @@ from firnline_planner.state import State
 from firnline_planner.step import Bid, Place, Step
 from firnline_planner.visits import order, to_be_shown, visit_of
 
+ROUND_MS = 1_000  # not oftener: it goes over all who wait
+
 
 @dataclass(frozen=True)
 class Round:
-    """Those that a purse can pay for, in the order in which they are to be, and what is left."""
+    """Those that a purse pays for, in the order in which they are to be, and what is left."""
 
     purse: str
-    winners: list[Candidate[Place]]
+    winners: list[Paid[Place]]
     left: Purses
 
 
@@ -29,53 +32,72 @@ class Auction:
     """In memory alone: after a start every table that waits bids again at its next look."""
 
     def __init__(self) -> None:
-        self._bids: dict[Place, Bid] = {}
+        self._bids: dict[bytes, dict[Scope, Bid]] = {}  # by the table's key
+        self._round_ms: int | None = None
 
     def __len__(self) -> int:
-        return len(self._bids)
+        return sum(map(len, self._bids.values()))
 
-    def follow(self, bids: Mapping[Place, Bid | None]) -> None:
-        """What partitions want now; None = nothing."""
-        for place, bid in bids.items():
+    def follow(self, step: Step) -> None:
+        """What partitions want now."""
+        for key in step.looked_at_all:
+            self.drop(key)
+        for (key, scope), bid in step.bids.items():
+            of_table = self._bids.setdefault(key, {})
             if bid is None:
-                self._bids.pop(place, None)
+                of_table.pop(scope, None)
             else:
-                self._bids[place] = bid
+                of_table[scope] = bid
+            if not of_table:
+                del self._bids[key]
+
+    def drop(self, key: bytes) -> None:
+        """The table wants nothing any more."""
+        self._bids.pop(key, None)
 
     def rounds(
         self, purses: Mapping[str, Purses], budgets: Mapping[str, Budget], now_ms: int
     ) -> list[Round]:
         """One for each purse that pays for something."""
-        waiting: dict[str, list[Candidate[Place]]] = defaultdict(list)
-        for purse, candidate in self._bids.values():
-            waiting[purse].append(candidate)
-        found = []
-        for purse, candidates in waiting.items():
+        if not self._bids or not self._is_time(now_ms):
+            return []
+        self._round_ms, found = now_ms, []
+        for purse, candidates in self._waiting().items():
             budget = budgets.get(purse, Budget())
-            places, left = affordable(candidates, purses.get(purse, Purses()), budget, now_ms)
-            found.append(Round(purse, [self._bids[place][1] for place in places], left))
+            winners, left = affordable(candidates, purses.get(purse, Purses()), budget, now_ms)
+            found.append(Round(purse, winners, left))
         return [one for one in found if one.winners]
+
+    def _is_time(self, now_ms: int) -> bool:
+        return self._round_ms is None or not 0 <= now_ms - self._round_ms < ROUND_MS
+
+    def _waiting(self) -> Mapping[str, Collection[Candidate[Place]]]:
+        found: dict[str, list[Candidate[Place]]] = defaultdict(list)
+        for of_table in self._bids.values():
+            for purse, candidate in of_table.values():
+                found[purse].append(candidate)
+        return found
 
 
 def order_winners(one: Round, state: State, defaults: Thresholds, now_ms: int, step: Step) -> None:
     """Order what still deserves it, and take the money for that alone."""
-    left, paid = one.left, replace(defaults, paid=True)
-    for candidate in one.winners:
-        step.bids[candidate.key] = None
-        if _ordered(candidate.key, state, paid, now_ms, step):
-            step.spent_gb_hours += candidate.gb_hours
+    left, unbound = one.left, replace(defaults, paid=True)
+    for paid in one.winners:
+        step.bids[paid.key] = None
+        if _ordered(paid.key, state, unbound, now_ms, step):
+            step.spent_gb_hours += paid.gb_hours
         else:
-            left = left.returned(candidate.gb_hours)
+            left = left.without(-paid.gb_hours, paid.from_old)
     share = state.share
     state.put_share(replace(share, purses={**share.purses, one.purse: left}))
 
 
-def _ordered(place: Place, state: State, paid: Thresholds, now_ms: int, step: Step) -> bool:
+def _ordered(place: Place, state: State, unbound: Thresholds, now_ms: int, step: Step) -> bool:
     key, scope = place
     table = state.table_at(key)
     if table is None:
         return False
-    visit = visit_of(state, table, paid, now_ms, step)
+    visit = visit_of(state, table, unbound, now_ms, step)
     after = order(visit, table, visit.partition(table, scope))
     if after is table:
         return False

@@ -21,6 +21,7 @@ from firnline_planner.clock import wall_ms
 from firnline_planner.defaults import with_defaults
 from firnline_planner.inputs import Reader
 from firnline_planner.settings import Settings
+from firnline_planner.step import WORKER_DIRECTIVES
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
 LIVES = {"faust": "firnline_planner.faust_life", "kafka": "firnline_planner.kafka_life"}
@@ -59,11 +60,11 @@ def budget_of(settings: Settings) -> Budget:
 
 def run(settings: Settings, log: Log) -> None:
     """Serve until a signal; leaves the process through SystemExit. Raises Misconfigured, also
-    where a group has no topics: an order to one that is not there would stop the planner later."""
+    where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    wanted = [topic for name in named(defaults.groups) for topic in topics_of_group(name)]
-    demand_topics(settings.kafka, wanted, settings.buckets)
+    of_groups = [topic for name in named(defaults.groups) for topic in topics_of_group(name)]
+    demand_topics(settings.kafka, [WORKER_DIRECTIVES, *of_groups], settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)
     serve(settings, reader, defaults, log)

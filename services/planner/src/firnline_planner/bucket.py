@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from firnline_domain.events import TickPassed
@@ -14,7 +13,7 @@ from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
 from firnline_planner.sizing import size_workers
 from firnline_planner.state import Pairs, State
-from firnline_planner.step import Bid, Place, Step
+from firnline_planner.step import Step
 
 
 class Bucket:
@@ -34,7 +33,7 @@ class Bucket:
         self._agenda = Agenda()
         self._visited = NOTHING
         self._auction = Auction()
-        self._bids: Mapping[Place, Bid | None] = {}
+        self._step = Step()
         self._now_ms = 0
         self._in_flight: dict[bytes, int] = {}  # of every table
         self._paused: set[bytes] = set()
@@ -68,12 +67,11 @@ class Bucket:
         """What a record comes to. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
         if isinstance(record, TickPassed):
-            step = self._pass_time(now_ms)
-            size_workers(record.bucket, self._state, now_ms, step)
+            self._step = self._pass_time(now_ms)
+            size_workers(record.bucket, self._state, now_ms, self._step)
         else:
-            step = on_record(record, self._state, self._defaults, now_ms)
-        self._bids = step.bids
-        return step
+            self._step = on_record(record, self._state, self._defaults, now_ms)
+        return self._step
 
     def _pass_time(self, now_ms: int) -> Step:
         self._visited = self._agenda.due(now_ms, self._most_looks, self.most_shows)
@@ -100,14 +98,15 @@ class Bucket:
 
     def commit(self) -> None:
         """Keep what the last record changed; its outputs are on the broker."""
+        self._auction.follow(self._step)
         for key, table in self._state.commit().items():
             self._follow(key, table)
-        self._auction.follow(self._bids)
         self._visited = NOTHING
 
     def discard(self) -> None:
         """Forget what the last record changed; what was due stays due."""
         self._state.discard()
+        self._step = Step()
         self._agenda.repeat(self._visited, self._now_ms)
         self._visited = NOTHING
 
@@ -115,6 +114,8 @@ class Bucket:
         self._agenda.follow(key, table)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
+        if table is None or table.counters.removed:
+            self._auction.drop(key)
         if table is not None:
             self._in_flight[key] = len(table.work.running)
             if table.pause is not None:

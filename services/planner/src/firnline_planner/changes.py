@@ -17,11 +17,11 @@ from firnline_domain.progress import (
     Table,
     TableWork,
     after_change,
+    aged,
     brought,
     debt_of,
     freed,
     has_succeeded,
-    left_by,
     succeeded,
 )
 from firnline_domain.retention import after_expired
@@ -146,8 +146,9 @@ def _noticed(visit: Visit, before: Table, after: Table) -> Table:
 def _refresh(visit: Visit, table: Table, settings_changed: bool) -> None:
     for partition in visit.all_partitions(table):
         work = freed(partition.work) if settings_changed else partition.work
-        floor = work.floor.at_most(_debt(visit, table, partition.counters.holds))
-        visit.keep(table, replace(partition, work=replace(work, floor=floor)))
+        holds = _debt(visit, table, partition.counters.holds)
+        work = aged(replace(work, floor=work.floor.at_most(holds)), holds, visit.now_ms)
+        visit.keep(table, replace(partition, work=work))
 
 
 def tasks_of(change: FilesChanged) -> tuple[str, ...]:
@@ -160,7 +161,7 @@ def _with_finished(visit: Visit, table: Table, change: FilesChanged) -> Table:
     ours, running = tasks_of(change), table.work.running
     for task in running:
         if task.task_id in ours or is_in_counters(table.counters, task):
-            noting_success(visit.state, task, visit.now_ms)
+            noting_success(visit, task)
             table = finish(visit, table, task)
     ended = {*ours} - {task.task_id for task in running}
     if ended:
@@ -186,8 +187,7 @@ def finish(visit: Visit, table: Table, task: RunningTask) -> Table:
     # while the order was out, forgotten since, would be taken for what the rewrite left behind.
     if not has_succeeded(work, task):
         holds = _debt(visit, table, visit.partition(table, task.scope).counters.holds)
-        left = left_by(task.action, holds)
-        work = succeeded(work, left, task.task_id, visit.limits, visit.now_ms)
+        work = succeeded(work, holds, task, visit.limits, visit.now_ms)
     return end_task(visit, table, task, work)
 
 
@@ -197,6 +197,6 @@ def _lower_again(visit: Visit, table: Table, change: FilesChanged, ended: set[st
         partition = visit.partition(table, part.scope)
         if partition.work.last_task_id in ended:
             floor = _debt(visit, table, partition.counters.holds)
-            undersized = min(floor.undersized, partition.work.floor.undersized)  # see `left_by`
+            undersized = min(floor.undersized, partition.work.floor.undersized)  # `succeeded`
             floor = replace(floor, undersized=undersized)
             visit.keep(table, replace(partition, work=replace(partition.work, floor=floor)))

@@ -70,19 +70,19 @@ def _rewrite_ended(
         case RewriteSkipped():
             return finish(visit, table, task)
         case RewriteConflicted():
-            noting_success(visit.state, task, visit.now_ms)
+            noting_success(visit, task)
             retryable = event.reason not in HOPELESS
             return _failed(visit, table, task, event.reason, retryable)
         case TaskFailed(reason=reason) if reason == ALREADY_COMMITTED:
             return table  # the committer says what it came to
         case TaskFailed():
-            noting_failure(visit.state, task, event, visit.now_ms)
+            noting_failure(visit, task, event)
             return _failed(visit, table, task, event.reason, event.retryable)
 
 
 def _committed(visit: Visit, table: Table, task: RunningTask, event: RewriteCommitted) -> Table:
     """In flight until the counters contain the commit (DESIGN rule 6)."""
-    noting_success(visit.state, task, visit.now_ms)
+    noting_success(visit, task)
     told = replace(
         task,
         committed_snapshot_ids=event.snapshot_ids,

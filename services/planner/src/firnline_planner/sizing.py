@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firnline_domain.groups import DEFAULT
 from firnline_domain.lanes import Lane, lane_told
 from firnline_domain.memory_tuning import MemoryTuning
 from firnline_domain.progress import OUT_OF_MEMORY, RunningTask
@@ -10,19 +11,22 @@ from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.step import WORKER_DIRECTIVES, Output, Step
+from firnline_planner.visits import Visit
 
 
-def noting_failure(state: State, task: RunningTask, event: TaskFailed, now_ms: int) -> None:
+def noting_failure(visit: Visit, task: RunningTask, event: TaskFailed) -> None:
     """An order's worker gave it up. Other reasons than its memory say nothing here."""
-    if event.reason == OUT_OF_MEMORY and _is_heavy(task):
-        after = state.share.memory.after_oom(event.memory, _name(task), task.ordered_at_ms, now_ms)
-        _keep(state, after)
+    if event.reason == OUT_OF_MEMORY and _counts(visit, task):
+        memory, ordered_ms = visit.state.share.memory, task.ordered_at_ms
+        after = memory.after_oom(event.memory, _name(task), ordered_ms, visit.now_ms)
+        _keep(visit.state, after)
 
 
-def noting_success(state: State, task: RunningTask, now_ms: int) -> None:
+def noting_success(visit: Visit, task: RunningTask) -> None:
     """An order's worker came to its result, whatever becomes of that."""
-    if task.committed_at_ms is None and _is_heavy(task):
-        _keep(state, state.share.memory.after_success(_name(task), task.ordered_at_ms, now_ms))
+    if task.committed_at_ms is None and _counts(visit, task):
+        memory = visit.state.share.memory
+        _keep(visit.state, memory.after_success(_name(task), task.ordered_at_ms, visit.now_ms))
 
 
 def size_workers(bucket: int, state: State, now_ms: int, step: Step) -> None:
@@ -34,8 +38,9 @@ def size_workers(bucket: int, state: State, now_ms: int, step: Step) -> None:
         _keep(state, tuning.saying(now_ms))
 
 
-def _is_heavy(task: RunningTask) -> bool:
-    return lane_told(task.numbers) is Lane.HEAVY
+def _counts(visit: Visit, task: RunningTask) -> bool:
+    """Heavy, and of the default group: the workers of others are sized by whoever runs them."""
+    return lane_told(task.numbers) is Lane.HEAVY and visit.limits.served_by == DEFAULT
 
 
 def _name(task: RunningTask) -> str:

@@ -35,6 +35,7 @@ class Step:
     verdicts: list[str] = field(default_factory=list)  # of `folding.Verdict`
     outcomes: list[str] = field(default_factory=list)  # of tasks that ended
     bids: dict[Place, Bid | None] = field(default_factory=dict)  # None = it wants nothing now
+    looked_at_all: set[bytes] = field(default_factory=set)  # tables: they have no other bids
     spent_gb_hours: float = 0.0  # foretold, of the budget
 
     def send(self, outputs: Iterable[Output]) -> None:

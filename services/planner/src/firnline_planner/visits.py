@@ -15,6 +15,7 @@ from firnline_domain.lanes import lane_of, topic_of
 from firnline_domain.policy import (
     Decision,
     Reason,
+    debts,
     decide,
     depth,
     explained,
@@ -26,6 +27,7 @@ from firnline_domain.progress import (
     PartitionWork,
     RunningTask,
     Table,
+    aged,
     failed,
     ordered,
 )
@@ -139,7 +141,8 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
     look_ms = table.work.look_ms
     if look_ms is not None and look_ms <= visit.now_ms:
         table = replace(table, work=replace(table.work, look_ms=None))
-        partitions = visit.all_partitions(table)
+        partitions = (_aged(visit, table, one) for one in visit.all_partitions(table))
+        visit.step.looked_at_all.add(table_key(table.counters.table.uuid, table.counters.ref))
     else:
         partitions = (visit.partition(table, scope) for scope in touched)
     wanting = []
@@ -159,6 +162,17 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
     for _, partition in wanting:
         table = order(visit, table, partition)
     return table
+
+
+def _aged(visit: Visit, table: Table, partition: Partition) -> Partition:
+    """With the moments of its debt: what an older release has kept does not have them all."""
+    debt, _ = debts(table, partition, visit.limits.target_bytes)
+    work = aged(partition.work, debt, visit.now_ms)
+    if work == partition.work:
+        return partition
+    partition = replace(partition, work=work)
+    visit.keep(table, partition)
+    return partition
 
 
 def _bid(visit: Visit, table: Table, partition: Partition, decision: Decision) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from firnline_domain.identity import Scope
-from firnline_domain.levels import fills
+from firnline_domain.levels import MOST_BYTES, fills
 from firnline_domain.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
@@ -61,8 +61,19 @@ def _merged(files: Sequence[DataFileEntry], target_bytes: int, action: str) -> s
     )
     holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
     by_level = action == Action.MERGE and fills(holds, target_bytes)
-    taken = fragments + undersized if by_level else fragments
+    taken = _oldest(fragments + undersized) if by_level else fragments
     return {file.normal for file in taken} if len(taken) > 1 else set()
+
+
+def _oldest(files: Sequence[DataFileEntry]) -> list[DataFileEntry]:
+    """As many as one order merges, two at least."""
+    found, size = list[DataFileEntry](), 0
+    for file in sorted(files, key=lambda one: (one.sequence_number, one.normal)):
+        size += file.bytes
+        if size > MOST_BYTES and len(found) > 1:
+            break
+        found.append(file)
+    return found
 
 
 def _tally(files: Sequence[DataFileEntry]) -> Tally:
