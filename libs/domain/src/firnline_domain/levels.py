@@ -31,7 +31,8 @@ def fills(holds: FileTally, target_bytes: int) -> bool:
 
 def undersized_debt(holds: FileTally, target_bytes: int) -> int:
     """Undersized files that a merge would take; 0 where they wait for more."""
-    return holds.undersized.files if fills(holds, target_bytes) else 0
+    files = holds.undersized.files
+    return files if files and fills(holds, target_bytes) else 0
 
 
 def spared_by_merge(holds: FileTally, target_bytes: int) -> int:
