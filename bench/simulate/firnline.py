@@ -11,18 +11,11 @@ import numpy as np
 from firnline_domain.burden import READ_COST
 from firnline_domain.costs import FIRNLINE
 from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.debts import Debt, debt_of
+from firnline_domain.decisions import Reason
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy import Reason, decide, order_for
-from firnline_domain.progress import (
-    Debt,
-    Partition,
-    PartitionWork,
-    Table,
-    TableWork,
-    debt_of,
-    ordered,
-    succeeded,
-)
+from firnline_domain.policy import decide, order_for
+from firnline_domain.progress import Partition, PartitionWork, Table, TableWork, ordered, succeeded
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import replace

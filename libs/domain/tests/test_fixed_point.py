@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.debts import brought, debt_of
+from firnline_domain.decisions import Decision
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.levels import fills
-from firnline_domain.policy import Decision, decide, order_for
+from firnline_domain.policy import decide, order_for
 from firnline_domain.progress import (
     Partition,
     PartitionWork,
     Table,
     TableWork,
     after_change,
-    brought,
-    debt_of,
     ordered,
     succeeded,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from firnline_domain.debts import NO_DEBT, Debt
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.heat import heated, hot_until_ms, names_files, waiting
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import NO_DEBT, Debt, PartitionWork, RunningTask, aged, succeeded
+from firnline_domain.progress import PartitionWork, RunningTask, aged, succeeded
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.counters import PartitionCounters
+from firnline_domain.debts import NO_DEBT
 from firnline_domain.evidence import weights
 from firnline_domain.identity import Scope
 from firnline_domain.lanes import LANES, TOPICS, Lane, Turns, lane_of, lane_told, set_bytes
 from firnline_domain.progress import (
     BACK_AFTER,
-    NO_DEBT,
     Partition,
     PartitionWork,
     RunningTask,

@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals, Waiting
+from firnline_domain.debts import Debt
+from firnline_domain.decisions import Reason
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.policy import Reason, decide, explained, order_for
-from firnline_domain.progress import (
-    Debt,
-    Partition,
-    PartitionWork,
-    RunningTask,
-    Table,
-    TableWork,
-)
+from firnline_domain.policy import decide, explained, order_for
+from firnline_domain.progress import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.debts import NO_DEBT, Debt, debt_of
 from firnline_domain.identity import Scope
 from firnline_domain.progress import (
     BACK_OFF_MAX_MS,
     BACK_OFF_MS,
     DAY_MS,
-    NO_DEBT,
     PARK_AFTER_ANY,
-    Debt,
     PartitionWork,
     RunningTask,
     TableWork,
     after_change,
-    debt_of,
     failed,
     freed,
     held,

@@ -6,8 +6,9 @@ import pytest
 from firnline_domain.burden import READ_COST, burden_of
 from firnline_domain.costs import FIRNLINE
 from firnline_domain.counters import PartitionCounters
+from firnline_domain.debts import NO_DEBT, Debt, debt_of
 from firnline_domain.identity import Scope
-from firnline_domain.progress import NO_DEBT, Debt, Partition, PartitionWork, debt_of
+from firnline_domain.progress import Partition, PartitionWork
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import replace

@@ -11,9 +11,9 @@ from firnline_console.explain import explained
 from firnline_console.settings_shown import settings_json
 from firnline_console.tables import fold_state, fold_states
 from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
+from firnline_domain.decisions import Reason
 from firnline_domain.events import ConflictReason
 from firnline_domain.holds import Hold
-from firnline_domain.policy import Reason
 from firnline_domain.retention import ExpiryReason
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.thresholds import PROPERTIES, Thresholds

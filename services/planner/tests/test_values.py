@@ -5,16 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.debts import Debt
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import (
-    Debt,
-    Partition,
-    PartitionWork,
-    RunningTask,
-    Table,
-    TableWork,
-)
+from firnline_domain.progress import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.values import replace
 from firnline_planner.due import due_ms

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from firnline_domain.costs import FIRNLINE
+from firnline_domain.debts import Debt
 from firnline_domain.lanes import set_bytes
-from firnline_domain.progress import Debt, Partition, Table
+from firnline_domain.progress import Partition, Table
 from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.worth import Weighed

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from firnline_domain.advice import advise
 from firnline_domain.advising import Known
 from firnline_domain.counters import TableCounters
+from firnline_domain.decisions import Decision
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.folding import fold
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy import Decision, depth, explained
+from firnline_domain.policy import depth, explained
 from firnline_domain.progress import Partition, PartitionWork, Table
 from firnline_domain.retention import ExpiryDecision, decide_expiry
 from firnline_domain.spread import Spread

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from firnline_domain.counters import PartitionCounters, TableCounters
+from firnline_domain.debts import NO_DEBT, Debt
 from firnline_domain.habits import Habits
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
-from firnline_domain.levels import undersized_debt
 from firnline_domain.others import OtherMaintainer
 from firnline_domain.pace import Pace
-from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import Value, field, replace
 
@@ -28,67 +27,6 @@ BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to t
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
-
-
-class Debt(Value):
-    """Files that a rewrite could do away with, by kind."""
-
-    fragments: int = 0
-    equality_deletes: int = 0
-    position_deletes: int = 0  # position-delete files and deletion vectors
-    global_deletes: int = 0  # equality deletes of unpartitioned specs, where others hold files
-    undersized: int = 0  # data files that a merge would take into one of the target size (`levels`)
-
-    def __add__(self, other: Debt) -> Debt:
-        return Debt(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
-
-    def beyond(self, floor: Debt) -> Debt:
-        """What is more than the floor. Every decision asks for it: written out, it is faster."""
-        return Debt(
-            max(self.fragments - floor.fragments, 0),
-            max(self.equality_deletes - floor.equality_deletes, 0),
-            max(self.position_deletes - floor.position_deletes, 0),
-            max(self.global_deletes - floor.global_deletes, 0),
-            max(self.undersized - floor.undersized, 0),
-        )
-
-    def at_most(self, other: Debt) -> Debt:
-        """The smaller number of each kind."""
-        return Debt(*(min(a, b) for a, b in zip(self.counts, other.counts, strict=True)))
-
-    @property
-    def counted(self) -> tuple[int, int, int, int]:
-        """Those that a compaction does away with."""
-        return self.counts[:4]
-
-    @property
-    def counts(self) -> tuple[int, int, int, int, int]:
-        return (
-            self.fragments,
-            self.equality_deletes,
-            self.position_deletes,
-            self.global_deletes,
-            self.undersized,
-        )
-
-
-NO_DEBT = Debt()
-
-
-def debt_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> Debt:
-    """The debt in all files of a partition."""
-    return _debt(holds, global_deletes, undersized_debt(holds, target_bytes))
-
-
-def brought(files: FileTally) -> Debt:
-    """The debt that these files bring along: undersized ones may be it, together with others."""
-    return _debt(files, 0, files.undersized.files)
-
-
-def _debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
-    positions = holds.position_deletes.files + holds.deletion_vectors.files
-    files, deletes = holds.fragments.files, holds.equality_deletes.files
-    return Debt(files, deletes, positions, global_deletes, undersized)
 
 
 class PartitionWork(Value):

@@ -11,8 +11,9 @@ from enum import StrEnum
 
 from firnline_domain.burden import READ_COST, Burden, burden_of
 from firnline_domain.costs import FIRNLINE, CostModel, Work
+from firnline_domain.debts import Debt
 from firnline_domain.levels import MOST_BYTES, spared_by_merge, taken_by_merge
-from firnline_domain.progress import MERGE, Debt, Partition
+from firnline_domain.progress import MERGE, Partition
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import Value

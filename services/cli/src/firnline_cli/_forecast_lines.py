@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
+from firnline_domain.decisions import Decision
 from firnline_domain.forecast import Forecast
 from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.policy import Decision
 from firnline_domain.progress import Partition
 from rich.console import Console
 from rich.padding import Padding

@@ -12,9 +12,11 @@ from firnline_domain.ranking import Candidate, Paid, Purses, affordable
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
+from firnline_planner.looking import order
+from firnline_planner.showing import to_be_shown
 from firnline_planner.state import State
 from firnline_planner.step import Bid, Place, Step
-from firnline_planner.visits import order, to_be_shown, visit_of
+from firnline_planner.visit import visit_of
 
 ROUND_MS = 1_000  # not oftener: it goes over all who wait
 

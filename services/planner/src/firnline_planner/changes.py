@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters import TableCounters
+from firnline_domain.debts import NO_DEBT, Debt, brought, debt_of
 from firnline_domain.events import ChangeKind, FilesChanged
 from firnline_domain.folding import Folded, Verdict, fold
 from firnline_domain.gaps import next_held
@@ -10,16 +11,12 @@ from firnline_domain.heat import heated
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.others import noticed
 from firnline_domain.progress import (
-    NO_DEBT,
-    Debt,
     Partition,
     RunningTask,
     Table,
     TableWork,
     after_change,
     aged,
-    brought,
-    debt_of,
     freed,
     has_succeeded,
     succeeded,
@@ -30,10 +27,11 @@ from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.advising import noting_commit
+from firnline_planner.looking import end_task, look_at
 from firnline_planner.sizing import noting_success
 from firnline_planner.state import State
 from firnline_planner.step import Step
-from firnline_planner.visits import Visit, end_task, look_at, visit_of
+from firnline_planner.visit import Visit, visit_of
 
 WITHOUT_EFFECT = (Verdict.DUPLICATE, Verdict.STALE)
 

@@ -7,9 +7,10 @@ from firnline_domain.results import RowsCompared
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
+from firnline_planner.looking import look_at
 from firnline_planner.state import State
 from firnline_planner.step import Step
-from firnline_planner.visits import look_at, visit_of
+from firnline_planner.visit import visit_of
 
 
 def on_comparison(

@@ -26,12 +26,14 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.agenda import Due
 from firnline_planner.changes import on_files_changed
 from firnline_planner.comparisons import on_comparison
+from firnline_planner.looking import look_at
 from firnline_planner.operator_orders import on_operator_order
 from firnline_planner.outcomes import on_outcome
 from firnline_planner.pausing import on_switch
+from firnline_planner.showing import show_or_forget
 from firnline_planner.state import State
 from firnline_planner.step import Step
-from firnline_planner.visits import look_at, show_or_forget, visit_of
+from firnline_planner.visit import visit_of
 
 
 def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> Step:

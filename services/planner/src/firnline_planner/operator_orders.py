@@ -9,9 +9,10 @@ from firnline_domain.progress import Partition, Table, held, unparked
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
+from firnline_planner.looking import look_at
 from firnline_planner.state import State
 from firnline_planner.step import Step
-from firnline_planner.visits import Visit, look_at, visit_of
+from firnline_planner.visit import Visit, visit_of
 
 
 def on_operator_order(

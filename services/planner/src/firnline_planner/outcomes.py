@@ -18,10 +18,11 @@ from firnline_domain.values import replace
 
 from firnline_planner.advising import noting_result
 from firnline_planner.changes import finish, is_in_counters
+from firnline_planner.looking import end_failed, look_at
 from firnline_planner.sizing import noting_failure, noting_success
 from firnline_planner.state import State
 from firnline_planner.step import Step
-from firnline_planner.visits import Visit, end_failed, look_at, visit_of
+from firnline_planner.visit import Visit, visit_of
 
 Outcome = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired
 HOPELESS = (ConflictReason.PROOF_FAILED, ConflictReason.REJECTED)  # planning again changes nothing

@@ -11,7 +11,7 @@ from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.step import WORKER_DIRECTIVES, Output, Step
-from firnline_planner.visits import Visit
+from firnline_planner.visit import Visit
 
 
 def noting_failure(visit: Visit, task: RunningTask, event: TaskFailed) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from firnline_domain.decisions import Decision, Reason
 from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.policy import Decision, Reason, depth, explained
+from firnline_domain.policy import depth, explained
 from firnline_domain.progress import Partition, Table
 from firnline_domain.settings import SettingInForce, effective
 from firnline_domain.states import PartitionState, TableState
