@@ -45,13 +45,14 @@ def _sizes(runs: list[Run]) -> str:
     return _table(heads, [_size(*found) for found in newest(runs)])
 
 
-def newest(runs: list[Run]) -> Iterator[tuple[int, str, int, Run]]:
-    """(number of the run, driver, tables, figures), of each pair its newest."""
+def newest(runs: list[Run], having: str = "throughput") -> Iterator[tuple[int, str, int, Run]]:
+    """(number of the run, driver, tables, figures), of each pair its newest that has such."""
     found = {}
     for number, run in enumerate(runs, 1):
         for driver, one in run["drivers"].items():
             for tables, size in one["sizes"].items():
-                found[driver, int(tables)] = (number, driver, int(tables), size)
+                if having in size:
+                    found[driver, int(tables)] = (number, driver, int(tables), size)
     yield from (found[key] for key in sorted(found))
 
 
@@ -77,8 +78,8 @@ def _takeovers(runs: list[Run]) -> str:
     rows = [
         (f"{tables:,}", names[name], str(one["seconds"]), str(one["buckets"]),
          f"{one['records_read']:,}", str(number))
-        for number, _, tables, size in newest(runs)
-        for name, one in size.get("takeover", {}).items()
+        for number, _, tables, size in newest(runs, "takeover")
+        for name, one in size["takeover"].items()
     ]  # fmt: skip
     if not rows:
         return "Takeovers were not measured yet."
@@ -141,10 +142,15 @@ def _kind(name: str, one: Run) -> tuple[str, ...]:
 def _runs(runs: list[Run]) -> str:
     lines = [
         f"{number}. {run['at']}, {run['machine']}, load {run['load']:.1f} before, commit"
-        f" {run['commit']}, scale {run['scale']:g}"
+        f" {run['commit']}, scale {run['scale']:g}{_speed(run)}"
         for number, run in enumerate(runs, 1)
     ]
     return "The runs:\n\n" + "\n".join(lines)
+
+
+def _speed(run: Run) -> str:
+    took_s = run.get("additions_s")
+    return "" if took_s is None else f"; ten million additions in Python took {took_s:g} s"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

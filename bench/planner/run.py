@@ -10,7 +10,7 @@ import random
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ MOST = {"faust": 100_000}  # tables
 LATENCY_S = 30.0
 RATES = (500, 2_000)  # FilesChanged a second
 LATENCY_TABLES = 100_000
+PARTS = ("polling", "sizes", "takeovers", "latency")
 
 
 def main() -> None:
@@ -35,31 +36,43 @@ def main() -> None:
     asked.add_argument("--tables", default="1000,100000,1000000")
     asked.add_argument("--drivers", default="kafka,faust", help="or none: only what polling reads")
     asked.add_argument("--scale", type=float, default=1.0, help="of events and seconds")
+    asked.add_argument("--parts", default=",".join(PARTS), help="what to measure")
     given = asked.parse_args()
-    sizes = [int(one) for one in given.tables.split(",")]
+    parts_ = set(given.parts.split(","))
     run = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", **_machine(), "scale": given.scale}
-    run["polling"] = polling()
-    print("polling", run["polling"], flush=True)
+    if "polling" in parts_:
+        run["polling"] = polling()
+        print("polling", run["polling"], flush=True)
+    earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     drivers = [] if given.drivers == "none" else given.drivers.split(",")
-    run["drivers"] = {driver: _driver(driver, sizes, given.scale) for driver in drivers}
-    runs = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    sizes = [int(one) for one in given.tables.split(",")]
+    run["drivers"] = {driver: {"sizes": {}, "latency": []} for driver in drivers}
+    _store(earlier, run)
+    for driver in drivers:
+        for _ in _measured(driver, run["drivers"][driver], sizes, given.scale, parts_):
+            _store(earlier, run)  # what was measured stays, should the rest not be
+
+
+def _store(earlier: list[Any], run: dict[str, Any]) -> None:
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([*runs, run], indent=1) + "\n")
+    RESULTS.write_text(json.dumps([*earlier, run], indent=1) + "\n")
 
 
-def _driver(driver: str, sizes: list[int], scale: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"sizes": {}}
-    for tables in sizes:
+def _measured(
+    driver: str, found: dict[str, Any], sizes: list[int], scale: float, parts_: set[str]
+) -> Iterator[None]:
+    """Put into `found` what was measured, one thing after the other."""
+    for tables in sizes if "sizes" in parts_ else ():
         if tables <= MOST.get(driver, tables):
             found["sizes"][str(tables)] = _with_broker(
-                driver, tables, lambda stage: _size(stage, scale)
+                driver, tables, lambda stage: _size(stage, scale, "takeovers" in parts_)
             )
+            yield
     tables = min(LATENCY_TABLES, max(sizes))
-    found["latency"] = []
-    for rate in RATES:
+    for rate in RATES if "latency" in parts_ else ():
         found["latency"].append(_with_broker(driver, tables, _latency_at(rate, scale)))
         print(driver, "latency", found["latency"][-1], flush=True)
-    return found
+        yield
 
 
 def _latency_at(rate: int, scale: float) -> Callable[[Stage], dict[str, Any]]:
@@ -75,11 +88,11 @@ def _with_broker(driver: str, tables: int, use: Callable[[Stage], dict[str, Any]
         return use(Stage(kafka, Path(folder), driver, tables))
 
 
-def _size(stage: Stage, scale: float) -> dict[str, Any]:
+def _size(stage: Stage, scale: float, takeovers: bool) -> dict[str, Any]:
     events = int(EVENTS * scale / SLOWER.get(stage.driver, 1))
     found = {"seeded": parts.seed(stage), "recovery": parts.cold_start(stage)}
     print(stage.driver, stage.tables, found, flush=True)
-    if stage.driver == "kafka":
+    if stage.driver == "kafka" and takeovers:
         found["takeover"] = {
             name: takeover(stage, standby) for name, standby in (("cold", False), ("standby", True))
         }
@@ -96,9 +109,18 @@ def _machine() -> dict[str, Any]:
     return {
         "machine": f"{os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}",
         "load": os.getloadavg()[0],
+        "additions_s": _additions_s(),
         "commit": commit.stdout.strip(),
         "started": time.strftime("%H:%M:%S"),
     }
+
+
+def _additions_s() -> float:
+    """What ten million additions take in Python: a host may be three times as slow on another day."""
+    total, began_s = 0, time.perf_counter()
+    for number in range(10_000_000):
+        total += number
+    return round(time.perf_counter() - began_s, 2)
 
 
 if __name__ == "__main__":
