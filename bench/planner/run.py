@@ -116,7 +116,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _additions_s() -> float:
-    """What ten million additions take in Python: a host may be three times as slow on another day."""
+    """What ten million additions take in Python: on some days a host is three times as slow."""
     total, began_s = 0, time.perf_counter()
     for number in range(10_000_000):
         total += number
