@@ -40,9 +40,10 @@ def figures(runs: list[Run]) -> str:
 def _sizes(runs: list[Run]) -> str:
     heads = (
         "driver", "tables", "events/s", "events per CPU s", "state bytes per table",
-        "per partition", "resident MB", "cold start s", "after a kill s", "run",
+        "per partition", "resident MB", "cold start s", "after a kill s", "run", "host s",
     )  # fmt: skip
-    return _table(heads, [_size(*found) for found in newest(runs)])
+    rows = [(*_size(*found), _host(found[-1])) for found in newest(runs)]
+    return _table(heads, rows)
 
 
 def newest(runs: list[Run], having: str = "throughput") -> Iterator[tuple[int, str, int, Run]]:
@@ -89,14 +90,14 @@ def _takeovers(runs: list[Run]) -> str:
 
 
 def _latency(runs: list[Run]) -> str:
-    heads = ("driver", "events/s sent", "orders", "not seen", "p50 ms", "p99 ms", "run")
+    heads = ("driver", "events/s sent", "orders", "not seen", "p50 ms", "p99 ms", "run", "host s")
     rows = {}
     for number, run in enumerate(runs, 1):
         for driver, one in run["drivers"].items():
             for found in one["latency"]:
                 shown = (found[name] for name in ("rate", "orders", "missing", "p50_ms", "p99_ms"))
                 values = [str(value) for value in shown]
-                rows[driver, found["rate"]] = (driver, *values, str(number))
+                rows[driver, found["rate"]] = (driver, *values, str(number), _host(found))
     return "From `FilesChanged` on the broker to its order, read there:\n\n" + _table(
         heads, list(rows.values())
     )
@@ -142,15 +143,15 @@ def _kind(name: str, one: Run) -> tuple[str, ...]:
 def _runs(runs: list[Run]) -> str:
     lines = [
         f"{number}. {run['at']}, {run['machine']}, load {run['load']:.1f} before, commit"
-        f" {run['commit']}, scale {run['scale']:g}{_speed(run)}"
+        f" {run['commit']}, scale {run['scale']:g}"
         for number, run in enumerate(runs, 1)
     ]
     return "The runs:\n\n" + "\n".join(lines)
 
 
-def _speed(run: Run) -> str:
-    took_s = run.get("additions_s")
-    return "" if took_s is None else f"; ten million additions in Python took {took_s:g} s"
+def _host(found: Run) -> str:
+    """What ten million additions took in Python, before and after; '' = not measured then."""
+    return " to ".join(f"{one:g}" for one in found.get("host_s", ()))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

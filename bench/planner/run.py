@@ -76,7 +76,12 @@ def _measured(
 
 
 def _latency_at(rate: int, scale: float) -> Callable[[Stage], dict[str, Any]]:
-    return lambda stage: latency(stage, rate, LATENCY_S * min(scale, 1.0))
+    def measured(stage: Stage) -> dict[str, Any]:
+        before_s = _additions_s()
+        found = latency(stage, rate, LATENCY_S * min(scale, 1.0))
+        return {**found, "host_s": [before_s, _additions_s()]}
+
+    return measured
 
 
 def _with_broker(driver: str, tables: int, use: Callable[[Stage], dict[str, Any]]) -> Any:
@@ -90,14 +95,16 @@ def _with_broker(driver: str, tables: int, use: Callable[[Stage], dict[str, Any]
 
 def _size(stage: Stage, scale: float, takeovers: bool) -> dict[str, Any]:
     events = int(EVENTS * scale / SLOWER.get(stage.driver, 1))
-    found = {"seeded": parts.seed(stage), "recovery": parts.cold_start(stage)}
+    found: dict[str, Any] = {"seeded": parts.seed(stage), "recovery": parts.cold_start(stage)}
     print(stage.driver, stage.tables, found, flush=True)
     if stage.driver == "kafka" and takeovers:
         found["takeover"] = {
             name: takeover(stage, standby) for name, standby in (("cold", False), ("standby", True))
         }
         print(stage.driver, stage.tables, found["takeover"], flush=True)
+    before_s = _additions_s()
     found["throughput"] = parts.throughput(stage, events, random.Random(stage.tables))
+    found["host_s"] = [before_s, _additions_s()]
     print(stage.driver, stage.tables, found["throughput"], flush=True)
     return found
 
@@ -109,7 +116,6 @@ def _machine() -> dict[str, Any]:
     return {
         "machine": f"{os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}",
         "load": os.getloadavg()[0],
-        "additions_s": _additions_s(),
         "commit": commit.stdout.strip(),
         "started": time.strftime("%H:%M:%S"),
     }
