@@ -51,7 +51,11 @@ class CostModel(Value):
 
     def gb_hours(self, work: Work) -> float:
         """Memory held, times hours."""
-        return self.memory_gb * self.wall_s(work) / HOUR_S
+        return self.held_gb_hours(self.cpu_s(work))
+
+    def held_gb_hours(self, cpu_s: float) -> float:
+        """The same of a task that takes so many CPU seconds."""
+        return self.memory_gb * cpu_s / self.cores / HOUR_S
 
 
 def learned(factor: float, foretold_s: float, took_s: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from firnline_domain.costs import FIRNLINE
 from firnline_domain.debts import Debt
 from firnline_domain.lanes import set_bytes
 from firnline_domain.progress import Partition, Table
@@ -47,7 +46,7 @@ def weights(
         "read_amplification": round(weighed.amplification, 3),
         "read_s_spared": round(weighed.spared_s, 3),
         "rewrite_cpu_s": round(weighed.price_s, 3),
-        "rewrite_gb_hours": round(FIRNLINE.gb_hours(weighed.work) * limits.cost_factor, 6),
+        "rewrite_gb_hours": round(weighed.gb_hours, 6),
         "rewrite_bytes": weighed.work.bytes_read,
         "paid_back": round(weighed.paid_back(now_ms), 3),
         "cheap_bytes": limits.cheap_bytes,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from firnline_domain.groups import DEFAULT, FORM
+from firnline_domain.groups import DEFAULT, FORM, Group, named
 from firnline_domain.progress import Partition
 from firnline_domain.thresholds import Thresholds
 
@@ -39,6 +39,11 @@ def topic_of(lane: Lane, group: str = DEFAULT) -> str:
 def topics_of_group(group: str) -> list[str]:
     """Of every lane."""
     return [topic_of(lane, group) for lane in Lane]
+
+
+def topics_of(groups: Collection[Group]) -> list[str]:
+    """Of all groups but the default one."""
+    return [topic for name in named(groups) for topic in topics_of_group(name)]
 
 
 def lane_at(topic: str) -> Lane:

@@ -11,7 +11,7 @@ from firnline_domain.identity import task_id
 from firnline_domain.progress import Partition, RunningTask, Table
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_domain.wanting import wanted_of
+from firnline_domain.wanting import Found, wanted_of
 from firnline_domain.worth import Action, Weighed, weigh, weigh_merge
 
 BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
@@ -32,12 +32,9 @@ def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: in
         decision = Decision(barred[0], until_ms=barred[1])
     else:
         decision = _on_its_merits(table, partition, found, limits, now_ms)
-    weighed = weighed_for(table, partition, decision.action, limits)
+    weighed = _of_action(partition, decision.action, found, limits)
     numbers |= weights(partition, limits, weighed, now_ms)
     return replace(decision, numbers=numbers)
-
-
-Found = tuple[Debt, Debt, Weighed]  # all debt, what has grown since the last rewrite, its weight
 
 
 def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
@@ -47,14 +44,18 @@ def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
 
 def weighed_for(table: Table, partition: Partition, action: Action, limits: Thresholds) -> Weighed:
     """What a decision's action costs and spares."""
+    return _of_action(partition, action, _weighed(table, partition, limits), limits)
+
+
+def _of_action(partition: Partition, action: Action, found: Found, limits: Thresholds) -> Weighed:
     merge = weigh_merge(partition, limits) if action is Action.MERGE else None
-    return merge or _weighed(table, partition, limits)[2]
+    return merge or found[2]
 
 
 def _on_its_merits(
     table: Table, partition: Partition, found: Found, limits: Thresholds, now_ms: int
 ) -> Decision:
-    wanted = wanted_of(partition, *found, limits, now_ms)
+    wanted = wanted_of(partition, found, limits, now_ms)
     if wanted.reason not in ORDERS:
         return wanted
     if hold := rewrite_hold_of(table, limits, now_ms):

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from firnline_domain.budgets import Budget
-from firnline_domain.costs import FIRNLINE
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import Value, replace
 from firnline_domain.worth import Weighed
@@ -39,7 +38,7 @@ def candidate_of(key: K, weighed: Weighed, limits: Thresholds, now_ms: int) -> C
     """A partition that deserves a rewrite."""
     return Candidate(
         key,
-        gb_hours=FIRNLINE.gb_hours(weighed.work) * limits.cost_factor,
+        gb_hours=weighed.gb_hours,
         spared_s=weighed.spared_s * limits.reads_per_hour,
         since_ms=weighed.since_ms or now_ms,
     )

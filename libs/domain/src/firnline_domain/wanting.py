@@ -16,17 +16,15 @@ PRESSING = 2  # at so many times a threshold, a hot partition is not left to coo
 CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
 
 
-def wanted_of(
-    partition: Partition,
-    debt: Debt,
-    grown: Debt,
-    weighed: Weighed,
-    limits: Thresholds,
-    now_ms: int,
-) -> Decision:
-    """An order's reason, or why none is wanted and when time may change that. `weighed`: of a
-    compaction, which goes before a merge."""
-    compaction = _compaction(partition, debt, grown, weighed, limits, now_ms)
+Found = tuple[Debt, Debt, Weighed]
+"""All debt, what of it has grown since the last rewrite, and what a compaction weighs."""
+
+
+def wanted_of(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
+    """An order's reason, or why none is wanted and when time may change that. A compaction goes
+    before a merge."""
+    compaction = _compaction(partition, found, limits, now_ms)
+    _, grown, _ = found
     if not grown.undersized or limits.max_size_error <= 0 or compaction.reason not in CALM:
         return compaction
     merge = weigh_merge(partition, limits)
@@ -46,14 +44,8 @@ def _merge(
     return Decision(Reason.UNDERSIZED, rank=merge.paid_back(now_ms), action=Action.MERGE)
 
 
-def _compaction(
-    partition: Partition,
-    debt: Debt,
-    grown: Debt,
-    weighed: Weighed,
-    limits: Thresholds,
-    now_ms: int,
-) -> Decision:
+def _compaction(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
+    debt, grown, weighed = found
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT

@@ -141,6 +141,11 @@ class Weighed(Value):
     from_ms: int = 0  # when it may be ordered for other reasons
 
     @property
+    def gb_hours(self) -> float:
+        """Memory held while it runs, times hours."""
+        return FIRNLINE.held_gb_hours(self.price_s)
+
+    @property
     def paid_at(self) -> int | None:
         """`paid_ms`, where there is such a moment."""
         return self.paid_ms if self.paid_ms < FAR_MS else None

@@ -9,8 +9,8 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import RetryLater
-from firnline_domain.groups import Group, named
-from firnline_domain.lanes import group_at, topics_of_group
+from firnline_domain.groups import Group
+from firnline_domain.lanes import group_at, topics_of
 from firnline_domain.ports import Delivery, Inbox
 
 from firnline_console.folds import OfGroup
@@ -32,7 +32,7 @@ TOPICS = (
 
 def topics_read(groups: Collection[Group]) -> list[str]:
     """Of a fleet that has these groups."""
-    return [*TOPICS, *(topic for name in named(groups) for topic in topics_of_group(name))]
+    return [*TOPICS, *topics_of(groups)]
 
 
 def on_deliveries(

@@ -12,8 +12,9 @@ from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.topics import demand_topics
 from firnline_domain.budgets import Budget
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import groups_of, named
-from firnline_domain.lanes import topics_of_group
+from firnline_domain.groups import groups_of
+from firnline_domain.lanes import topics_of
+from firnline_domain.memory_tuning import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.windows import problem
 
@@ -21,7 +22,6 @@ from firnline_planner.clock import wall_ms
 from firnline_planner.defaults import with_defaults
 from firnline_planner.inputs import Reader
 from firnline_planner.settings import Settings
-from firnline_planner.step import WORKER_DIRECTIVES
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
 LIVES = {"faust": "firnline_planner.faust_life", "kafka": "firnline_planner.kafka_life"}
@@ -63,8 +63,8 @@ def run(settings: Settings, log: Log) -> None:
     where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    of_groups = [topic for name in named(defaults.groups) for topic in topics_of_group(name)]
-    demand_topics(settings.kafka, [WORKER_DIRECTIVES, *of_groups], settings.buckets)
+    wanted = [WORKER_DIRECTIVES, *topics_of(defaults.groups)]
+    demand_topics(settings.kafka, wanted, settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)
     serve(settings, reader, defaults, log)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from firnline_domain.groups import DEFAULT
 from firnline_domain.lanes import Lane, lane_told
+from firnline_domain.memory_tuning import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.memory_tuning import MemoryTuning
 from firnline_domain.progress import OUT_OF_MEMORY, RunningTask
 from firnline_domain.results import TaskFailed
 from firnline_domain.values import replace
 
 from firnline_planner.state import State
-from firnline_planner.step import WORKER_DIRECTIVES, Output, Step
+from firnline_planner.step import Output, Step
 from firnline_planner.visit import Visit
 
 

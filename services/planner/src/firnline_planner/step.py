@@ -15,7 +15,6 @@ EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
 ADVICE = "advice"
-WORKER_DIRECTIVES = "worker-directives"
 
 
 @dataclass(frozen=True)
