@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.events import TickPassed
@@ -80,16 +79,19 @@ class KafkaDriver:
 
     def _round(self) -> None:
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
-        batch, steps = Batch(), list[Step]()
-        for message in messages:
-            if error := message.error():
-                self._told(error)
-            elif message.partition() in self._holdings:
-                steps.append(self._take(message, batch))
+        ours, batch = [one for one in messages if self._is_ours(one)], Batch()
+        meters.count_read(one.topic() for one in ours)
+        steps = [self._take(one, batch) for one in ours]
         steps += self._pass_time(batch, room_for_shows(len(messages), len(self._holdings.buckets)))
         if steps:
             self._commit(batch, steps)
         self.rounds += 1
+
+    def _is_ours(self, message: Message) -> bool:
+        if error := message.error():
+            self._told(error)
+            return False
+        return message.partition() in self._holdings
 
     def _told(self, error: KafkaError) -> None:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
@@ -100,7 +102,6 @@ class KafkaDriver:
     def _take(self, message: Message, batch: Batch) -> Step:
         partition = message.partition()
         came = Input(message.topic(), partition, message.offset(), message.key(), message.value())
-        metrics.count("records_read", topic=came.topic)
         holding = self._holdings[partition]
         return self._kept(self._reader.step(came, holding.bucket, wall_ms()), partition, batch)
 
@@ -148,8 +149,7 @@ class KafkaDriver:
             return
         for partition in self._holdings:
             self._holdings.keep(partition, positions.get(partition))
-        for step in steps:
-            meters.count(step)
+        meters.count(steps)
 
     def _collect(self, partition: int, holding: Holding, batch: Batch, sent: bool) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
