@@ -94,7 +94,7 @@ def _barred(
 
 def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
     """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
-    has_data = partition.counters.holds.data.files > 0
+    has_data = partition.counters.holds.data_files > 0
     debt = debt_of(
         partition.counters.holds,
         target_bytes,

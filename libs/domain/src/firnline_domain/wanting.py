@@ -159,7 +159,7 @@ def _aging_until(partition: Partition, debt: Debt, grown: Debt, limits: Threshol
 def _ill_sized(partition: Partition, limits: Thresholds) -> bool:
     """The partition is off its target, and a merge brings what it takes nearer by as much."""
     holds, target, most = partition.counters.holds, limits.target_bytes, limits.max_size_error
-    return 0 < most <= min(size_error(holds, target), mendable_error(holds, target))
+    return 0 < most <= mendable_error(holds, target) and most <= size_error(holds, target)
 
 
 def _part(debt: Debt, divisor: int) -> Debt:

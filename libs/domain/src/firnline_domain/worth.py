@@ -92,9 +92,11 @@ def compacting(holds: FileTally, global_deletes: int) -> Work:
 def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
     """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
     delete may reach all."""
-    data = holds.data
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
-        return data.bytes
+        return holds.data.bytes
+    if holds.deletion_vectors.files == 0:
+        return holds.fragments.bytes
+    data = holds.data
     others = data.bytes - holds.fragments.bytes
     vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
     return holds.fragments.bytes + others * vectors

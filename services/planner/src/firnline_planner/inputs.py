@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
@@ -24,8 +23,7 @@ FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS)
 TOPICS = (*FACTS, TICKS)
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """One record as it came."""
 
     topic: str

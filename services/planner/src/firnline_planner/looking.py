@@ -12,8 +12,8 @@ from firnline_domain.identity import Scope
 from firnline_domain.lanes import lane_of, topic_of
 from firnline_domain.policy import debts, decide, depth, explained, order_for, weighed_for
 from firnline_domain.progress import (
-    Partition,
     ExpiryWork,
+    Partition,
     PartitionWork,
     RunningTask,
     Table,

@@ -171,8 +171,8 @@ class State:
     def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
         if key in self._changed:
             return self._changed[key]
-        if key in self._known:
-            return self._known[key]
+        if known := self._known.get(key):
+            return known
         data = self._pairs.get(key)
         return None if data is None else read(data)
 
@@ -295,6 +295,10 @@ class State:
 
     def _keep(self, key: bytes, value: Value) -> None:
         match value:
+            case Table() | Partition():  # first: most are
+                if self._known.get(key) is not value:
+                    self._pairs.put(key, to_bytes(value))
+                self._remember(key, value)
             case None:
                 self._known.pop(key, None)
                 self._pauses.pop(key, None)
@@ -309,10 +313,6 @@ class State:
             case FleetShare():
                 self._share = value
                 self._pairs.put(key, to_bytes(value))
-            case _:
-                if self._known.get(key) is not value:
-                    self._pairs.put(key, to_bytes(value))
-                self._remember(key, value)
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value
