@@ -28,6 +28,7 @@ BATCH_RECORDS = 1_000
 # A show costs what a record costs. A round has room for as many records and shows, so that shows
 # wait where records do; but never for long: so many are shown in any round.
 SHOWS_AT_LEAST = 64
+SHOWS_AT_MOST = 192  # 0.1 s of CPU: an order waits for the shows of two rounds at the most
 WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its order
 
 
@@ -198,7 +199,8 @@ class KafkaDriver:
 
 def room_for_shows(records: int, buckets: int) -> int:
     """How many tables each bucket may show in a round of so many records."""
-    return max(BATCH_RECORDS - records, SHOWS_AT_LEAST) // max(buckets, 1) or 1
+    room = min(max(BATCH_RECORDS - records, SHOWS_AT_LEAST), SHOWS_AT_MOST)
+    return room // max(buckets, 1) or 1
 
 
 def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
