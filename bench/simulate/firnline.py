@@ -98,7 +98,8 @@ class Firnline:
         self._touched = self._touched[:0]
         units = np.unique(np.concatenate([due, touched]))
         self._look[due] = np.iinfo(np.int64).max
-        chosen = [unit for unit in units[~self.world.busy[units]] if self._orders(unit, now_ms)]
+        free = self._ranked(units[~self.world.busy[units]], now_ms)
+        chosen = [unit for unit in free if self._orders(unit, now_ms)]
         if chosen:
             self._start(tick, np.array(chosen))
 
@@ -201,6 +202,19 @@ class Firnline:
         self._keep(unit, ordered(partition.work))
         self.world.ledger.counted(decision.reason, 1)
         return True
+
+    def _ranked(self, units: Ints, now_ms: int) -> list[int]:
+        """As a planner's visit of a table has it: where several partitions want a place, those go
+        first for whom readers have paid the most."""
+        tables = self.world.fleet.table[units]
+        found, counts = np.unique(tables, return_counts=True)
+        several = np.isin(tables, found[counts > 1])
+        ranks = {int(unit): self._rank(int(unit), now_ms) for unit in units[several]}
+        return sorted((int(unit) for unit in units), key=lambda unit: -ranks.get(unit, 0.0))
+
+    def _rank(self, unit: int, now_ms: int) -> float:
+        limits = self._limits_of(unit)
+        return decide(self._table(unit), self._partition(unit), limits, now_ms).rank
 
     def _start(self, tick: int, units: Ints) -> None:
         world = self.world

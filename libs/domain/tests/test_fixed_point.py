@@ -26,7 +26,7 @@ from firnline_domain.progress import (
     succeeded,
 )
 from firnline_domain.tallies import FileTally, Tally, size_class
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.thresholds import Conversions, Thresholds
 from firnline_domain.values import replace
 from firnline_domain.worth import Action
 from hypothesis import given, settings
@@ -138,6 +138,7 @@ LIMITS = st.builds(
     reads_per_hour=st.sampled_from([0.0, 1.0, 600.0]),
     payback=st.sampled_from([0.1, 1.0]),
     max_size_error=st.sampled_from([0.0, 0.05, 0.2]),
+    convert=st.sampled_from(Conversions),
     min_fragments=st.sampled_from([0, 2, 8]),
     max_age_ms=st.sampled_from([0, 3_600_000]),
 )

@@ -20,7 +20,7 @@ from firnline_domain.progress import (
     succeeded,
 )
 from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.thresholds import Conversions, Thresholds
 from firnline_domain.values import replace
 from firnline_domain.worth import Action
 
@@ -109,7 +109,7 @@ SPARED = [
 
 MB = 1 << 20
 CONVERTING = replace(LIMITS, target_bytes=128 * MB, cheap_bytes=64 * MB, reads_per_hour=6.0)
-WEIGHED = replace(CONVERTING, convert=False)
+WEIGHED = replace(CONVERTING, convert=Conversions.NEVER)
 
 
 def upserted(since_ms: int, deletes: int = 4, records: int = 200_000) -> Partition:
@@ -168,6 +168,15 @@ def test_what_a_conversion_has_left_is_compacted_once_readers_have_paid_for_that
     later = decide(table(), left, CONVERTING, waiting.until_ms)
     assert (later.order, later.reason) == (True, Reason.POSITION_DELETES)
     assert later.action is Action.COMPACT
+
+
+def test_whoever_asks_for_conversions_gets_them_where_a_compaction_would_be_cheap() -> None:
+    holds = replace(of(equality_deletes=4), on_target=Tally(2, 2, 2))
+    small = Partition(PartitionCounters(SCOPE, 1, 1, holds), PartitionWork(debt_since_ms=NOW))
+    asked = replace(LIMITS, convert=Conversions.ALWAYS)
+    assert decide(table(), small, LIMITS, NOW).action is Action.COMPACT
+    found = decide(table(), small, asked, NOW)
+    assert (found.order, found.action) == (True, Action.CONVERT)
 
 
 def test_a_few_dead_rows_stay_until_somebody_pays_and_many_files_of_them_for_a_day() -> None:

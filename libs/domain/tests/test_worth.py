@@ -12,7 +12,7 @@ from firnline_domain.debts import NO_DEBT, Debt, debt_of
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, PartitionWork
 from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.thresholds import HOUR_MS, Conversions, Thresholds
 from firnline_domain.values import replace
 from firnline_domain.worth import (
     FAR_MS,
@@ -146,7 +146,10 @@ def test_small_or_shared_debt_is_not_converted() -> None:
 
     assert conversion(UPSERTED) is not None
     assert conversion(UPSERTED, cheap_bytes=LARGE.bytes * 2) is None  # compacted, nothing is left
-    assert conversion(UPSERTED, convert=False) is None
+    asked = {"cheap_bytes": LARGE.bytes * 2, "convert": Conversions.ALWAYS}
+    assert conversion(UPSERTED, **asked) is not None
+    assert conversion(UPSERTED, convert=Conversions.NEVER) is None
+    assert conversion(replace(UPSERTED, on_target=Tally())) is None  # fragments alone
     assert conversion(FileTally(on_target=LARGE)) is None
     reached = debt_of(UPSERTED, LIMITS.target_bytes, global_deletes=1)
     partition = Partition(PartitionCounters(Scope(1, "[]"), holds=UPSERTED))

@@ -25,7 +25,7 @@ from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
-from firnline_chaos.tables import KINDS, NAMESPACE, PROPERTIES, create
+from firnline_chaos.tables import KINDS, NAMESPACE, Kind, create
 from firnline_chaos.topics import FOREVER, Topics
 from firnline_chaos.writers import Book, Writer
 
@@ -35,7 +35,6 @@ SAID_S = 20.0
 QUIET_S = 3.0  # nothing has moved for so long
 PROMISED_S = SWEEP_AGE_S + AGAIN_MS / 1000
 LOOKS = 3  # at a rest that does not last
-TARGET_BYTES = int(PROPERTIES["write.target-file-size-bytes"])
 
 
 @dataclass
@@ -172,10 +171,11 @@ class Run:
         found += invariants.able(ledger, self.calm_ms)
         found += [f"a writer failed: {one}" for one in self.book.errors]
         for kind in KINDS:
-            found += self._table(kind.name, promised_s)
+            found += self._table(kind, promised_s)
         return found
 
-    def _table(self, name: str, promised_s: float) -> list[str]:
+    def _table(self, kind: Kind, promised_s: float) -> list[str]:
+        name = kind.name
         table, lineage = self.reader.load(name), self.book.lineages[name]
         markers = [marker for where, marker in self.book.acknowledged if where == name]
         ledger, head = self.topics.ledger, table.head_id("main")
@@ -186,7 +186,7 @@ class Run:
             *invariants.acknowledged(name, lineage, markers),
             *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
             *invariants.files(name, self.reader.facts(name, committed, promised_s)),
-            *invariants.counters(name, head, state, recount(table, TARGET_BYTES)),
+            *invariants.counters(name, head, state, recount(table, kind.target_bytes)),
         ]
         for ref in table.metadata.refs:
             found += self._rows(name, table, ref)

@@ -28,6 +28,7 @@ PROPERTIES = {
     "commit.retry.num-retries": "6",
     "commit.retry.max-wait-ms": "1000",
 }
+CONVERTING = {"write.target-file-size-bytes": "8192", "firnline.rewrite.convert": "always"}
 ROWS_COME = {"append": 6, "upsert": 6}
 FILES_GO = {"overwrite": 1, "copy_on_write": 2, "remove_file": 1, "expire": 1, "rollback": 1}
 BRANCHES = {"branch_write": 2, "fast_forward": 1, "drop_branch": 1}
@@ -42,6 +43,18 @@ class Kind:
     version: int
     partitioned: bool
     writes: Mapping[str, int] = field(default_factory=dict)
+    converts: bool = False  # its files of some kB are no fragments, and stay
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Those of the table."""
+        given = {"format-version": str(self.version), **PROPERTIES}
+        return given | (CONVERTING if self.converts else {})
+
+    @property
+    def target_bytes(self) -> int:
+        """What its files aim at."""
+        return int(self.properties["write.target-file-size-bytes"])
 
     @property
     def deletes(self) -> str:
@@ -49,8 +62,15 @@ class Kind:
         return "vector" if self.version == 3 else "position_delete"
 
 
+CONVERTED = ("orders", "sensors")
 KINDS = tuple(
-    Kind(name, version, partitioned, {**writes, "vector" if version == 3 else "position_delete": 5})
+    Kind(
+        name,
+        version,
+        partitioned,
+        {**writes, "vector" if version == 3 else "position_delete": 5},
+        name in CONVERTED,
+    )
     for name, version, partitioned, writes in (
         ("accounts", 2, False, {**ROWS_COME, **FILES_GO}),
         ("orders", 2, True, {**ROWS_COME, **FILES_GO, **BRANCHES}),
@@ -74,7 +94,7 @@ def create(jvm: Any, catalog: Any, kind: Kind) -> None:
     spec = iceberg.PartitionSpec.builderFor(schema)
     built = (spec.identity("p") if kind.partitioned else spec).build()
     given = jvm.java.util.HashMap()
-    for key, value in {"format-version": str(kind.version), **PROPERTIES}.items():
+    for key, value in kind.properties.items():
         given.put(key, value)
     catalog.createTable(identifier(jvm, kind.name), schema, built, given)
 

@@ -18,6 +18,14 @@ FLEET = "*"  # the purse of all groups without a quota; no group has that name
 MOST = 10**15  # milliseconds: 30,000 years
 
 
+class Conversions(StrEnum):
+    """When equality deletes of larger files become positions instead of being applied."""
+
+    AUTO = "auto"  # where that spares more for what it costs
+    ALWAYS = "always"  # where it can be done
+    NEVER = "never"
+
+
 class Thresholds(Value):
     """Each field's property stands beside it. A value that cannot be read counts as unset, but for
     a window or a blackout: whoever set one does not want orders at any time.
@@ -40,7 +48,7 @@ class Thresholds(Value):
     target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
     max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `sizes`; 0 = any
     cheap_bytes: int = 64 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
-    convert: bool = True  # firnline.rewrite.convert: equality deletes of larger files to positions
+    convert: Conversions = Conversions.AUTO  # firnline.rewrite.convert
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
     payback: float = 1.0  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
     reads_per_hour: float = 1.0  # firnline.reads-per-hour: scans of a partition
@@ -129,6 +137,7 @@ PROPERTIES = {
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
+_CONVERSIONS = {one.value: one for one in Conversions}
 
 
 NAMESPACE = "namespace:"  # before the name of a property that the table's namespace sets
@@ -197,6 +206,8 @@ def _read(text: str, kind: str) -> bool | int | float | str | None:
         return _FLAGS.get(text.strip().lower())
     if kind == "str":
         return text.strip()
+    if kind == "Conversions":
+        return _CONVERSIONS.get(text.strip().lower())
     try:
         value = int(text) if kind == "int" else float(text)
     except ValueError:

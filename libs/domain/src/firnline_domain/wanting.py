@@ -8,7 +8,7 @@ from firnline_domain.heat import hot_until_ms
 from firnline_domain.progress import Partition
 from firnline_domain.schedule import earliest
 from firnline_domain.sizes import mendable_error, size_error
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.thresholds import Conversions, Thresholds
 from firnline_domain.values import replace
 from firnline_domain.worth import (
     FAR_MS,
@@ -40,12 +40,13 @@ def wanted_of(partition: Partition, found: Found, limits: Thresholds, now_ms: in
 
 def _of_deletes(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
     debt, grown, compaction = found
+    asked = limits.convert is Conversions.ALWAYS
     conversion = weigh_conversion(partition, limits, debt, grown)
-    if conversion is None or conversion.gain <= compaction.gain:
-        decision = _compaction(partition, found, limits, now_ms)
-    else:
+    if conversion is not None and (asked or conversion.gain > compaction.gain):
         wanted = _compaction(partition, (debt, grown, conversion), limits, now_ms)
         decision = replace(wanted, action=Action.CONVERT)
+    else:
+        decision = _compaction(partition, found, limits, now_ms)
     positions = weigh_positions(partition, limits)
     if positions is None or decision.reason not in CALM:
         return decision

@@ -15,7 +15,7 @@ from firnline_domain.debts import Debt
 from firnline_domain.levels import MOST_BYTES, spared_by_merge, taken_by_merge
 from firnline_domain.progress import CONVERT, MERGE, Partition
 from firnline_domain.tallies import FileTally
-from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.thresholds import HOUR_MS, Conversions, Thresholds
 from firnline_domain.values import Value
 
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns
@@ -105,11 +105,11 @@ def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
 def _converting(holds: FileTally) -> Work | None:
     """The keys of all larger files are read; fragments, of which all columns are few bytes, are
     rewritten at once."""
-    deletes, small = holds.equality_deletes, holds.fragments.bytes
-    if deletes.files == 0:
+    deletes, small = holds.equality_deletes, holds.fragments
+    if deletes.files == 0 or holds.data.files <= small.files:
         return None
-    keys = (holds.data.bytes - small) * KEY_SHARE
-    return Work(small + keys + deletes.bytes, small, deletes.records)
+    keys = (holds.data.bytes - small.bytes) * KEY_SHARE
+    return Work(small.bytes + keys + deletes.bytes, small.bytes, deletes.records)
 
 
 def _converted_s(holds: FileTally, burden: Burden) -> float:
@@ -176,11 +176,13 @@ def weigh_conversion(
     partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
 ) -> Weighed | None:
     """Weigh a conversion; None where there are no equality deletes of the partition's own, where
-    others reach it (they would stay, and have to be applied again), and where all of it is cheap:
-    a compaction leaves less behind."""
-    holds = partition.counters.holds
-    work = _converting(holds) if limits.convert and not debt.global_deletes else None
-    if work is None or compacting(holds, 0).bytes_read <= limits.cheap_bytes:
+    others reach it (they would stay, and have to be applied again), and where all of it is cheap and
+    nobody asks for it: a compaction leaves less behind."""
+    holds, asked = partition.counters.holds, limits.convert
+    if asked is Conversions.NEVER or debt.global_deletes:
+        return None
+    work, cheap = _converting(holds), compacting(holds, 0).bytes_read <= limits.cheap_bytes
+    if work is None or (cheap and asked is not Conversions.ALWAYS):
         return None
     burden = burden_of(holds, limits.target_bytes)
     share = (grown.fragments + grown.equality_deletes) / (debt.fragments + debt.equality_deletes)
