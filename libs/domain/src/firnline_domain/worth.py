@@ -176,8 +176,8 @@ def weigh_conversion(
     partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
 ) -> Weighed | None:
     """Weigh a conversion; None where there are no equality deletes of the partition's own, where
-    others reach it (they would stay, and have to be applied again), and where all of it is cheap and
-    nobody asks for it: a compaction leaves less behind."""
+    others reach it (they would stay, and be applied again), and where all of it is cheap and nobody
+    asks for it: a compaction leaves less behind."""
     holds, asked = partition.counters.holds, limits.convert
     if asked is Conversions.NEVER or debt.global_deletes:
         return None
