@@ -9,6 +9,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
+from firnline_domain.assignments import HANDOVERS
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import DeadLettered, TickPassed
 
@@ -22,6 +23,7 @@ OPERATOR_ORDERS = "operator-orders"
 TICKS = "ticks"
 FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS)
 TOPICS = (*FACTS, TICKS)
+WITH_HANDOVERS = (*FACTS, HANDOVERS)  # where tables are assigned
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Reader:
     def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
         """What an input comes to; the bucket waits for `commit` or `discard` then."""
         step = self._step(came, bucket, now_ms)
-        if came.topic in FACTS:
+        if came.topic in WITH_HANDOVERS:
             bucket.passed(came.topic, came.offset)
         return step
 

@@ -20,7 +20,7 @@ from firnline_domain.events import TickPassed
 from firnline_planner import meters
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, Input, Reader
+from firnline_planner.inputs import FILE_CHANGES, TICKS, Input, Reader
 from firnline_planner.kafka_clients import TIMEOUT_S
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
@@ -130,15 +130,15 @@ class KafkaDriver:
     def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
         holding = self._holdings[partition]
         for output in step.outputs:
-            sent = (output.topic, output.key.encode(), encode(output.record), partition)
-            batch.sends.append(sent)
+            place = partition if output.partition is None else output.partition
+            batch.sends.append((output.topic, output.key.encode(), output.value(), place))
+            batch.senders.add(partition)
         holding.bucket.commit()
         return step
 
     def _commit(self, batch: Batch, steps: list[Step]) -> None:
-        sent_to = {partition for *_, partition in batch.sends}
         for partition in self._holdings:
-            self._collect(partition, self._holdings[partition], batch, partition in sent_to)
+            self._collect(partition, self._holdings[partition], batch)
         if not batch.offsets:
             return
         try:
@@ -151,12 +151,12 @@ class KafkaDriver:
         for step in steps:
             meters.count(step)
 
-    def _collect(self, partition: int, holding: Holding, batch: Batch, sent: bool) -> None:
+    def _collect(self, partition: int, holding: Holding, batch: Batch) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
         the partition waits for those that are pending, and so for our transaction to end."""
-        if holding.pairs.changes or sent:
+        if holding.pairs.changes or partition in batch.senders:
             batch.changes[partition] = holding.pairs.changes
-            for topic in FACTS:
+            for topic in self._topics:
                 batch.offsets[topic, partition] = holding.bucket.next_offset(topic)
 
     def _refused(self, error: NotCommitted) -> None:
@@ -173,7 +173,7 @@ class KafkaDriver:
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         partitions = [one.partition for one in given]
         if partitions:
-            wanted = [TopicPartition(topic, one) for one in partitions for topic in FACTS]
+            wanted = [TopicPartition(topic, one) for one in partitions for topic in self._topics]
             await_stable(consumer, wanted)
             self._holdings.open(partitions)
         consumer.incremental_assign(self._places(partitions))
@@ -192,7 +192,7 @@ class KafkaDriver:
         return [
             TopicPartition(topic, one, self._holdings[one].bucket.next_offset(topic))
             for one in partitions
-            for topic in FACTS
+            for topic in self._topics
         ]
 
 
