@@ -138,10 +138,10 @@ class MemorySwitches:
 class MemoryAssignments:
     """Twin of KafkaAssignments."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryBroker, codec: RecordCodec | None = None) -> None:
         self.board = Board(broker.buckets)
         self._broker = broker
-        self._codec = RecordCodec()
+        self._codec = codec or RecordCodec()
         self._read = [0] * broker.buckets
         self.catch_up()
 

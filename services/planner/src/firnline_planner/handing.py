@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from firnline_domain.events import KeptPair, TableHanded
 from firnline_domain.identity import MAIN
+from firnline_domain.values import replace
 
 from firnline_planner.state import State
 from firnline_planner.values import (
@@ -82,4 +83,4 @@ def _install(state: State, uuid: str, pair: KeptPair) -> None:
     elif pair.key.startswith(PARTITION):
         state.put_partition(uuid, MAIN, partition_from(pair.value))
     elif pair.key.startswith(TABLE) and table_uuid(pair.key) == uuid:
-        state.put_table(table_from(pair.value))
+        state.put_table(replace(table_from(pair.value), pause=state.pause(uuid)))

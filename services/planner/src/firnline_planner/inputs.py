@@ -41,7 +41,7 @@ class Reader:
     """Decodes inputs and has their bucket handle them."""
 
     def __init__(self, codec: RecordCodec, log: Log) -> None:
-        self._codec = codec
+        self.codec = codec
         self._log = log
 
     def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
@@ -57,7 +57,7 @@ class Reader:
         gaps are healed.
         """
         try:
-            record: Any = self._codec.decode(came.value)
+            record: Any = self.codec.decode(came.value)
             at_ms = record.at_ms if isinstance(record, TickPassed) else now_ms
             return bucket.handle(record, at_ms)
         except PoisonousRecord as poison:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from firnline_adapters import metrics
+from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.events import TickPassed
@@ -20,7 +21,7 @@ from firnline_domain.events import TickPassed
 from firnline_planner import meters
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import FILE_CHANGES, TICKS, Input, Reader
+from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, WITH_HANDOVERS, Input, Reader
 from firnline_planner.kafka_clients import TIMEOUT_S
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
@@ -48,7 +49,9 @@ class KafkaDriver:
         tick_s: float,
         log: Log,
         stop: Callable[[str], NoReturn],
+        assignments: KafkaAssignments | None = None,
     ) -> None:
+        """`assignments`: where tables may be in another bucket than that of their hash."""
         self._consumer = consumer
         self._transactions = transactions
         self._holdings = holdings
@@ -56,6 +59,8 @@ class KafkaDriver:
         self._tick_s = tick_s
         self._log = log
         self._stop = stop
+        self._assignments = assignments
+        self._topics = WITH_HANDOVERS if assignments else FACTS
         self._ticked_s = 0.0
         self._behind: set[int] = set()  # buckets with more due than they have looked at
         self._joined = False
@@ -72,6 +77,8 @@ class KafkaDriver:
                 self._round()
         finally:
             self._consumer.close()
+            if self._assignments:
+                self._assignments.close()
             self._holdings.close(list(self._holdings))
 
     def end(self) -> None:
@@ -79,6 +86,8 @@ class KafkaDriver:
         self._ending = True
 
     def _round(self) -> None:
+        if self._assignments:
+            self._assignments.catch_up()
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
         batch, steps = Batch(), list[Step]()
         for message in messages:

@@ -167,7 +167,11 @@ class Routing:
             and record.kind is not ChangeKind.REMOVED
             and turn.state.table(uuid, MAIN) is None
         )
-        return self._board.lightest(self._bucket, self._fleet.assign) if is_first else self._bucket
+        if not is_first:
+            return self._bucket
+        to = self._board.lightest(self._bucket, self._fleet.assign)
+        self._board.expect(uuid, to, turn.now_ms)
+        return to
 
     def _move(self, uuid: str, route: Route | None, order: MoveTable, turn: Turn) -> None:
         to = self._bucket if order.bucket is None else order.bucket

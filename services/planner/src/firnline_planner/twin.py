@@ -25,6 +25,7 @@ class MemoryDriver:
         defaults: Thresholds,
         now: Callable[[], int],
         assign: Assign = Assign.HASH,
+        codec: RecordCodec | None = None,
     ) -> None:
         self._broker = broker
         self._reader = reader
@@ -34,15 +35,16 @@ class MemoryDriver:
         self._topics = FACTS if assign is Assign.HASH else WITH_HANDOVERS
         self.pairs = [MemoryPairs() for _ in range(broker.buckets)]
         self._ticks = [0] * broker.buckets
-        self._assignments = MemoryAssignments(broker)
+        self._codec = codec or RecordCodec()
+        self._assignments = MemoryAssignments(broker, self._codec)
         self.buckets: list[Bucket] = []
         self.restart()
 
     def restart(self) -> None:
         """Forget what lives in memory only."""
-        self._assignments = MemoryAssignments(self._broker)
+        self._assignments = MemoryAssignments(self._broker, self._codec)
         board = self._assignments.board
-        fleet = Fleet(self._assign, self._broker.buckets, board, RecordCodec())
+        fleet = Fleet(self._assign, self._broker.buckets, board, self._codec)
         assigned = self._assign is not Assign.HASH
         self.buckets = [
             Bucket(pairs, self._defaults, routing=fleet.routing(number) if assigned else None)
@@ -52,24 +54,27 @@ class MemoryDriver:
     def run(self) -> None:
         """Handle everything that is on the topics, and what comes of it."""
         while sum(self._pass(partition) for partition in range(self._broker.buckets)):
-            self._assignments.catch_up()
+            self.hear()
+
+    def hear(self) -> None:
+        """Take in what was said of assignments and loads."""
+        self._assignments.catch_up()
 
     def _pass(self, partition: int) -> int:
         read = 0
-        for topic in self._topics:
+        for topic in (*self._topics, TICKS):
             while self.step(topic, partition):
                 read += 1
-        end = len(self._broker.logs[TICKS, partition])
-        for offset in range(self._ticks[partition], end):
-            self._handle(TICKS, partition, offset)
-        self._ticks[partition] = end
         return read
 
     def step(self, topic: str, partition: int) -> bool:
         """Handle the next record of one topic and bucket; False where there is none."""
-        offset = self.buckets[partition].next_offset(topic)
+        ticks = topic == TICKS
+        next_one = self.buckets[partition].next_offset(topic)
+        offset = self._ticks[partition] if ticks else next_one
         if offset >= len(self._broker.logs[topic, partition]):
             return False
+        self._ticks[partition] += ticks
         self._handle(topic, partition, offset)
         return True
 
