@@ -69,13 +69,11 @@ class WholeTopic:
             raise RetryLater(f"{self._topic} could not be read: nothing came for {QUIET_S:.0f} s")
 
     def catch_up(self) -> None:
-        """Take in what has come since; never blocks."""
-        found = self._consumer.consume(AT_ONCE, 0)
-        for message in found:
-            if message.error() is None:  # else the client's own, which it recovers from
-                self._take(message)
-        if len(found) == AT_ONCE:
-            self.catch_up()
+        """Take in what has come since; never waits for more."""
+        while found := self._consumer.consume(AT_ONCE, 0):
+            for message in found:
+                if message.error() is None:  # else the client's own, which it recovers from
+                    self._take(message)
 
     def close(self) -> None:
         """Leave the broker."""
