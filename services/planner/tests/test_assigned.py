@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
@@ -16,7 +17,9 @@ from firnline_domain.commands import (
     ResumeMaintenance,
     RewriteFiles,
 )
+from firnline_domain.errors import Misconfigured
 from firnline_domain.events import (
+    BucketLoaded,
     ChangeKind,
     FilesChanged,
     PartitionChange,
@@ -27,6 +30,7 @@ from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
+from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import FILE_CHANGES, OPERATOR_ORDERS, TICKS, WITH_HANDOVERS, Reader
 from firnline_planner.state import State
 from firnline_planner.twin import MemoryDriver
@@ -384,3 +388,46 @@ def test_a_big_table_goes_in_chunks() -> None:
     assert len(stage.broker.logs[HANDOVERS, target]) > 1
     assert stage.counting(table) == [target]
     assert len(list(stage.state(target).partitions(table.uuid, "main"))) == 3_001
+
+
+def test_by_the_hash_no_bucket_begins_with_tables_that_are_elsewhere() -> None:
+    stage, table = Stage(), TABLES[0]
+    target = settled_on(1, stage, table)
+    for bucket in (target, bucket_of(table.uuid, BUCKETS)):
+        with pytest.raises(Misconfigured, match="firnline move TABLE --home"):
+            Bucket(stage.driver.pairs[bucket], LIMITS)
+    stage.move(table, None)
+    stage.work_off()
+    stage.assign = Assign.HASH
+    for pairs in stage.driver.pairs:
+        Bucket(pairs, LIMITS)
+
+
+def test_by_the_hash_an_order_to_move_is_put_aside() -> None:
+    stage = Stage(Assign.HASH)
+    stage.move(TABLES[0], 1)
+    stage.commit(TABLES[0])
+    stage.driver.run()
+    assert [one.reason for _, one in stage.records("dead-letters")] == ["not_assigned"]
+    assert stage.counting(TABLES[0]) == [bucket_of(TABLES[0].uuid, BUCKETS)]
+    assert stage.records(HANDOVERS) == stage.records(TOPIC) == []
+
+
+def test_what_is_kept_by_table_stays_in_one_partition() -> None:
+    stage, table = Stage(), TABLES[0]
+    target = settled_on(1, stage, table)
+    for _ in range(3):
+        stage.tick(target, 100)
+    assert {place for place, _ in stage.records("table-states")} == {bucket_of(table.uuid, BUCKETS)}
+
+
+def test_files_weigh_where_files_are_asked_for() -> None:
+    stage = Stage(Assign.FILES)
+    for _ in range(5):
+        stage.commit(TABLES[0])
+    stage.work_off()
+    stage.driver.restart()  # a start reads them
+    [bucket] = stage.counting(TABLES[0])
+    stage.tick(bucket, 10)
+    told = [one for _, one in stage.records(TOPIC) if isinstance(one, BucketLoaded)]
+    assert [(one.bucket, one.tables, one.files) for one in told][-1] == (bucket, 1, 5)
