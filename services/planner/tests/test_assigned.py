@@ -404,6 +404,25 @@ def test_a_record_that_has_waited_and_fails_takes_nothing_with_it() -> None:
     assert [one.reason for _, one in stage.records("dead-letters")] == ["no_such_bucket"]
 
 
+@pytest.mark.parametrize("to", [None, 0, 1, 2])
+@pytest.mark.parametrize("pulled", [True, False])
+def test_what_waits_for_a_table_comes_in_its_order(to: int | None, pulled: bool) -> None:
+    stage, table = Stage(), TABLES[0]
+    settled_on(1, stage, table)
+    home = bucket_of(table.uuid, BUCKETS)
+    stage.move(table, (home + 2) % BUCKETS)
+    stage.step(OPERATOR_ORDERS, home)
+    stage.pause(table, not pulled)
+    stage.pause(table, pulled)
+    stage.move(table, to)
+    while stage.has_read(OPERATOR_ORDERS, home):
+        pass
+    assert stage.counting(table) != []  # nobody has answered yet
+    stage.settle()
+    demand_recount(stage)
+    assert stage.counting(table) == [home if to is None else to]
+
+
 def test_a_big_table_goes_in_chunks() -> None:
     stage, table = Stage(), TABLES[0]
     stage.commit(table)
