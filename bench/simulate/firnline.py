@@ -19,12 +19,12 @@ from firnline_domain.progress import Partition, PartitionWork, Table, TableWork,
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import replace
-from firnline_domain.worth import Action
+from firnline_domain.worth import KEY_SHARE, Action
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds, fills, merged_of
 from bench.simulate.parameters import HOUR_S, Parameters
-from bench.simulate.tasks import Batch, charge, rewritten, work_of
+from bench.simulate.tasks import Batch, charge, converted, rewritten, work_of
 from bench.simulate.world import World
 
 LATE_MS = 10**14
@@ -52,7 +52,8 @@ class Firnline:
         self._undersized_since = np.full(units, -1, dtype=np.int64)
         self._changed = np.zeros(units, dtype=np.int64)
         self._until = np.zeros(units, dtype=np.int64)  # cooling
-        self._merges = np.zeros(units, dtype=bool)  # of what was ordered last
+        self._converted = np.full(units, -1, dtype=np.int64)  # ms; -1 = no positions of conversions
+        self._actions = np.full(units, Action.COMPACT, dtype=object)  # of what was ordered last
         self._look = np.full(units, np.iinfo(np.int64).max)  # ms
         self._touched: Ints = np.zeros(0, dtype=np.int64)
         self._before = self._files(np.arange(units))
@@ -116,7 +117,26 @@ class Firnline:
         self._look_once_paid(units, paid, age_ms, now_ms)
         cheap = self._moved(held) <= limits.cheap_bytes
         merge = self._may_merge(units, grown[UNDERSIZED] > 0, held, now_ms)
-        return np.asarray(((counts | sizes) & cheap) | (paid > 0.9) | merge)
+        mark = self._may_compact_positions(units, held, now_ms)
+        return np.asarray(((counts | sizes) & cheap) | (paid > 0.9) | merge | mark)
+
+    def _may_compact_positions(self, units: Ints, held: Holds, now_ms: int) -> Flags:
+        """The same of what conversions have left."""
+        since = self._converted[units]
+        age_ms = np.where(since < 0, 0, now_ms - since)
+        cost = READ_COST
+        dead = np.minimum(held.position_records * self.world.p.row_bytes * 1.01, held.bytes)
+        spared = held.positions * cost.open_s + held.position_records * cost.position_s
+        spared = spared + dead * cost.scan_s
+        price = FIRNLINE.fixed_s + held.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
+        paid = spared / 2 * self._reads(units) * age_ms / HOUR_MS / (self.limits.payback * price)
+        paid = np.where(since < 0, 0.0, paid)
+        self._look_once_paid(units, paid, age_ms, now_ms)
+        many = (held.positions >= self.limits.min_position_deletes) & (since >= 0)
+        late = many & (
+            (age_ms >= self.limits.max_wait_ms) | (held.bytes <= self.limits.cheap_bytes)
+        )
+        return np.asarray((paid > 0.9) | late)
 
     def _may_merge(self, units: Ints, grown: Flags, held: Holds, now_ms: int) -> Flags:
         """The same of a merge by level."""
@@ -137,15 +157,15 @@ class Firnline:
         self._look[units] = np.minimum(self._look[units], look_ms)
 
     def _moved(self, held: Holds) -> Floats:
-        """Bytes that a rewrite takes."""
-        whole = held.deletes + held.positions > 0
-        return np.where(whole, held.bytes, held.fragment_bytes)
+        """Bytes that the least of the actions takes."""
+        return np.asarray(held.fragment_bytes + _keys(held))
 
     def _paid_share(self, units: Ints, held: Holds, age_ms: Ints) -> Floats:
         """What readers have paid at most, against the least price."""
         spared = at_most_spared(held, self.world.p)
         paid = spared / 2 * self._reads(units) * age_ms / HOUR_MS
-        price = FIRNLINE.fixed_s + self._moved(held) * (FIRNLINE.read_s + FIRNLINE.write_s)
+        moved = held.fragment_bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
+        price = FIRNLINE.fixed_s + moved + _keys(held) * FIRNLINE.read_s
         return np.asarray(paid / (self.limits.payback * price))
 
     def _reads(self, units: Ints) -> Floats:
@@ -177,20 +197,30 @@ class Firnline:
             return False
         _, task = order_for(table, partition, decision, limits, now_ms)
         self._tables[self._table_of(unit)] = table.work.started(task)
-        self._merges[unit] = decision.action is Action.MERGE
+        self._actions[unit] = decision.action
         self._keep(unit, ordered(partition.work))
         self.world.ledger.counted(decision.reason, 1)
         return True
 
     def _start(self, tick: int, units: Ints) -> None:
         world = self.world
+        converts = self._actions[units] == Action.CONVERT
+        if converts.any():
+            self._convert(tick, units[converts])
+            units = units[~converts]
         held = world.lake.of(units)
-        taken = self._taken(held, self._merges[units])
+        taken = self._taken(held, self._actions[units] == Action.MERGE)
         gives, size = rewritten(world.p, units, taken)
         idle = (taken.deletes + taken.positions == 0) & (gives.files >= taken.files)
         taken, gives, size = taken.where(~idle), gives.where(~idle), size * ~idle
         work = work_of(world.p, taken, size)
         cpu = charge(world.ledger, world.p.costs, self.own, work, int(idle.sum()))
+        world.start(tick, units, Batch(units, taken, gives, cpu))
+
+    def _convert(self, tick: int, units: Ints) -> None:
+        world = self.world
+        taken, gives, work = converted(world.p, units, world.lake.of(units))
+        cpu = charge(world.ledger, world.p.costs, self.own, work)
         world.start(tick, units, Batch(units, taken, gives, cpu))
 
     def _taken(self, held: Holds, merges: Flags) -> Holds:
@@ -229,6 +259,7 @@ class Firnline:
         self._floor[:, unit] = _kinds_of(work.floor)
         self._arrived[:, unit] = _kinds_of(work.arrived)
         self._since[unit] = -1 if work.debt_since_ms is None else work.debt_since_ms
+        self._converted[unit] = -1 if work.converted_ms is None else work.converted_ms
         under = work.undersized_since_ms
         self._undersized_since[unit] = -1 if under is None else under
         self._until[unit] = work.until_ms or 0
@@ -249,12 +280,13 @@ class Firnline:
             changed_ms=int(self._changed[unit]),
         )
         until, since = int(self._until[unit]), int(self._since[unit])
-        under = int(self._undersized_since[unit])
+        under, converted_ms = int(self._undersized_since[unit]), int(self._converted[unit])
         work = PartitionWork(
             floor=_debt_of(self._floor[:, unit]),
             arrived=_debt_of(self._arrived[:, unit]),
             debt_since_ms=None if since < 0 else since,
             undersized_since_ms=None if under < 0 else under,
+            converted_ms=None if converted_ms < 0 else converted_ms,
             pause="cooling" if until else "",
             until_ms=until or None,
         )
@@ -271,6 +303,11 @@ def _kinds_of(debt: Debt) -> tuple[int, int, int, int]:
 def _debt_of(kinds: Ints) -> Debt:
     fragments, equality, positions, undersized = kinds.tolist()
     return Debt(fragments, equality, positions, undersized=undersized)
+
+
+def _keys(held: Holds) -> Floats:
+    """Bytes of the keys that a conversion reads."""
+    return np.where(held.deletes > 0, held.segment_bytes * KEY_SHARE, 0.0)
 
 
 def at_most_spared(held: Holds, p: Parameters) -> Floats:

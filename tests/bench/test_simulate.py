@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import numpy as np
 import pytest
@@ -68,7 +68,9 @@ def test_units_that_are_not_asked_about_would_not_have_been_ordered(limits: Thre
         limits = replace(limits, target_bytes=SMALL.target_bytes)
         world.run(Firnline(world, limits, ask_always=always))
         ledgers.append(world.ledger)
-    assert ledgers[0] == ledgers[1]
+    one, other = (asdict(ledger) for ledger in ledgers)
+    assert one.pop("orders") == other.pop("orders")
+    assert one == pytest.approx(other)  # sums of floats, in another order
     assert ledgers[0].tasks > 10
 
 

@@ -59,6 +59,7 @@ def show(bench) -> None:
 def test_the_first_seeds(fuzz_bench, number):
     trial(fuzz_bench, number)
     assert fuzz_bench.modes["native"] > 5
+    assert fuzz_bench.modes["conversions"] > 5
 
 
 @pytest.mark.skipif(not SEED, reason="make fuzz-rewrite SEED=n")

@@ -6,14 +6,23 @@ from typing import Any
 
 import pytest
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals, Waiting
-from firnline_domain.debts import Debt
+from firnline_domain.debts import Debt, debt_of
 from firnline_domain.decisions import Reason
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.policy import decide, explained, order_for
-from firnline_domain.progress import Partition, PartitionWork, RunningTask, Table, TableWork
+from firnline_domain.progress import (
+    Partition,
+    PartitionWork,
+    RunningTask,
+    Table,
+    TableWork,
+    ordered,
+    succeeded,
+)
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
+from firnline_domain.worth import Action
 
 NOW = 100_000_000
 LIMITS = Thresholds(
@@ -99,7 +108,8 @@ SPARED = [
 ]  # fmt: skip
 
 MB = 1 << 20
-WEIGHED = replace(LIMITS, target_bytes=128 * MB, cheap_bytes=64 * MB, reads_per_hour=6.0)
+CONVERTING = replace(LIMITS, target_bytes=128 * MB, cheap_bytes=64 * MB, reads_per_hour=6.0)
+WEIGHED = replace(CONVERTING, convert=False)
 
 
 def upserted(since_ms: int, deletes: int = 4, records: int = 200_000) -> Partition:
@@ -119,6 +129,67 @@ def test_a_dear_rewrite_waits_until_readers_have_paid_for_it() -> None:
     assert 1 < (young.until_ms - NOW) / 3_600_000 < 24
     later = decide(table(), upserted(NOW - 60_000), WEIGHED, young.until_ms)
     assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+
+
+def test_a_conversion_is_paid_for_sooner_than_a_compaction() -> None:
+    compacted = decide(table(), upserted(NOW - 60_000), WEIGHED, NOW).until_ms
+    young = decide(table(), upserted(NOW - 60_000), CONVERTING, NOW)
+    assert (young.order, young.reason) == (False, Reason.MINIMUM_GAIN)
+    assert young.until_ms is not None
+    assert compacted is not None
+    assert young.until_ms - NOW < (compacted - NOW) / 3
+    later = decide(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
+    assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+    assert later.action is Action.CONVERT
+    told = explained(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
+    order, task = order_for(table(), upserted(NOW - 60_000), told, CONVERTING, young.until_ms)
+    assert (order.action, task.action) == ("convert", "convert")
+
+
+def converted(at_ms: int, positions: Tally) -> Partition:
+    """What a conversion at `at_ms` has left of it."""
+    before = upserted(at_ms - 60_000)
+    holds = replace(before.counters.holds, equality_deletes=Tally(), position_deletes=positions)
+    told = explained(table(), before, CONVERTING, at_ms + 10**10)
+    _, task = order_for(table(), before, told, CONVERTING, at_ms)
+    debt = debt_of(holds, CONVERTING.target_bytes)
+    work = succeeded(ordered(before.work), debt, task, CONVERTING, at_ms)
+    return Partition(replace(before.counters, holds=holds), work)
+
+
+def test_what_a_conversion_has_left_is_compacted_once_readers_have_paid_for_that() -> None:
+    left = converted(NOW, Tally(25, 20_000_000, 20_000_000))  # a fifth of the rows is dead
+    assert left.work.floor.position_deletes == 25
+    rested = NOW + CONVERTING.cool_down_ms
+    waiting = decide(table(), left, CONVERTING, rested)
+    assert (waiting.order, waiting.reason) == (False, Reason.FIXED_POINT)
+    assert waiting.until_ms is not None
+    assert 1 < (waiting.until_ms - NOW) / 3_600_000 < 24
+    later = decide(table(), left, CONVERTING, waiting.until_ms)
+    assert (later.order, later.reason) == (True, Reason.POSITION_DELETES)
+    assert later.action is Action.COMPACT
+
+
+def test_a_few_dead_rows_stay_until_somebody_pays_and_many_files_of_them_for_a_day() -> None:
+    few, many = Tally(3, 30, 30), Tally(25, 250, 250)
+    day = NOW + CONVERTING.max_wait_ms
+    assert not decide(table(), converted(NOW, few), CONVERTING, day).order
+    assert not decide(table(), converted(NOW, many), CONVERTING, day - 1).order
+    assert decide(table(), converted(NOW, many), CONVERTING, day).order
+
+
+def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> None:
+    left = converted(NOW, Tally(25, 250, 250))
+    again = replace(left.counters.holds, equality_deletes=Tally(4, 200_000, 1_600_000))
+    grown = Partition(replace(left.counters, holds=again), replace(left.work, until_ms=None))
+    told = explained(table(), grown, CONVERTING, NOW + 10**10)
+    assert told.action is Action.CONVERT
+    _, task = order_for(table(), grown, told, CONVERTING, NOW + 5_000_000)
+    debt = debt_of(left.counters.holds, CONVERTING.target_bytes)
+    work = succeeded(ordered(grown.work), debt, task, CONVERTING, NOW + 5_000_000)
+    assert work.converted_ms == NOW
+    compacted = succeeded(grown.work, debt, replace(task, action="compact"), CONVERTING, NOW)
+    assert compacted.converted_ms is None
 
 
 def test_it_waits_no_longer_than_it_may() -> None:

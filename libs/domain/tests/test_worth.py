@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from firnline_domain.burden import READ_COST, burden_of
 from firnline_domain.costs import FIRNLINE
@@ -12,7 +14,16 @@ from firnline_domain.progress import Partition, PartitionWork
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import replace
-from firnline_domain.worth import FAR_MS, Action, Weighed, compacting, offers, paid_at_ms, weigh
+from firnline_domain.worth import (
+    FAR_MS,
+    Action,
+    Weighed,
+    compacting,
+    offers,
+    paid_at_ms,
+    weigh,
+    weigh_conversion,
+)
 
 MB = 1 << 20
 LIMITS = Thresholds(target_bytes=128 * MB, reads_per_hour=6.0, cheap_bytes=64 * MB)
@@ -127,8 +138,19 @@ def test_convert_or_compact_by_cost() -> None:
     assert offers(masked, LIMITS, abilities=ALL)[0].action is Action.COMPACT
 
 
-def test_workers_of_today_are_offered_what_they_can_do() -> None:
-    assert {one.action for one in offers(UPSERTED, LIMITS)} == {Action.COMPACT}
+def test_small_or_shared_debt_is_not_converted() -> None:
+    def conversion(holds: FileTally, **limits: Any) -> Weighed | None:
+        debt = debt_of(holds, LIMITS.target_bytes)
+        partition = Partition(PartitionCounters(Scope(1, "[]"), holds=holds))
+        return weigh_conversion(partition, replace(LIMITS, **limits), debt, debt)
+
+    assert conversion(UPSERTED) is not None
+    assert conversion(UPSERTED, cheap_bytes=LARGE.bytes * 2) is None  # compacted, nothing is left
+    assert conversion(UPSERTED, convert=False) is None
+    assert conversion(FileTally(on_target=LARGE)) is None
+    reached = debt_of(UPSERTED, LIMITS.target_bytes, global_deletes=1)
+    partition = Partition(PartitionCounters(Scope(1, "[]"), holds=UPSERTED))
+    assert weigh_conversion(partition, LIMITS, reached, reached) is None
 
 
 def test_a_merge_is_offered_where_no_delete_is() -> None:

@@ -261,3 +261,13 @@ def test_a_manifest_that_is_damaged_is_named_as_unreadable(
         read(io, manifest_of(path))
     assert refused.value.reason == "metadata_unreadable"
     assert path in str(refused.value)
+
+
+@pytest.mark.parametrize("nonsense", [{"record_count": -576}, {"file_size_in_bytes": -1}])
+def test_an_entry_that_cannot_be_is_unreadable_though_it_decodes(
+    io: FileIO, write_manifest: WriteManifest, nonsense: dict[str, int]
+) -> None:
+    """A `fixed` partition that was written as `bytes` shifts what comes after it."""
+    path = write_manifest(2, [entry(1, **nonsense)])
+    with pytest.raises(MetadataUnreadable):
+        read(io, manifest_of(path))

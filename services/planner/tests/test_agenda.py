@@ -10,7 +10,12 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.agenda import Agenda, Due
 from firnline_planner.bucket import Bucket
-from firnline_planner.kafka_driver import BATCH_RECORDS, SHOWS_AT_LEAST, room_for_shows
+from firnline_planner.kafka_driver import (
+    BATCH_RECORDS,
+    SHOWS_AT_LEAST,
+    SHOWS_AT_MOST,
+    room_for_shows,
+)
 from firnline_planner.state import MemoryPairs
 from firnline_planner.step import Output
 
@@ -105,8 +110,7 @@ def test_after_a_start_every_table_is_looked_at_and_shown() -> None:
 
 
 def test_a_round_has_room_for_records_and_shows_together() -> None:
-    assert room_for_shows(0, 1) == BATCH_RECORDS
-    assert room_for_shows(BATCH_RECORDS - 200, 8) == 25
+    assert room_for_shows(0, 1) == room_for_shows(0, 0) == SHOWS_AT_MOST
+    assert room_for_shows(BATCH_RECORDS - 80, 8) == 10
     assert room_for_shows(BATCH_RECORDS, 8) == SHOWS_AT_LEAST // 8
     assert room_for_shows(BATCH_RECORDS, 1_000) == room_for_shows(0, 5_000) == 1
-    assert room_for_shows(0, 0) == BATCH_RECORDS

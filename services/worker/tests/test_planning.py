@@ -57,6 +57,30 @@ def test_files_with_applicable_deletes_and_fragments_are_taken():
     assert [d.path for d in made.deletes] == ["d"]
 
 
+def position(path: str, of: str, partition: str = "[1]") -> DeleteFileEntry:
+    made = entry(path, 9, 9, partition)
+    return DeleteFileEntry(**made, kind=DeleteKind.POSITION, referenced_data_file=of)
+
+
+def test_a_conversion_rewrites_fragments_and_leaves_larger_files():
+    files = [data("a", 1), data("b", 9), data("f", 2, 99), data("g", 9, 99), data("p", 9)]
+    deletes = [delete("d", 3), position("x", "a"), position("y", "f"), position("z", "p")]
+    made = planned(files, deletes, action=Action.CONVERT)
+    assert paths(made.groups) == ["fg"]
+    assert [file.path for file in made.converted] == ["a"]
+    assert sorted(d.path for d in made.deletes) == ["d", "y"]  # `a` and `p` keep theirs
+    assert sorted(file.path for file in made.taken) == ["a", "f", "g"]
+
+
+def test_under_deletes_that_reach_other_partitions_nothing_is_converted():
+    """They would stay, and be applied to the same files again by every conversion."""
+    reaching = delete("d", 3, "[]")
+    made = planned([data("a"), data("z", 1, 500, "[2]")], [reaching], action=Action.CONVERT)
+    assert (paths(made.groups), made.converted) == (["a"], ())
+    whole = planned([data("a", partition="[]")], [reaching], "[]", Action.CONVERT)
+    assert (whole.groups, [file.path for file in whole.converted]) == ((), ["a"])
+
+
 def test_one_fragment_alone_is_left_where_it_is():
     assert planned([data("a"), data("f", 2, 10)]) == NOTHING
     assert paths(planned([data("a"), data("f", 1, 10)], [delete("d", 2)]).groups) == ["a", "f"]

@@ -50,6 +50,7 @@ class History:
     exotic: bool  # types that Spark cannot read: Iceberg's generic reader is asked instead
     floats: bool  # floating-point equality keys, too
     budget: int  # bytes for delete sets: few of them cut each set into parts
+    actions: tuple[str, ...]  # of the rewrites, in turn
     steps: tuple[Step, ...]
 
 
@@ -70,6 +71,7 @@ HISTORIES = st.builds(
     exotic=st.integers(0, 4).map(lambda n: n == 4),
     floats=st.integers(0, 9).map(lambda n: n == 9),
     budget=st.sampled_from([1 << 30, 1 << 30, 100]),
+    actions=st.sampled_from([("compact",), ("convert",), ("convert", "convert", "compact")]),
     steps=_steps(),
 )
 
@@ -94,7 +96,7 @@ def created(jvm: Any, catalog: Any, namespace: str, name: str, history: History)
     properties = {
         "format-version": str(history.version),
         HOLD_OFF: "0",  # its branches are young
-        "write.target-file-size-bytes": str(rng.choice([1 << 20, 1 << 20, 2000])),
+        "write.target-file-size-bytes": str(rng.choice([1 << 20, 10_000, 2000])),
     }
     text = json.dumps({"namespace": [namespace], "name": name})
     identifier = iceberg.catalog.TableIdentifierParser.fromJson(text)

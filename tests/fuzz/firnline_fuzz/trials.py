@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -53,7 +53,8 @@ class Bench:
         hypothesis.errors.UnsatisfiedAssumption where Iceberg could not read it before."""
         table = created(self.jvm, self.catalog, self.namespace, f"t{next(_numbers)}", history)
         rewriter = replace(self.rewriter, set_budget_bytes=history.budget)
-        trial = Trial(replace(self, rewriter=rewriter), table, history.exotic)
+        bench, actions = replace(self, rewriter=rewriter), itertools.cycle(history.actions)
+        trial = Trial(bench, table, history.exotic, actions)
         life = Life(history, table, trial.ordered, trial.stock)
         try:
             life.live()
@@ -82,6 +83,7 @@ class Trial:
     bench: Bench
     table: Table
     exotic: bool
+    actions: Iterator[str] = field(default_factory=lambda: itertools.repeat("compact"))
     lineage: bool = False
     known: tuple[str, str, bool, readers.Seen] | None = None
 
@@ -153,8 +155,10 @@ class Trial:
         mode = "nothing" if not result.groups and result.mode is Mode.NATIVE else str(result.mode)
         self.bench.modes[f"{mode} {result.handover_reason or ''}".strip()] += 1
         for group in result.groups:
+            self.bench.modes["conversions"] += group.converts
             assert group.rows_in == sum(file.records for file in group.inputs)
-            assert group.rows_out == sum(file.records for file in group.outputs)
+            if not group.converts:
+                assert group.rows_out == sum(file.records for file in group.outputs)
             assert group.rows_in - group.rows_masked == group.rows_out
         return result
 
@@ -174,12 +178,12 @@ class Trial:
         return str(self.table.java.operations().current().metadataFileLocation())
 
     def _order(self, ref: str, scope: Scope) -> RewriteFiles:
-        number, now = next(_numbers), int(time.time() * 1000)
+        number, now, action = next(_numbers), int(time.time() * 1000), next(self.actions)
         text = f"{scope.spec_id}{scope.partition}"
         head = self.bench.tables.load(self.table.name).head(ref).snapshot_id
-        task = task_id(self.table.name.uuid, ref, text, "compact", number)
+        task = task_id(self.table.name.uuid, ref, text, action, number)
         return RewriteFiles(
-            task_id=task, table=self.table.name, ref=ref, scope=scope, action="compact",
+            task_id=task, table=self.table.name, ref=ref, scope=scope, action=action,
             reason="fuzz", trigger_snapshot_id=head, attempt=1, ordered_at_ms=now,
             deadline_ms=now + 600_000,
         )  # fmt: skip

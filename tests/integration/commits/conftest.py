@@ -324,7 +324,26 @@ class Workshop:
             finished_at_ms=4, row_map=self._row_map(files, name),
         )  # fmt: skip
 
-    def _row_map(self, files: Sequence[PlannedFile], name: str) -> str:
+    def convert(self, *paths: str, p: str | None = None) -> RewriteFinished:
+        """A rewrite of the scope that leaves these data files where they are."""
+        whole = self.rewrite(p)
+        live = live_files(self.loaded, whole.start_snapshot_id)
+        files = live.files_of_scope(self.scope(p))
+        kept = [one for one in files if one.data.path in paths]
+        others = [one for one in files if one.data.path not in paths]
+        groups = [self._group(others, p)] if others else []
+        groups += [self._conversion(one) for one in kept]
+        path = self._row_map(others, whole.task_id, kept)
+        return replace(whole, groups=tuple(groups), row_map=path)
+
+    def _conversion(self, one: PlannedFile) -> RewriteGroup:
+        data, dead = one.data, len(of_equality(one))
+        file = InputFile(data.path, data.sequence_number, data.records, data.bytes)
+        return RewriteGroup((file,), (), data.records, dead, data.records - dead, converts=True)
+
+    def _row_map(
+        self, files: Sequence[PlannedFile], name: str, converted: Sequence[PlannedFile] = ()
+    ) -> str:
         masked, marked = row_map.Masked(), {}
         for one in files:
             kept = [position for position, _ in surviving(one)]
@@ -332,6 +351,10 @@ class Workshop:
             keep[kept] = True
             masked.add(one.data.path, 0, keep)
             marked[one.data.path] = np.array(sorted(marks(one)), dtype=np.int64)
+        for one in converted:
+            keep = np.ones(one.data.records, dtype=np.bool_)
+            keep[of_equality(one)] = False
+            masked.add(one.data.path, 0, keep)
         path = f"{self.loaded.metadata.location}/metadata/firnline-{name}.rows.puffin"
         with open(path.removeprefix("file:"), "wb") as sink:
             row_map.write(sink, masked.blobs(), marked)
@@ -400,6 +423,13 @@ def surviving(planned: PlannedFile) -> list[tuple[int, Row]]:
     positions = marks(planned)
     rows = enumerate(read(planned.data.path))
     return [(n, (r["id"], r["v"])) for n, r in rows if n not in positions and r["id"] not in ids]
+
+
+def of_equality(planned: PlannedFile) -> list[int]:
+    """Positions of the rows that equality deletes name."""
+    deletes = tuple(one for one in planned.deletes if one.kind is DeleteKind.EQUALITY)
+    kept = {position for position, _ in surviving(PlannedFile(planned.data, deletes))}
+    return [position for position in range(planned.data.records) if position not in kept]
 
 
 def marks(planned: PlannedFile) -> set[int]:

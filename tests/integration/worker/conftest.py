@@ -26,7 +26,9 @@ from firnline_deletes.projection import table_schema
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.results import RewriteFinished
-from firnline_iceberg.commits import TASK_ID, JavaCommits
+from firnline_domain.summaries import TASK_ID
+from firnline_domain.values import replace
+from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import live_files
@@ -375,11 +377,15 @@ def rewritten(lab: Lab, rewriter: Rewriter, swapper: Swapper) -> Callable[..., R
     before (Spark's rows, if not told otherwise) against what it shows after that."""
 
     def run(
-        scope: Scope | None = None, ref: str = "main", seen: Callable[[], Any] | None = None
+        scope: Scope | None = None,
+        ref: str = "main",
+        seen: Callable[[], Any] | None = None,
+        action: str = "compact",
     ) -> RewriteFinished:
         look = seen or partial(lab.seen, ref)
         before = look()
-        result = rewriter.rewrite(lab.order(scope, ref), lambda _: None)
+        order = replace(lab.order(scope, ref), action=action)
+        result = rewriter.rewrite(order, lambda _: None)
         assert result.mode == "native", result.handover_reason
         events = swapper.swap([result])
         assert [type(event).__name__ for event in events] == ["RewriteCommitted"], events

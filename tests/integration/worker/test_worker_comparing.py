@@ -9,6 +9,7 @@ import pytest
 from firnline_domain.commands import CompareRows
 from firnline_domain.values import replace
 from firnline_iceberg.commits import task_ids
+from firnline_iceberg.planning import live_files
 from firnline_worker import comparing
 from firnline_worker.comparing import Comparer
 
@@ -53,6 +54,22 @@ def test_a_commit_is_equal_to_what_it_replaced(lab, rewritten, comparer, version
     assert (found.outcome, found.reason, found.detail) == ("equal", None, "")
     assert found.before == found.after
     assert found.before.rows == sum(group.rows_out for group in result.groups) > 0
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_conversion_is_equal_to_what_the_deletes_said(lab, rewritten, comparer, version):
+    """No data file goes or comes: those are read whose deletes were exchanged."""
+    scope = upserts(lab, version)
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.target-file-size-bytes' = '1000')")
+    result = rewritten(scope, action="convert")
+    assert all(group.converts for group in result.groups)
+    assert sum(group.rows_masked for group in result.groups) > 0
+    found = comparer.compare(order_of(lab, result))
+    assert (found.outcome, found.detail) == ("equal", "")
+    assert found.before.rows > 0
+    files = live_files(lab.table(), lab.table().head_id("main")).files_of_scope(scope)
+    live = {delete.kind.value for file in files for delete in file.deletes}
+    assert live == {"position" if version == "2" else "deletion_vector"}
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from firnline_deletes import row_map
 from firnline_domain.events import ConflictReason
 from firnline_domain.live import outlives
 from firnline_domain.results import RewriteFinished, RewriteGroup
-from firnline_iceberg.commits import TASK_ID
+from firnline_domain.summaries import TASK_ID
 
 from firnline_schedules.rows import MAIN
 from firnline_schedules.table import Table
@@ -20,7 +21,8 @@ BACK = {
     ConflictReason.APPLIED_POSITION_DELETE_GONE,
     ConflictReason.OLD_EQUALITY_DELETE,
 }
-REWINDS = ("rollback", "adopt")
+CONVERTED = "converted"  # a delivery that took equality deletes out, and left the files
+REWINDS = ("rollback", "adopt", CONVERTED)
 
 
 @dataclass
@@ -75,11 +77,32 @@ def lost(table: Table, result: RewriteFinished, group: RewriteGroup) -> Reasons:
         reasons.add(ConflictReason.OUTPUTS_GONE)
     if off_branch(table, result):
         reasons.add(ConflictReason.START_NOT_ANCESTOR)
+    if group.converts:
+        return reasons | _lost_conversion(table, result, group)
     data = table.memory.data
     showing = {row for file in group.inputs for row in data[file.path]} & table.rows()
     if showing - {row for file in group.outputs for row in data[file.path]}:
         reasons |= BACK
     return reasons
+
+
+def _lost_conversion(table: Table, result: RewriteFinished, group: RewriteGroup) -> Reasons:
+    """Its row map is gone, or a row that it would mark shows."""
+    storage, path = table.ground.storage, result.row_map or ""
+    if not storage.exists(path):
+        return {ConflictReason.OUTPUTS_GONE}
+    rows = row_map.read(storage.get(path), path)
+    dead = {
+        table.memory.data[file.path][position]
+        for file in group.inputs
+        for position in rows.get(file.path, row_map.NOTHING).masked.tolist()
+    }
+    return set(BACK) if dead & table.rows() else set()
+
+
+def converted(result: RewriteFinished) -> set[str]:
+    """Files that it leaves where they are."""
+    return {file.path for group in result.groups if group.converts for file in group.inputs}
 
 
 def off_branch(table: Table, result: RewriteFinished) -> bool:
@@ -96,7 +119,10 @@ def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Seq
     group, or none with outputs that position deletes left alone."""
     stamp, scope = result.start_sequence_number, result.scope
     needed = any(outlives(one, scope, stamp) for one in table.live().deletes)
-    left = [group for n, group in enumerate(result.groups) if n not in found.must]
+    replacing = [(n, group) for n, group in enumerate(result.groups) if not group.converts]
+    left = [group for n, group in replacing if n not in found.must]
+    if not left:
+        return False
     marked = any(step.startswith(("pos", "dv")) for step in since)
     whole = len(left) > 1 and not marked and not found.may and all(one.outputs for one in left)
     return needed and not whole
@@ -111,8 +137,10 @@ def yields_to(
         return
     sure = not first.hazard and not first.may
     groups = (group for n, group in enumerate(before.groups) if n not in first.must)
-    taken = {file.path for group in groups for file in group.inputs}
+    taken = {file.path for group in groups if not group.converts for file in group.inputs}
     for number, group in enumerate(result.groups):
-        if {file.path for file in group.inputs} & taken:
+        if {file.path for file in group.inputs} & converted(before):
+            ought.may.setdefault(number, set()).update(BACK)
+        elif {file.path for file in group.inputs} & taken:
             known = ought.must if sure or number in ought.must else ought.may
             known.setdefault(number, set()).add(ConflictReason.INPUTS_GONE)

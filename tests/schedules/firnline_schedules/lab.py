@@ -10,6 +10,7 @@ from typing import Any
 from firnline_domain.identity import Scope
 
 from firnline_schedules import writers
+from firnline_schedules.deliveries import CONVERTED, converted
 from firnline_schedules.ground import Ground
 from firnline_schedules.oracle import Broken, look_around, nothing_left, says_the_same, shows
 from firnline_schedules.rows import MAIN
@@ -91,7 +92,7 @@ class Lab:
     def _starts(self) -> Iterator[str]:
         files = self.table.live().files_of_scope(self.kind.scope)
         if files:
-            yield "start"
+            yield from ("start", "start.c")
         if len(files) > 1:
             yield from ("start.2", "start.m")
         if self.table.live().files_of_scope(Scope(1, '["b"]')) and self.kind.partitioned:
@@ -135,11 +136,13 @@ class Lab:
         }
 
     def _start(self, word: str) -> None:
-        """`start`, .2: two groups, .b: the other partition, .m: a merge, with !fault."""
+        """`start`, .2: two groups, .b: the other partition, .m: a merge, .c: a conversion, with
+        !fault."""
         sort, _, fault = word.partition("!")
         name = "AB"[len(self.tasks)]
         scope = Scope(1, '["b"]') if sort == "start.b" else self.kind.scope
-        order = Order(scope, 2 if sort == "start.2" else 1, merge=sort == "start.m")
+        groups, merge, converts = 1 + (sort == "start.2"), sort == "start.m", sort == "start.c"
+        order = Order(scope, groups, merge, converts)
         result = rewrite(self.table, f"task{name}", order, FAULTS[fault])
         self.tasks[name] = Task(result, not fault)
 
@@ -155,7 +158,8 @@ class Lab:
         finally:
             self.ground.racer = None
         self._check(names, looks[-1], {event.task_id: event for event in events})
-        self._since("deliver")
+        converts = any(group.converts for name in names for group in self.tasks[name].result.groups)
+        self._since(CONVERTED if converts else "deliver")
 
     def _raced(self, racer: str, names: str) -> Look:
         WRITERS[racer].do(self.table)
@@ -172,7 +176,8 @@ class Lab:
         self._commits(before, fresh)
         look_around(self.table)
         with self.table.still():
-            says_the_same(self.table, before.said)
+            files = (file for name in names for file in converted(self.tasks[name].result))
+            says_the_same(self.table, before.said, set(files))
             nothing_left(self.table, (p for task in self.tasks.values() for p in task.waiting))
 
     def _commits(self, before: Look, fresh: bool) -> None:

@@ -47,11 +47,13 @@ RIGHT = Wrong()
 
 @dataclass(frozen=True)
 class Order:
-    """What to rewrite: a scope, whole or its oldest files alone (merge)."""
+    """What to rewrite: a scope, whole or its oldest files alone (merge); or all but the oldest
+    file, which is converted."""
 
     scope: Scope
     groups: int = 1
     merge: bool = False
+    converts: bool = False
 
 
 def rewrite(table: Table, task: str, order: Order, wrong: Wrong = RIGHT) -> RewriteFinished:
@@ -105,8 +107,11 @@ class _Run:
 
     def finished(self, files: Sequence[PlannedFile], order: Order, start: int) -> RewriteFinished:
         deletes = {one.key: one for file in files for one in file.deletes}
-        parts = [files[n :: order.groups] for n in range(order.groups)]
+        kept = files[:1] if order.converts else []
+        moved = files[len(kept) :]
+        parts = [moved[n :: order.groups] for n in range(order.groups)]
         groups = [self.group(part, n) for n, part in enumerate(parts) if part]
+        groups += [self.conversion(one) for one in kept]
         return RewriteFinished(
             task_id=self.task, table=self.table.name, ref=MAIN, scope=order.scope,
             attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start,
@@ -116,7 +121,7 @@ class _Run:
                 for d in deletes.values()
             ),
             output_list=self.written("list.json", b"{}"), ordered_at_ms=1, started_at_ms=2,
-            first_byte_at_ms=3, finished_at_ms=4, row_map=self.row_map(files),
+            first_byte_at_ms=3, finished_at_ms=4, row_map=self.row_map(moved, kept),
         )  # fmt: skip
 
     def written(self, name: str, data: bytes) -> str:
@@ -124,9 +129,13 @@ class _Run:
         self.table.ground.storage.put(path, data)
         return path
 
-    def row_map(self, files: Sequence[PlannedFile]) -> str:
+    def conversion(self, one: PlannedFile) -> RewriteGroup:
+        rows, dead = one.data.records, self.keep(of_equality(one)).count(False)
+        return RewriteGroup((_input(one.data),), (), rows, dead, rows - dead, converts=True)
+
+    def row_map(self, files: Sequence[PlannedFile], kept: Sequence[PlannedFile]) -> str:
         masked, sink = row_map.Masked(), BytesIO()
-        for one in files:
+        for one in (*files, *map(of_equality, kept)):
             masked.add(one.data.path, 0, np.array(self.keep(one), dtype=np.bool_))
         marked = {one.data.path: np.array(self.marked(one), dtype=np.int64) for one in files}
         row_map.write(sink, masked.blobs(), marked)
@@ -153,6 +162,12 @@ class _Run:
             spec_id, partition = self.wrong.foreign_place
             text = json.dumps({**body, "spec-id": spec_id, "partition": json.loads(partition)})
         return OutputFile(body["file-path"], len(rows), body["file-size-in-bytes"], text)
+
+
+def of_equality(one: PlannedFile) -> PlannedFile:
+    """With its equality deletes alone."""
+    deletes = (delete for delete in one.deletes if delete.kind is DeleteKind.EQUALITY)
+    return PlannedFile(one.data, tuple(deletes))
 
 
 def _input(file: DataFileEntry) -> InputFile:

@@ -86,6 +86,26 @@ def rewrite(
     return total
 
 
+def conversion(
+    files: Sequence[SequencedFile], deletes: Deletes, shape: Shape, open_file: Open, masked: Masked
+) -> Tally:
+    """Tell `masked` of every row that is dead; nothing but key columns is read. Raises Refused."""
+    unproved, total = replace(shape, proved=()), Tally()
+    inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
+    known = premasked(inputs, deletes, unproved)
+    for file, source in inputs:
+        with source.open(encoded=True) as parquet:
+            masks = Masks(parquet, file, deletes, unproved, known)
+            for group, start in enumerate(_starts(parquet)):
+                rows = parquet.metadata.row_group(group).num_rows
+                keep = masks.of(group, start, rows).keep
+                kept = rows if keep is None else int(keep.sum())
+                masked.add(file.path, start, keep)
+                total += Tally(rows, rows - kept, kept)
+        source.forget()
+    return total
+
+
 @dataclass(frozen=True)
 class Part:
     """Living rows, None = no one lives; and the sums of all rows that they were picked from, if

@@ -133,7 +133,10 @@ def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
 def marks_live(result: RewriteFinished, head: Head) -> Conflict | None:
     """The same for position deletes and deletion vectors. These are also rewritten: a writer's
     next vector of a file holds the positions of the one before, and takes its place."""
-    gone = (one for one in _applied_gone(result, head) if one.kind is not DeleteKind.EQUALITY)
+    rewritten = without_conversions(result)
+    if not rewritten.groups:  # what its own position deletes say of a file stays as it is
+        return None
+    gone = (one for one in _applied_gone(rewritten, head) if one.kind is not DeleteKind.EQUALITY)
     reason = ConflictReason.APPLIED_POSITION_DELETE_GONE
     return next((Conflict(reason, one.path) for one in gone), None)
 
@@ -168,8 +171,9 @@ def no_mark_missed(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def unapplied_marks(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
-    """Position deletes and vectors that the worker did not apply and that may name an input."""
-    numbers = {normal_path(file.path): file.sequence_number for file in inputs(result)}
+    """Position deletes and vectors that the worker did not apply and that may name a replaced
+    input."""
+    numbers = {normal_path(file.path): file.sequence_number for file in replaced(result)}
     for delete in _unapplied(result, head):
         if delete.kind is not DeleteKind.EQUALITY:
             named = named_by(delete, result.scope, numbers)
@@ -256,6 +260,16 @@ CHECKS = (
 def inputs(result: RewriteFinished) -> Iterator[InputFile]:
     """Input files of all groups."""
     return (file for group in result.groups for file in group.inputs)
+
+
+def replaced(result: RewriteFinished) -> Iterator[InputFile]:
+    """Those that go; the inputs of conversions stay."""
+    return inputs(without_conversions(result))
+
+
+def without_conversions(result: RewriteFinished) -> RewriteFinished:
+    """With the groups alone that replace files."""
+    return replace(result, groups=tuple(one for one in result.groups if not one.converts))
 
 
 def outputs(result: RewriteFinished) -> Iterator[OutputFile]:

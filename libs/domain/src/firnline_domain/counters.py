@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.tallies import FileTally
+from firnline_domain.tallies import NO_FILES, FileTally
 from firnline_domain.values import Value, field, replace
 
 EMPTY = FileTally()
@@ -37,19 +37,20 @@ class PartitionCounters(Value):
     @property
     def is_negative(self) -> bool:
         """True if more was removed than was there: a change is missing or was wrong."""
-        return any(min(one.files, one.records, one.bytes) < 0 for one in self.holds.tallies)
+        held = (one for one in self.holds.tallies if one is not NO_FILES)
+        return any(one.files < 0 or one.records < 0 or one.bytes < 0 for one in held)
 
     def after(
         self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int
     ) -> PartitionCounters:
         """The counters after one more change of this partition."""
-        some_stay = self.holds.data.files > part.removed.data.files
+        some_stay = self.holds.data_files > part.removed.data_files
         old = self if some_stay else PartitionCounters(self.scope)
         return PartitionCounters(
             scope=self.scope,
             epoch=epoch,
             ordinal=ordinal,
-            holds=self.holds + part.added - part.removed,
+            holds=self.holds.changed(part.added, part.removed),
             data_sequence_min=_lowest(old.data_sequence_min, part.data_sequence_min),
             data_sequence_max=_highest(old.data_sequence_max, part.data_sequence_max),
             delete_sequence_max=_highest(self.delete_sequence_max, part.delete_sequence_max),
@@ -58,11 +59,15 @@ class PartitionCounters(Value):
 
 
 def _lowest(one: int | None, other: int | None) -> int | None:
-    return min((value for value in (one, other) if value is not None), default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def _highest(one: int | None, other: int | None) -> int | None:
-    return max((value for value in (one, other) if value is not None), default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
 
 
 class Totals(Value):
@@ -76,8 +81,10 @@ class Totals(Value):
     def moved(self, before: PartitionCounters, after: PartitionCounters) -> Totals:
         """The sums after one partition went from `before` to `after`."""
         there = int(not after.is_empty) - int(not before.is_empty)
-        partitioned = 0 if after.scope.is_unpartitioned else there
         sums = self.changed(after.scope, after.holds, before.holds)
+        if not there:
+            return sums
+        partitioned = 0 if after.scope.is_unpartitioned else there
         return replace(
             sums, partitions=self.partitions + there, partitioned=self.partitioned + partitioned
         )
@@ -88,7 +95,7 @@ class Totals(Value):
         plain = deletes if scope.is_unpartitioned else 0
         return replace(
             self,
-            holds=self.holds + added - removed,
+            holds=self.holds.changed(added, removed),
             unpartitioned_equality_deletes=self.unpartitioned_equality_deletes + plain,
         )
 

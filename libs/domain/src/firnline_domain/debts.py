@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import add
+
 from firnline_domain.levels import undersized_debt
 from firnline_domain.tallies import FileTally
 from firnline_domain.values import Value
@@ -17,10 +19,14 @@ class Debt(Value):
     undersized: int = 0  # data files that a merge would take into one of the target size (`levels`)
 
     def __add__(self, other: Debt) -> Debt:
-        return Debt(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
+        if other == NO_DEBT:
+            return self
+        return Debt(*map(add, self.counts, other.counts))
 
     def beyond(self, floor: Debt) -> Debt:
-        """What is more than the floor. Every decision asks for it: written out, it is faster."""
+        """What is more than the floor. Every decision asks for it; mostly there is no floor."""
+        if floor == NO_DEBT and min(self.counts) >= 0:
+            return self
         return Debt(
             max(self.fragments - floor.fragments, 0),
             max(self.equality_deletes - floor.equality_deletes, 0),
@@ -31,12 +37,14 @@ class Debt(Value):
 
     def at_most(self, other: Debt) -> Debt:
         """The smaller number of each kind."""
-        return Debt(*(min(a, b) for a, b in zip(self.counts, other.counts, strict=True)))
+        if self == NO_DEBT and min(other.counts) >= 0:
+            return self
+        return Debt(*map(min, self.counts, other.counts))
 
     @property
     def counted(self) -> tuple[int, int, int, int]:
         """Those that a compaction does away with."""
-        return self.counts[:4]
+        return self.fragments, self.equality_deletes, self.position_deletes, self.global_deletes
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:

@@ -209,10 +209,10 @@ def _closed(
 ) -> Folded:
     """Count the chunk in; with the last one the head moves."""
     change = not_ahead(change, now)
-    opened = replace(opened, seen=tuple(sorted({*opened.seen, change.chunk})))
-    let_go = replace(without(table, change), open=opened)
-    if len(opened.seen) < opened.chunks:
-        return Folded(settled(let_go, now), Verdict.PART, changed)
+    seen, let_go = {*opened.seen, change.chunk}, without(table, change)
+    if len(seen) < opened.chunks:
+        part = replace(let_go, open=replace(opened, seen=tuple(sorted(seen))))
+        return Folded(settled(part, now), Verdict.PART, changed)
     absolute = change.kind is ChangeKind.ABSOLUTE
     moved = replaced(let_go, opened, change) if absolute else advanced(let_go, change)
     return Folded(settled(moved, now), Verdict.FOLDED, changed)

@@ -87,6 +87,8 @@ def next_held(table: TableCounters) -> FilesChanged | None:
 
 def without(table: TableCounters, change: FilesChanged) -> TableCounters:
     """With one held change let go."""
+    if not table.held:
+        return table
     return replace(table, held=tuple(one for one in table.held if one is not change))
 
 

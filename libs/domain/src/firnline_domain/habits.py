@@ -85,8 +85,10 @@ def after_commit(habits: Habits, change: FilesChanged, now_ms: int) -> Habits:
 
 
 def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
-    parts = [part for part in change.partitions if part.removed.data.files]
-    if change.operation != OVERWRITE or not parts:
+    if change.operation != OVERWRITE:
+        return hour
+    parts = [part for part in change.partitions if part.removed.data_files]
+    if not parts:
         return hour
     return replace(
         hour,

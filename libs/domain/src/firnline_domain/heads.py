@@ -9,13 +9,14 @@ from firnline_domain.values import replace
 
 
 def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:
-    snapshots = table.snapshot_count
+    snapshots, oldest = table.snapshot_count, table.oldest_snapshot_ms
     if change.kind is ChangeKind.DELTA:
         first = change.parent_snapshot_id is None
         snapshots = 1 if first else snapshots + 1 if snapshots is not None else None
-        oldest = change.timestamp_ms if first else table.oldest_snapshot_ms
-        table = replace(table, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
-    return _at_head(replace(table, ordinal=table.ordinal + 1), change)
+        oldest = change.timestamp_ms if first else oldest
+    ordinal = table.ordinal + 1
+    grown = replace(table, ordinal=ordinal, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
+    return _at_head(grown, change)
 
 
 def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:

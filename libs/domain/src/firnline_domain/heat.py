@@ -28,7 +28,7 @@ def names_files(change: FilesChanged, part: PartitionChange) -> bool:
     added = part.added
     if added.position_deletes.files + added.deletion_vectors.files:
         return not added.equality_deletes.files
-    return change.operation == OVERWRITE and part.removed.data.files > 0
+    return change.operation == OVERWRITE and part.removed.data_files > 0
 
 
 def heated(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from firnline_domain.summaries import number_in
+from firnline_domain.summaries import TASK_ID, number_in
 
 REMEMBERED = 8  # commits that a beat is told from
 FEWEST = 2  # that make a beat: waiting in vain costs seconds, a failed statement its work
@@ -25,9 +25,10 @@ def names_rows(summary: Mapping[str, str], operation: str) -> bool:
     """Whether a snapshot is of a writer that names files which it has read (see `heat`).
 
     Position deletes that come with equality deletes are a streaming writer's, of its own files;
-    those of a `replace` are maintenance.
+    those of a `replace` are maintenance, as our own conversions are.
     """
-    if operation == "replace" or number_in(summary, "added-equality-deletes"):
+    ours = operation == "replace" or TASK_ID in summary
+    if ours or number_in(summary, "added-equality-deletes"):
         return False
     rewritten = operation == "overwrite" and number_in(summary, "deleted-data-files")
     return bool(rewritten) or any(number_in(summary, name) for name in _ADDED)

@@ -12,7 +12,7 @@ from firnline_domain.progress import Partition, RunningTask, Table
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_domain.wanting import Found, wanted_of
-from firnline_domain.worth import Action, Weighed, weigh, weigh_merge
+from firnline_domain.worth import Action, Weighed, weigh, weigh_conversion, weigh_merge
 
 BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
 
@@ -48,8 +48,13 @@ def weighed_for(table: Table, partition: Partition, action: Action, limits: Thre
 
 
 def _of_action(partition: Partition, action: Action, found: Found, limits: Thresholds) -> Weighed:
-    merge = weigh_merge(partition, limits) if action is Action.MERGE else None
-    return merge or found[2]
+    debt, grown, compaction = found
+    other = None
+    if action is Action.MERGE:
+        other = weigh_merge(partition, limits)
+    elif action is Action.CONVERT:
+        other = weigh_conversion(partition, limits, debt, grown)
+    return other or compaction
 
 
 def _on_its_merits(
@@ -89,7 +94,7 @@ def _barred(
 
 def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
     """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
-    has_data = partition.counters.holds.data.files > 0
+    has_data = partition.counters.holds.data_files > 0
     debt = debt_of(
         partition.counters.holds,
         target_bytes,

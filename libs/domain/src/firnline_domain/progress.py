@@ -21,6 +21,7 @@ SURROUNDINGS = frozenset(
     {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
 )
 MERGE = "merge"  # the action of an order that takes undersized files as well
+CONVERT = "convert"  # of one that leaves larger files where they are
 ALREADY_COMMITTED = "already_committed"  # a worker's word for an order that came again
 OUT_OF_MEMORY = "out_of_memory"  # a worker's word for a task that needs more room
 BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to the ordinary lane
@@ -53,6 +54,7 @@ class PartitionWork(Value):
     out_of_memory: int = 0  # times, since it was last on the ordinary lane
     well: int = 0  # rewrites in a row since the last time
     undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
+    converted_ms: int | None = None  # since when there are positions that a conversion has left
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by
@@ -175,6 +177,8 @@ def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> 
 
 def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
     """With the moments since which there is debt."""
+    if work.converted_ms is not None and not holds.position_deletes:
+        work = replace(work, converted_ms=None)
     grown = holds.beyond(work.floor)
     counted = _since(work.debt_since_ms, any(grown.counted), now_ms)
     undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
@@ -217,6 +221,7 @@ def succeeded(
     rested = PartitionWork(
         floor=replace(floor, undersized=min(known, holds.undersized)),
         undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
+        converted_ms=_converted_ms(work, task, now_ms),
         pause=work.pause,
         until_ms=work.until_ms,
         last_task_id=task.task_id,
@@ -226,6 +231,13 @@ def succeeded(
     )
     rested = _with_room(rested, work)
     return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+
+
+def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | None:
+    """A compaction takes the positions along; a merge is never ordered where there are any."""
+    if task.action != CONVERT:
+        return None
+    return now_ms if work.converted_ms is None else work.converted_ms
 
 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:

@@ -40,12 +40,22 @@ def flaw(groups: Iterable[RewriteGroup]) -> Flaw | None:
 def _rows(group: RewriteGroup) -> str:
     recorded = sum(file.records for file in group.inputs)
     written = sum(file.records for file in group.outputs)
+    if group.converts:
+        return _conversion(group, recorded)
     if group.rows_in != recorded:
         return f"{group.rows_in} rows read of {recorded}"
     if not group.rows_in - group.rows_masked == group.rows_out == written:
         counted = f"{group.rows_in} - {group.rows_masked} = {group.rows_out} rows"
         return f"{counted}, {written} in the outputs"
     return ""
+
+
+def _conversion(group: RewriteGroup, recorded: int) -> str:
+    balanced = group.rows_in == recorded and group.rows_in - group.rows_masked == group.rows_out
+    if balanced and not group.outputs:
+        return ""
+    counted = f"{group.rows_in} of {recorded}, - {group.rows_masked} = {group.rows_out} rows"
+    return f"{counted}, {len(group.outputs)} outputs of a conversion"
 
 
 def _keys(keys: KeyChecksums) -> str:

@@ -49,7 +49,11 @@ class KeyChecksums(Value):
 
 class RewriteGroup(Value):
     """Inputs replaced by outputs; rows_in - rows_masked = rows_out, in number and by the checksums
-    of their keys, or it is not committed (`proofs`)."""
+    of their keys, or it is not committed (`proofs`).
+
+    `converts`: the inputs stay. Their masked rows, those that equality deletes have named, become
+    position deletes or deletion vectors, which the committer writes from the row map.
+    """
 
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
@@ -57,6 +61,7 @@ class RewriteGroup(Value):
     rows_masked: int
     rows_out: int
     keys: KeyChecksums | None = None  # None: no keys are known, or the worker is an older one
+    converts: bool = False
 
 
 class DeleteKind(StrEnum):

@@ -42,4 +42,8 @@ class Schedule(Generic[K]):
 
 def earliest(*moments: int | None) -> int | None:
     """The first of the moments that are set."""
-    return min((moment for moment in moments if moment is not None), default=None)
+    found = None
+    for moment in moments:
+        if moment is not None and (found is None or moment < found):
+            found = moment
+    return found

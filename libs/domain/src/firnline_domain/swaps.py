@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from firnline_domain.conflicts import Conflict, inputs
+from firnline_domain.conflicts import Conflict, replaced
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.live import Head, LiveDelete, outlives, reaches
-from firnline_domain.results import DeleteKind, RewriteFinished, RewriteGroup
+from firnline_domain.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
 from firnline_domain.values import Value, replace
 
 
@@ -45,6 +45,20 @@ class Repair(Value):
     files: tuple[str, ...]
 
 
+class Conversion(Value):
+    """Delete files that say of a result's converted files what equality deletes said.
+
+    `removed`: the head's vectors and position deletes of one of these files alone, whose positions
+    are in `added`, too. `files` and `stamp` as of a `Repair`.
+    """
+
+    task_id: str
+    stamp: int
+    removed: tuple[LiveDelete, ...]
+    added: tuple[AddedDelete, ...]
+    files: tuple[str, ...]
+
+
 class Replacement(Value):
     """One group of one result, where it lies."""
 
@@ -55,12 +69,18 @@ class Replacement(Value):
 
 
 class Swap(Value):
-    """One rewrite of the commit: all its outputs get the data sequence number `stamp`."""
+    """One rewrite of the commit: all its outputs get the data sequence number `stamp`.
+
+    `converts`: it replaces no data file. Its parts' inputs are from now on as if they were stamped:
+    no equality delete up to `stamp` has anything to say of them any more. It is committed as a
+    `RowDelta`, for a rewrite that another engine has begun would not look at it else (H3).
+    """
 
     stamp: int
     parts: tuple[Replacement, ...]
     removed_deletes: tuple[LiveDelete, ...] = ()
     added_deletes: tuple[AddedDelete, ...] = ()
+    converts: bool = False
 
     @property
     def repaired(self) -> bool:
@@ -74,12 +94,13 @@ class Swap(Value):
 
     @property
     def output_scopes(self) -> frozenset[Scope]:
-        """Scopes that get an output."""
-        return frozenset(part.scope for part in self.parts if part.group.outputs)
+        """Scopes that get an output, or keep what is converted."""
+        kept = (part.scope for part in self.parts if part.group.outputs or self.converts)
+        return frozenset(kept)
 
     @property
     def input_paths(self) -> frozenset[str]:
-        """Normal paths that it replaces."""
+        """Normal paths that it replaces, or converts."""
         files = (file for part in self.parts for file in part.group.inputs)
         return frozenset(normal_path(file.path) for file in files)
 
@@ -96,13 +117,18 @@ class Plan(Value):
 
 
 NO_REPAIRS: Mapping[str, Repair] = {}
+NO_CONVERSIONS: Mapping[str, Conversion] = {}
 
 
 def plan(
-    results: Sequence[RewriteFinished], head: Head, repairs: Mapping[str, Repair] = NO_REPAIRS
+    results: Sequence[RewriteFinished],
+    head: Head,
+    repairs: Mapping[str, Repair] = NO_REPAIRS,
+    conversions: Mapping[str, Conversion] = NO_CONVERSIONS,
 ) -> Plan:
     """Swaps of `results`, each of which `judge` has passed on `head`, no two sharing an input.
-    `repairs`: by task id, no two of one scope.
+    `repairs` and `conversions`: by task id, of the former no two of one scope. Conversions come
+    last, for what they free equality deletes of may need to be rewritten first.
 
     Only the rewrite that comes first, with the lowest stamp, is exposed: its outputs protect the
     later ones. So where no form is safe, its results are refused and the rest is tried again.
@@ -110,10 +136,11 @@ def plan(
     refused: dict[str, Conflict] = {}
     left = list(results)
     while left:
-        swaps = _by_stamp(left, repairs)
+        swaps = _by_stamp(left, repairs, converts=False) + _by_stamp(left, {}, converts=True)
         last = (*swaps[:-1], replace(swaps[-1], removed_deletes=spent_deletes(left, head)))
         if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
-            return Plan(_without_dropped(_repaired(safe, repairs), head), refused)
+            whole = _converted(_repaired(safe, repairs), conversions)
+            return Plan(_without_dropped(whole, head), refused)
         lost = lost_deletes(last, head)
         text = f"drops {lost[0].path} ({lost[0].sequence_number}), stamp {swaps[0].stamp}"
         for task_id in swaps[0].task_ids:
@@ -123,7 +150,7 @@ def plan(
 
 
 def _by_stamp(
-    results: Iterable[RewriteFinished], repairs: Mapping[str, Repair]
+    results: Iterable[RewriteFinished], repairs: Mapping[str, Repair], converts: bool
 ) -> tuple[Swap, ...]:
     parts: dict[int, list[Replacement]] = defaultdict(list)
     for result in results:
@@ -132,8 +159,10 @@ def _by_stamp(
         parts[result.start_sequence_number] += (
             Replacement(result.task_id, result.scope, group, number in touched)
             for number, group in enumerate(result.groups)
+            if group.converts is converts
         )
-    return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in sorted(parts))
+    stamps = sorted(stamp for stamp in parts if parts[stamp])
+    return tuple(Swap(stamp, tuple(parts[stamp]), converts=converts) for stamp in stamps)
 
 
 def _repaired(swaps: tuple[Swap, ...], repairs: Mapping[str, Repair]) -> tuple[Swap, ...]:
@@ -151,6 +180,21 @@ def _with_repairs(swap: Swap, own: set[str], repairs: Mapping[str, Repair]) -> S
         swap,
         removed_deletes=(*spent, *(delete for repair in mine for delete in repair.removed)),
         added_deletes=tuple(delete for repair in mine for delete in repair.added),
+    )
+
+
+def _converted(swaps: tuple[Swap, ...], conversions: Mapping[str, Conversion]) -> tuple[Swap, ...]:
+    """With each conversion's delete files, which are about no other rewrite's files."""
+    return tuple(_with_conversions(swap, conversions) if swap.converts else swap for swap in swaps)
+
+
+def _with_conversions(swap: Swap, conversions: Mapping[str, Conversion]) -> Swap:
+    mine = [conversions[task] for task in swap.task_ids]
+    removed = [delete for one in mine for delete in one.removed]
+    return replace(
+        swap,
+        removed_deletes=(*swap.removed_deletes, *removed),
+        added_deletes=tuple(delete for one in mine for delete in one.added),
     )
 
 
@@ -189,7 +233,7 @@ def _played(swaps: Iterable[Swap], head: Head) -> Iterator[tuple[Swap, list[Live
     deletes = {d.normal: d for d in head.deletes if d.kind is not vector}
     last = head.last_sequence_number
     for swap in swaps:
-        for path in swap.input_paths:
+        for path in () if swap.converts else swap.input_paths:
             numbers.pop(path, None)
         oldest = min(last, min(numbers.values(), default=last))
         dropped = [d for d in deletes.values() if 0 < d.sequence_number < oldest]
@@ -218,22 +262,22 @@ def _outputs(swap: Swap) -> dict[str, int]:
 def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveDelete, ...]:
     """Delete files of the results' scopes, and global ones, that apply to nothing afterwards.
 
-    An equality delete: number <= the lowest of the live data in its scope, outputs included; a
-    global one looks at all specs. A position delete: no file is left that it may name; outputs
-    are new, so it cannot name them. DVs go with their data file, by Iceberg itself.
+    An equality delete: number <= the lowest of the live data in its scope, outputs included, and
+    converted files as if they were outputs; a global one looks at all specs. A position delete: no
+    file is left that it may name; outputs are new, so it cannot name them. DVs go with their data
+    file, by Iceberg itself.
     """
-    replaced = {normal_path(file.path) for result in results for file in inputs(result)}
-    left = _lowest(
-        (file.scope, file.sequence_number)
-        for path, file in head.data.items()
-        if path not in replaced
-    )
+    gone = {normal_path(file.path) for result in results for file in replaced(result)}
+    kept = {path: file for path, file in head.data.items() if path not in gone}
+    left = _lowest((file.scope, file.sequence_number) for file in kept.values())
+    converted = {normal_path(file.path) for result in results for file in _converts(result)}
+    unstamped = (file for path, file in kept.items() if path not in converted)
     stamps = [
         (result.scope, result.start_sequence_number)
         for result in results
-        if any(group.outputs for group in result.groups)
+        if any(group.outputs or group.converts for group in result.groups)
     ]
-    after = _lowest([*left.items(), *stamps])
+    after = _lowest([*((file.scope, file.sequence_number) for file in unstamped), *stamps])
     scopes = {result.scope for result in results}
     return tuple(
         delete
@@ -242,9 +286,13 @@ def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveD
         and (
             _nothing_below(delete, after)
             if delete.kind is DeleteKind.EQUALITY
-            else _names_nothing(delete, left, replaced)
+            else _names_nothing(delete, left, gone)
         )
     )
+
+
+def _converts(result: RewriteFinished) -> Iterator[InputFile]:
+    return (file for group in result.groups if group.converts for file in group.inputs)
 
 
 def _lowest(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
@@ -259,9 +307,9 @@ def _nothing_below(delete: LiveDelete, after: dict[Scope, int]) -> bool:
     return delete.sequence_number <= min(concerned, default=delete.sequence_number)
 
 
-def _names_nothing(delete: LiveDelete, left: dict[Scope, int], replaced: set[str]) -> bool:
+def _names_nothing(delete: LiveDelete, left: dict[Scope, int], gone: set[str]) -> bool:
     if delete.kind is DeleteKind.DELETION_VECTOR:
         return False
     if delete.referenced_data_file is not None:
-        return delete.referenced_data_file in replaced
+        return delete.referenced_data_file in gone
     return left.get(delete.scope, delete.sequence_number + 1) > delete.sequence_number

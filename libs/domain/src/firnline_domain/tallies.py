@@ -71,6 +71,16 @@ def _tally(files: int, records: int, size: int) -> Tally:
     return Tally(files, records, size) if files or records or size else NO_FILES
 
 
+def _changed(held: Tally, added: Tally, removed: Tally) -> Tally:
+    if added == removed:  # both are empty, mostly
+        return held
+    return _tally(
+        held.files + added.files - removed.files,
+        held.records + added.records - removed.records,
+        held.bytes + added.bytes - removed.bytes,
+    )
+
+
 class FileTally(Value):
     """Everything that a set of files adds up to, by kind and, for data files, by size class."""
 
@@ -87,6 +97,10 @@ class FileTally(Value):
 
     def __sub__(self, other: FileTally) -> FileTally:
         return FileTally(*map(sub, self.tallies, other.tallies))
+
+    def changed(self, added: FileTally, removed: FileTally) -> FileTally:
+        """With files added and others removed. Every commit asks for it: one value, not two."""
+        return FileTally(*map(_changed, self.tallies, added.tallies, removed.tallies))
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
@@ -112,7 +126,13 @@ class FileTally(Value):
         )
 
     @property
+    def data_files(self) -> int:
+        """How many these are."""
+        small = self.fragments.files + self.undersized.files
+        return small + self.on_target.files + self.oversized.files
+
+    @property
     def delete_files(self) -> int:
         """Delete files of every kind."""
-        deletes = self.equality_deletes + self.position_deletes + self.deletion_vectors
-        return deletes.files
+        positions = self.position_deletes.files + self.deletion_vectors.files
+        return self.equality_deletes.files + positions

@@ -40,6 +40,7 @@ class Thresholds(Value):
     target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
     max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `sizes`; 0 = any
     cheap_bytes: int = 64 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
+    convert: bool = True  # firnline.rewrite.convert: equality deletes of larger files to positions
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
     payback: float = 1.0  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
     reads_per_hour: float = 1.0  # firnline.reads-per-hour: scans of a partition
@@ -111,6 +112,7 @@ PROPERTIES = {
     "write.target-file-size-bytes": "target_bytes",
     "firnline.rewrite.max-size-error": "max_size_error",
     "firnline.rewrite.cheap-bytes": "cheap_bytes",
+    "firnline.rewrite.convert": "convert",
     "firnline.rewrite.heavy-bytes": "heavy_bytes",
     "firnline.rewrite.payback": "payback",
     "firnline.reads-per-hour": "reads_per_hour",

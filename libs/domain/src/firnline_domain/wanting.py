@@ -10,7 +10,14 @@ from firnline_domain.schedule import earliest
 from firnline_domain.sizes import mendable_error, size_error
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_domain.worth import Action, Weighed, weigh_merge
+from firnline_domain.worth import (
+    FAR_MS,
+    Action,
+    Weighed,
+    weigh_conversion,
+    weigh_merge,
+    weigh_positions,
+)
 
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
@@ -21,14 +28,45 @@ Found = tuple[Debt, Debt, Weighed]
 
 
 def wanted_of(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
-    """An order's reason, or why none is wanted and when time may change that. A compaction goes
-    before a merge."""
-    compaction = _compaction(partition, found, limits, now_ms)
+    """An order's reason, or why none is wanted and when time may change that. A compaction, or a
+    conversion where that spares more for what it costs, goes before a merge."""
+    compaction = _of_deletes(partition, found, limits, now_ms)
     _, grown, _ = found
     if not grown.undersized or limits.max_size_error <= 0 or compaction.reason not in CALM:
         return compaction
     merge = weigh_merge(partition, limits)
     return compaction if merge is None else _merge(partition, compaction, merge, limits, now_ms)
+
+
+def _of_deletes(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
+    debt, grown, compaction = found
+    conversion = weigh_conversion(partition, limits, debt, grown)
+    if conversion is None or conversion.gain <= compaction.gain:
+        decision = _compaction(partition, found, limits, now_ms)
+    else:
+        wanted = _compaction(partition, (debt, grown, conversion), limits, now_ms)
+        decision = replace(wanted, action=Action.CONVERT)
+    positions = weigh_positions(partition, limits)
+    if positions is None or decision.reason not in CALM:
+        return decision
+    return _positions(partition, decision, positions, limits, now_ms)
+
+
+def _positions(
+    partition: Partition, idle: Decision, weighed: Weighed, limits: Thresholds, now_ms: int
+) -> Decision:
+    """What conversions have left is compacted when readers have paid for it, or, where it is many
+    files, when it has waited for long enough."""
+    holds = partition.counters.holds
+    files = holds.position_deletes.files + holds.deletion_vectors.files
+    many = files >= max(limits.min_position_deletes, 1)
+    due_ms = weighed.from_ms if many else weighed.paid_ms
+    if now_ms < due_ms:
+        known_ms = due_ms if due_ms < FAR_MS else None
+        return replace(idle, until_ms=earliest(idle.until_ms, known_ms))
+    if restless := _restless(partition, limits, now_ms, pressing=False):
+        return Decision(restless[0], until_ms=restless[1])
+    return Decision(Reason.POSITION_DELETES, rank=weighed.paid_back(now_ms))
 
 
 def _merge(
@@ -121,7 +159,7 @@ def _aging_until(partition: Partition, debt: Debt, grown: Debt, limits: Threshol
 def _ill_sized(partition: Partition, limits: Thresholds) -> bool:
     """The partition is off its target, and a merge brings what it takes nearer by as much."""
     holds, target, most = partition.counters.holds, limits.target_bytes, limits.max_size_error
-    return 0 < most <= min(size_error(holds, target), mendable_error(holds, target))
+    return 0 < most <= mendable_error(holds, target) and most <= size_error(holds, target)
 
 
 def _part(debt: Debt, divisor: int) -> Debt:

@@ -13,7 +13,7 @@ from firnline_domain.burden import READ_COST, Burden, burden_of
 from firnline_domain.costs import FIRNLINE, CostModel, Work
 from firnline_domain.debts import Debt
 from firnline_domain.levels import MOST_BYTES, spared_by_merge, taken_by_merge
-from firnline_domain.progress import MERGE, Partition
+from firnline_domain.progress import CONVERT, MERGE, Partition
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import Value
@@ -27,11 +27,8 @@ class Action(StrEnum):
     """What can be done about a partition's debt (DESIGN section 4)."""
 
     COMPACT = "compact"  # every file with deletes and every fragment is rewritten
-    CONVERT = "convert"  # equality deletes become positions; fragments are rewritten
+    CONVERT = CONVERT  # equality deletes become positions; fragments are rewritten
     MERGE = MERGE  # fragments and undersized files fill a file of the target size
-
-
-TODAY = frozenset({Action.COMPACT, Action.MERGE})  # what workers can execute
 
 
 class Offer(Value):
@@ -65,7 +62,7 @@ def offers(
     holds: FileTally,
     limits: Thresholds,
     global_deletes: int = 0,
-    abilities: frozenset[Action] = TODAY,
+    abilities: frozenset[Action] = frozenset(Action),
     costs: CostModel = FIRNLINE,
 ) -> list[Offer]:
     """What can be done, best gain first."""
@@ -95,9 +92,11 @@ def compacting(holds: FileTally, global_deletes: int) -> Work:
 def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
     """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
     delete may reach all."""
-    data = holds.data
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
-        return data.bytes
+        return holds.data.bytes
+    if holds.deletion_vectors.files == 0:
+        return holds.fragments.bytes
+    data = holds.data
     others = data.bytes - holds.fragments.bytes
     vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
     return holds.fragments.bytes + others * vectors
@@ -141,6 +140,11 @@ class Weighed(Value):
     from_ms: int = 0  # when it may be ordered for other reasons
 
     @property
+    def gain(self) -> float:
+        """CPU seconds spared per scan and CPU second spent."""
+        return self.spared_s / self.price_s if self.price_s > 0 else 0.0
+
+    @property
     def gb_hours(self) -> float:
         """Memory held while it runs, times hours."""
         return FIRNLINE.held_gb_hours(self.price_s)
@@ -166,6 +170,33 @@ def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> 
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+
+
+def weigh_conversion(
+    partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
+) -> Weighed | None:
+    """Weigh a conversion; None where there are no equality deletes of the partition's own, where
+    others reach it (they would stay, and have to be applied again), and where all of it is cheap:
+    a compaction leaves less behind."""
+    holds = partition.counters.holds
+    work = _converting(holds) if limits.convert and not debt.global_deletes else None
+    if work is None or compacting(holds, 0).bytes_read <= limits.cheap_bytes:
+        return None
+    burden = burden_of(holds, limits.target_bytes)
+    share = (grown.fragments + grown.equality_deletes) / (debt.fragments + debt.equality_deletes)
+    since_ms, spared_s = partition.work.debt_since_ms, _converted_s(holds, burden) * share
+    return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+
+
+def weigh_positions(partition: Partition, limits: Thresholds) -> Weighed | None:
+    """Weigh the compaction of what conversions have left; None if they left nothing."""
+    holds, since_ms = partition.counters.holds, partition.work.converted_ms
+    if since_ms is None:
+        return None
+    burden = burden_of(holds, limits.target_bytes)
+    files = holds.position_deletes.files + holds.deletion_vectors.files
+    spared_s = burden.positions_s() + files * READ_COST.open_s
+    return _weighed(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
 
 
 def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:

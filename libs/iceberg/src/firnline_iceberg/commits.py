@@ -15,6 +15,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.latches import HEADER, PASS
+from firnline_domain.summaries import TASK_ID
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary
 
@@ -22,7 +23,6 @@ from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.one_try import Attempt, MaySend, OneTry, always
 
-TASK_ID = "firnline.task-id"  # snapshot summary; ids of one rewrite's tasks, comma-separated
 PATIENCE_S = 60
 KNOWN_S = 20.0  # a catalog's credentials for a table's files last longer
 NO_TABLE: tuple[TableName | None, float, Any] = (None, 0.0, None)
@@ -48,7 +48,8 @@ class Rewrite:
     """One snapshot to make. Files are `ContentFileParser` JSON; `removed` may hold data files
     and delete files. `start_snapshot_id`: Java, too, looks for new deletes since then.
     `added_deletes`: with a data sequence number, or None for the snapshot's own. `notes`: more of
-    the snapshot's summary."""
+    the snapshot's summary. `kept`: data files that delete files alone are exchanged for; then it is
+    a `RowDelta`, which other engines' rewrites look at, as they do not at a rewrite (H3)."""
 
     task_ids: tuple[str, ...]
     stamp: int
@@ -57,6 +58,7 @@ class Rewrite:
     added: tuple[str, ...]
     added_deletes: tuple[tuple[str, int | None], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,23 +211,30 @@ class JavaCommits:
     def _add(
         self, transaction: Any, rewrite: Rewrite, files: _Files, ref: str, pin: Pin | None
     ) -> None:
-        change = transaction.newRewrite()
+        make = self._row_delta if rewrite.kept else _rewrite
+        change = make(transaction, rewrite, files)
         if ref != MAIN:
             change.toBranch(ref)
-        for file in files.removed:
-            change.deleteFile(file)
-        for file in files.added:
-            change.addFile(file)
-        for file, number in files.added_deletes:
-            change.addFile(file) if number is None else change.addFile(file, number)
         change.validateFromSnapshot(rewrite.start_snapshot_id)
-        change.dataSequenceNumber(rewrite.stamp)
         change.set(TASK_ID, ",".join(rewrite.task_ids))
         for name, value in rewrite.notes.items():
             change.set(name, value)
         if pin is not None:
             change.validateWith(pin)
         change.commit()
+
+    def _row_delta(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
+        change = transaction.newRowDelta()
+        for file in files.removed:
+            change.removeDeletes(file)
+        for file, _ in files.added_deletes:
+            change.addDeletes(file)
+        kept = self._jvm.java.util.ArrayList(len(rewrite.kept))
+        for path in rewrite.kept:
+            kept.add(path)
+        change.validateDataFilesExist(kept)
+        change.validateDeletedFiles()
+        return change
 
     def _not_sent(self, error: Py4JJavaError, pin: Pin) -> Outcome:
         if pin.lost:
@@ -270,6 +279,18 @@ class JavaCommits:
 
     def _is(self, error: Py4JJavaError, name: str) -> bool:
         return bool(self._jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
+
+
+def _rewrite(transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
+    change = transaction.newRewrite()
+    for file in files.removed:
+        change.deleteFile(file)
+    for file in files.added:
+        change.addFile(file)
+    for file, number in files.added_deletes:
+        change.addFile(file) if number is None else change.addFile(file, number)
+    change.dataSequenceNumber(rewrite.stamp)
+    return change
 
 
 def _files(made: Callable[[str], Any], rewrite: Rewrite) -> _Files:

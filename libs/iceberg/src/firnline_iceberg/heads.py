@@ -35,17 +35,20 @@ class Pinned:
 
     def _rewrite(self, swap: Swap, starts: Mapping[str, int], notes: Mapping[str, str]) -> Rewrite:
         files = (file for part in swap.parts for file in part.group.outputs)
+        inputs = [self.live.data_file(path) for path in sorted(swap.input_paths)]
+        kept = [one.path for one in inputs if one is not None] if swap.converts else []
         return Rewrite(
             swap.task_ids,
             swap.stamp,
             self._validated_from(swap, starts),
             (
-                *(self._removal(self.live.data_file(path)) for path in sorted(swap.input_paths)),
+                *(self._removal(entry) for entry in inputs if not swap.converts),
                 *(self._removal(delete) for delete in swap.removed_deletes),
             ),
             tuple(file.content_file_json for file in files),
             tuple((one.content_file_json, one.sequence_number) for one in swap.added_deletes),
             notes,
+            tuple(kept),
         )
 
     def _removal(self, entry: object) -> str:
@@ -55,9 +58,10 @@ class Pinned:
     def _validated_from(self, swap: Swap, starts: Mapping[str, int]) -> int:
         """The common start where history reaches it. Else the head, which was examined itself:
         deletes that one of several results has applied would be new to another's start, and so
-        would those be that a repair carries over (H4)."""
+        would those be that a repair carries over (H4), or a conversion takes in."""
         (start, *others) = {starts[task] for task in swap.task_ids}
-        usable = not others and not swap.repaired and start in self.head.ancestors
+        examined = others or swap.repaired or swap.converts
+        usable = not examined and start in self.head.ancestors
         return start if usable else self.head.snapshot_id
 
 

@@ -17,7 +17,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.types import StringType
 
-from firnline_iceberg.avro import Record, Wanted, records
+from firnline_iceberg.avro import MetadataUnreadable, Record, Wanted, records
 from firnline_iceberg.fields import (
     ENTRY,
     ENTRY_WITH_BOUNDS,
@@ -95,12 +95,14 @@ def read_manifest(
     """Entries of every status, in order, numbers inherited (`DataFileEntry`, `DeleteFileEntry`).
 
     `partition` writes partitions of the manifest's spec (`LoadedTable.partition_text`).
-    Raises MetadataFileGone, RetryLater.
+    Raises MetadataFileGone, RetryLater, MetadataUnreadable.
     """
     next_row_id = manifest.first_row_id
     texts = _Texts(partition)
     for record in records(io, manifest.path, _wanted(manifest, detail)):
         entry = _common(record, manifest, texts, detail)
+        if min(entry["records"], entry["bytes"]) < 0:  # decoded, and nonsense: see `records`
+            raise MetadataUnreadable(manifest.path, f"{entry['path']}: {entry['records']} records")
         if record["file"].get("content"):
             yield _delete_file(record["file"], entry)
             continue

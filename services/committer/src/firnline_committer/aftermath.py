@@ -12,8 +12,8 @@ from firnline_iceberg.tables import LoadedTable
 def needed_but_removed(
     table: LoadedTable, snapshot_ids: Iterable[int], swaps: Sequence[Swap]
 ) -> str | None:
-    """Path of an equality delete above the stamp of outputs that it applies to, which one of the
-    snapshots took out. Raises SnapshotGone, MetadataFileGone, RetryLater.
+    """Path of an equality delete above the stamp of outputs, or of converted files, that it applies
+    to, and which one of the snapshots took out. Raises SnapshotGone, MetadataFileGone, RetryLater.
     """
     return next(
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Repair
+from firnline_domain.swaps import Conversion, Repair
 from firnline_iceberg.one_try import Attempt
 
 from firnline_committer.settlement import Settled
@@ -24,7 +24,9 @@ class Batch:
     ref: str
     open: dict[str, RewriteFinished]
     events: list[Event] = field(default_factory=list)
-    repairs: list[Repair] = field(default_factory=list)  # written, and not yet seen to be settled
+    repairs: list[Repair | Conversion] = field(
+        default_factory=list
+    )  # written, and not yet seen to be settled
     attempts: Attempts = field(default_factory=list)  # refused; perhaps there all the same
     sent: bool = False  # a commit went out: what is found in the table then is ours
     why: str = ""  # the last try came to nothing

@@ -9,10 +9,11 @@ from firnline_domain.conflicts import Conflict, Verdict, judge
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Repair
+from firnline_domain.swaps import Conversion, Repair
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 
+from firnline_committer.conversions import Conversions
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 
@@ -29,6 +30,7 @@ class Chosen:
     lost: dict[str, Lost] = field(default_factory=dict)  # by task id, of those that fit
     refused: dict[str, Conflict] = field(default_factory=dict)
     repairs: dict[str, Repair] = field(default_factory=dict)  # by task id
+    conversions: dict[str, Conversion] = field(default_factory=dict)  # by task id
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Chooser:
 
     outputs: Outputs
     repairs: Repairs
+    conversions: Conversions
 
     def choose(self, at: Pinned, results: Iterable[RewriteFinished]) -> Chosen:
         """Of one scope at most one result that has to be repaired: two repairs could take out, and
@@ -62,18 +65,37 @@ class Chooser:
 
     def _place(self, at: Pinned, result: RewriteFinished, verdict: Verdict, chosen: Chosen) -> None:
         lost = dict(verdict.lost)
-        if verdict.touched:
-            repair = self.repairs.make(at, without(result, lost), _renumbered(result, verdict))
-            if isinstance(repair, Repair):
-                chosen.repairs[result.task_id] = repair
-            else:
-                lost |= dict.fromkeys(verdict.touched, repair)
+        lost |= self._convert(at, result, lost, chosen)
+        lost |= self._repair(at, result, lost, verdict.touched, chosen)
         if len(lost) == len(result.groups):
             chosen.refused[result.task_id] = next(iter(lost.values()))
             return
         chosen.fit.append(without(result, lost))
         if lost:
             chosen.lost[result.task_id] = lost
+
+    def _convert(self, at: Pinned, result: RewriteFinished, lost: Lost, chosen: Chosen) -> Lost:
+        """Groups that are lost thereby."""
+        numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
+        if not numbers:
+            return {}
+        found = self.conversions.make(at, result, numbers)
+        if isinstance(found, Conflict):
+            return dict.fromkeys(numbers, found)
+        chosen.conversions[result.task_id] = found
+        return {}
+
+    def _repair(
+        self, at: Pinned, result: RewriteFinished, lost: Lost, touched: Lost, chosen: Chosen
+    ) -> Lost:
+        """Groups that are lost thereby."""
+        if not touched:
+            return {}
+        found = self.repairs.make(at, without(result, lost), _renumbered(result, lost, touched))
+        if isinstance(found, Conflict):
+            return dict.fromkeys(touched, found)
+        chosen.repairs[result.task_id] = found
+        return {}
 
 
 def without(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
@@ -83,7 +105,7 @@ def without(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
     return replace(result, groups=tuple(kept))
 
 
-def _renumbered(result: RewriteFinished, verdict: Verdict) -> Lost:
+def _renumbered(result: RewriteFinished, lost: Lost, touched: Lost) -> Lost:
     """The touched groups, as they are numbered without the lost ones."""
-    kept = (number for number in range(len(result.groups)) if number not in verdict.lost)
-    return {new: verdict.touched[old] for new, old in enumerate(kept) if old in verdict.touched}
+    kept = (number for number in range(len(result.groups)) if number not in lost)
+    return {new: touched[old] for new, old in enumerate(kept) if old in touched}

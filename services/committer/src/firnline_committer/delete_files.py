@@ -1,4 +1,5 @@
-"""Delete files of one repair: written, described as Iceberg's `ContentFileParser` wants them."""
+"""Delete files of one repair or conversion: written, and described as Iceberg's `ContentFileParser`
+wants them."""
 
 from __future__ import annotations
 
@@ -15,10 +16,36 @@ from firnline_domain.live import LiveDelete
 from firnline_domain.results import OutputFile, RewriteFinished
 from firnline_domain.swaps import AddedDelete
 from firnline_iceberg import output_lists
-from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.heads import Pinned
+from firnline_iceberg.output_lists import OutputList
 
 from firnline_committer.kept_marks import marks_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The data file that a delete file is about. `partition` as `ContentFileParser` has it."""
+
+    path: str
+    spec_id: int
+    partition: Any
+
+    @classmethod
+    def of_output(cls, output: OutputFile) -> Subject:
+        """A file that comes with the same commit."""
+        body = json.loads(output.content_file_json)
+        return cls(output.path, body["spec-id"], body["partition"])
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a delete file of it has to say."""
+        return {
+            "content": "position-deletes",
+            "spec-id": self.spec_id,
+            "partition": self.partition,
+            "referenced-data-file": self.path,
+        }
 
 
 @dataclass
@@ -30,7 +57,7 @@ class DeleteFiles:
     run: str
     paths: list[str] = field(default_factory=list)  # that were written
     _added: list[AddedDelete] = field(default_factory=list)
-    _vectors: list[tuple[OutputFile, Positions]] = field(default_factory=list)
+    _vectors: list[tuple[Subject, Positions]] = field(default_factory=list)
 
     @property
     def list_path(self) -> str:
@@ -39,8 +66,21 @@ class DeleteFiles:
         stem = output_lists.stem(location, result.task_id, result.attempt, self.run)
         return f"{stem}{output_lists.SUFFIX}"
 
-    def names(self, most: int) -> Iterator[str]:
-        """Every path that may be written, for `most` files."""
+    def announce(self, most: int, now_ms: int) -> None:
+        """Put every path that `most` files may have on the list, before any of them is there."""
+        result = self.result
+        listed = OutputList(
+            result.task_id,
+            result.attempt,
+            self.at.table.identity.uuid,
+            "committer",
+            now_ms,
+            tuple(self._names(most)),
+            result.start_sequence_number,
+        )
+        output_lists.write(self.at.table.io, self.list_path, listed)
+
+    def _names(self, most: int) -> Iterator[str]:
         return (self._name(n, vectored) for n in range(most) for vectored in (False, True))
 
     def _name(self, number: int, vectored: bool) -> str:
@@ -50,14 +90,18 @@ class DeleteFiles:
         stem = output_lists.output_stem(self.result.task_id, self.result.attempt, self.run)
         return f"{folder}/{stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
 
-    def mark(self, output: OutputFile, where: Positions) -> None:
-        """Say that these rows of an output are dead."""
-        if self._of_vectors:
-            self._vectors.append((output, where))
+    def live(self, entry: FileEntry) -> Subject:
+        """A file that the head has."""
+        return Subject(entry.path, entry.spec_id, self._partition(entry))
+
+    def mark(self, subject: Subject, where: Positions) -> None:
+        """Say that these rows of a data file are dead."""
+        if self.of_vectors:
+            self._vectors.append((subject, where))
             return
-        rows = position_files.of_one_file(output.path, where)
+        rows = position_files.of_one_file(subject.path, where)
         written = position_files.write(self._next(False), rows, self._create)
-        self._added.append(AddedDelete(_described(written, _of_output(output))))
+        self._added.append(AddedDelete(_described(written, subject.described)))
 
     def take_out(self, mark: LiveDelete, gone: frozenset[str]) -> bool:
         """False: the file says nothing of the data files in `gone`, and stays. What it says of
@@ -65,7 +109,7 @@ class DeleteFiles:
         assert isinstance(mark, DeleteFileEntry)
         if mark.referenced_data_file is not None:
             return True
-        if self._of_vectors:
+        if self.of_vectors:
             raise ValueError(f"{mark.path}: a new position-delete file in a table of vectors")
         if not any(path in gone for path, _ in marks_of(self.at.table).named(mark.path)):
             return False  # a writer of upserts deletes rows of its own commit: the usual case
@@ -85,17 +129,18 @@ class DeleteFiles:
 
     def _write_vectors(self) -> None:
         path = self._next(True)
-        blobs = [_blob(output.path, where) for output, where in self._vectors]
+        blobs = [_blob(subject.path, where) for subject, where in self._vectors]
         with self._create(path) as sink:
             written = puffin.write(sink, blobs, "Firnline")
         file = {"file-path": path, "file-format": "puffin", "file-size-in-bytes": written.bytes}
-        for (output, where), (offset, size) in zip(self._vectors, written.places, strict=True):
-            about = {**file, **_of_output(output), "record-count": len(where)}
+        for (subject, where), (offset, size) in zip(self._vectors, written.places, strict=True):
+            about = {**file, **subject.described, "record-count": len(where)}
             place = {"content-offset": offset, "content-size-in-bytes": size}
             self._added.append(AddedDelete(json.dumps({**about, **place})))
 
     @property
-    def _of_vectors(self) -> bool:
+    def of_vectors(self) -> bool:
+        """Whether the table wants vectors."""
         return self.at.table.format_version >= 3
 
     def _next(self, vectored: bool) -> str:
@@ -103,9 +148,9 @@ class DeleteFiles:
         self.paths.append(self._name(len(self.paths), vectored))
         return self.paths[-1]
 
-    def _partition(self, mark: DeleteFileEntry) -> Any:
-        fields = len(self.at.table.spec(mark.spec_id).fields)
-        return json.loads(mark.partition) or [None] * fields
+    def _partition(self, entry: FileEntry) -> Any:
+        fields = len(self.at.table.spec(entry.spec_id).fields)
+        return json.loads(entry.partition) or [None] * fields
 
     def _open(self, path: str) -> Any:
         return self.at.table.io.new_input(path).open()
@@ -118,16 +163,6 @@ def _blob(data_file: str, where: Positions) -> puffin.Blob:
     properties = {"referenced-data-file": data_file, "cardinality": str(len(where))}
     payload = vectors.encoded(vectors.bitmap(where))
     return puffin.Blob(vectors.BLOB_KIND, payload, (vectors.ROW_POSITION_ID,), properties)
-
-
-def _of_output(output: OutputFile) -> dict[str, Any]:
-    body = json.loads(output.content_file_json)
-    return {
-        "content": "position-deletes",
-        "spec-id": body["spec-id"],
-        "partition": body["partition"],
-        "referenced-data-file": output.path,
-    }
 
 
 def _described(written: WrittenPositions, more: dict[str, Any]) -> str:

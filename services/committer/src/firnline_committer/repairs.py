@@ -12,34 +12,38 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from firnline_adapters.logs import Log
 from firnline_deletes import positions, row_map
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions, PositionSet
-from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Moves, RowMap
 from firnline_deletes.vectors import Vector, located
-from firnline_domain.conflicts import Conflict, inputs, marks_live, named_by, unapplied_marks
+from firnline_domain.conflicts import (
+    Conflict,
+    inputs,
+    marks_live,
+    named_by,
+    replaced,
+    unapplied_marks,
+)
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
-from firnline_domain.swaps import Repair
+from firnline_domain.swaps import Conversion, Repair
 from firnline_domain.values import replace
 from firnline_iceberg import output_lists
-from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.heads import Pinned, paths_since
-from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.tables import Tables
-from pyiceberg.io import FileIO
 
-from firnline_committer.delete_files import DeleteFiles
+from firnline_committer.delete_files import DeleteFiles, Subject
 from firnline_committer.kept_marks import marks_of
+from firnline_committer.row_maps import made, rows_of
 
 Said = dict[int, list[Positions]]  # number of a group's output -> positions in it
 
@@ -61,16 +65,8 @@ class Repairs:
         the head is not there.
         """
         found = next(iter(touched.values()))
-        if result.row_map is None:
-            return found
-        try:
-            return self._make(_Case(at, result, frozenset(touched), _rows(at, result.row_map)))
-        except (_RowMapGone, ValueError, Refused) as error:
-            return Conflict(found.reason, f"{found.detail}; no repair: {error}"[:1000])
-        except FileNotFoundError as error:  # expired under our eyes: look at the table again
-            raise MetadataFileGone(str(error)) from error
-        except OSError as error:
-            raise RetryLater(f"storage: {error}") from error
+        otherwise = Conflict(found.reason, f"{found.detail}; no repair")
+        return made(lambda: self._make(_Case.of(at, result, frozenset(touched))), otherwise)
 
     def _make(self, case: _Case) -> Repair | Conflict:
         dead = case.dead()
@@ -81,9 +77,9 @@ class Repairs:
             (output, where) for number in case.touched for output, where in case.said(number, dead)
         ]
         files = DeleteFiles(case.at, case.result, uuid.uuid4().hex[:8])
-        self._list(case, files, len(said) + len(case.marks))
+        files.announce(len(said) + len(case.marks), self.now_ms())
         for output, where in said:
-            files.mark(output, where)
+            files.mark(Subject.of_output(output), where)
         removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
         return Repair(
             case.result.task_id,
@@ -95,18 +91,9 @@ class Repairs:
             (*files.paths, files.list_path),
         )
 
-    def _list(self, case: _Case, files: DeleteFiles, most: int) -> None:
-        result, uuid_ = case.result, case.at.table.identity.uuid
-        paths = tuple(files.names(most))
-        since = result.start_sequence_number
-        listed = OutputList(
-            result.task_id, result.attempt, uuid_, "committer", self.now_ms(), paths, since
-        )
-        output_lists.write(case.at.table.io, files.list_path, listed)
-
-    def close(self, name: TableName, repair: Repair) -> None:
-        """Remove what no retained snapshot has of a repair whose commit has an outcome: its list,
-        and all of its files if the commit came to nothing. The sweep does what fails here."""
+    def close(self, name: TableName, repair: Repair | Conversion) -> None:
+        """Remove what no retained snapshot has of one whose commit has an outcome: its list, and
+        all of its files if the commit came to nothing. The sweep does what fails here."""
         *files, listed = repair.files
         try:
             table = self.tables.load(name)
@@ -126,10 +113,15 @@ class _Case:
     touched: frozenset[int]
     rows: RowMap
 
+    @classmethod
+    def of(cls, at: Pinned, result: RewriteFinished, touched: frozenset[int]) -> _Case:
+        """Raises as `rows_of`."""
+        return cls(at, result, touched, rows_of(at, result.row_map))
+
     @cached_property
     def replaced(self) -> frozenset[str]:
-        """Normal paths of all inputs of the result."""
-        return frozenset(normal_path(file.path) for file in inputs(self.result))
+        """Normal paths of all inputs of the result that go."""
+        return frozenset(normal_path(file.path) for file in replaced(self.result))
 
     @cached_property
     def part(self) -> RewriteFinished:
@@ -202,21 +194,3 @@ def _vectors(marks: Iterable[LiveDelete]) -> list[Vector]:
     """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
     entries = (mark for mark in marks if isinstance(mark, DeleteFileEntry))
     return [located(one) for one in entries if one.kind is DeleteKind.DELETION_VECTOR]
-
-
-class _RowMapGone(Exception):
-    """The result's row map is not there any more."""
-
-
-def _rows(at: Pinned, path: str) -> RowMap:
-    """A row map. Raises _RowMapGone, ValueError, Refused, OSError."""
-    read = partial(row_map.read, place=path)
-    return marks_of(at.table).row_map(path, lambda: read(_whole(at.table.io, path)))
-
-
-def _whole(io: FileIO, path: str) -> bytes:
-    try:
-        with io.new_input(path).open() as source:
-            return bytes(source.read())
-    except FileNotFoundError as error:
-        raise _RowMapGone(path) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from firnline_domain.conflicts import Conflict, inputs, outputs
+from firnline_domain.conflicts import Conflict, outputs, replaced
 from firnline_domain.events import (
     Classification,
     GroupProof,
@@ -35,11 +35,11 @@ def committed(
         scope=result.scope,
         snapshot_ids=found.snapshot_ids,
         start_snapshot_id=result.start_snapshot_id,
-        files_removed=sum(1 for _ in inputs(result)),
+        files_removed=sum(1 for _ in replaced(result)),
         files_added=sum(1 for _ in outputs(result)),
         equality_deletes_removed=_sum(summaries, "removed-equality-delete-files"),
         position_deletes_removed=_positional(summaries),
-        bytes_before=sum(file.bytes for file in inputs(result)),
+        bytes_before=sum(file.bytes for file in replaced(result)),
         bytes_after=sum(file.bytes for file in outputs(result)),
         rows_in=sum(group.rows_in for group in result.groups),
         rows_masked=sum(group.rows_masked for group in result.groups),

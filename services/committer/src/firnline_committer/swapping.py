@@ -24,6 +24,7 @@ from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGon
 from firnline_committer import aftermath, reports
 from firnline_committer.batch import Batch, Event
 from firnline_committer.choosing import Chooser, Chosen
+from firnline_committer.conversions import Conversions
 from firnline_committer.latching import Catalog
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
@@ -57,7 +58,7 @@ class Swapper:
         self._commits = commits
         self._outputs = outputs
         self._repairs = repairs
-        self._chooser = Chooser(outputs, repairs)
+        self._chooser = Chooser(outputs, repairs, Conversions(now_ms))
         self._timing = Timing(catalog.tables, now_ms, sleep)
         self._log = log
         self._now_ms = now_ms
@@ -130,9 +131,9 @@ class Swapper:
         self._refuse_old(batch, at)
         seen_ms = self._now_ms()  # outputs are looked at from here on
         chosen = self._chooser.choose(at, batch.open.values())
-        made = plan(chosen.fit, at.head, chosen.repairs)
+        made = plan(chosen.fit, at.head, chosen.repairs, chosen.conversions)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
-        batch.repairs += chosen.repairs.values()
+        batch.repairs += [*chosen.repairs.values(), *chosen.conversions.values()]
         if not made.swaps or not all(one.task_id in batch.open for one in chosen.fit):
             return
         if self._disturbs_nobody(batch, at):

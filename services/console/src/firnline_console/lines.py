@@ -28,14 +28,12 @@ from firnline_domain.events import (
 )
 from firnline_domain.identity import TableName
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.summaries import number_in
+from firnline_domain.summaries import TASK_ID, number_in
 from firnline_domain.values import Value
 
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.letters import place_of, service_of
 from firnline_console.words import in_words
-
-OWN_COMMIT = "firnline.task-id"
 
 
 class EventView(Value):
@@ -66,7 +64,7 @@ def _committed_to(fact: TableCommitted) -> EventView | None:
     at, table = fact.committed_at_ms, fact.table
     if fact.snapshots:
         last = fact.snapshots[-1]
-        task = last.summary.get(OWN_COMMIT, "")
+        task = last.summary.get(TASK_ID, "")
         text = "; ".join(_snapshot_text(snapshot) for snapshot in fact.snapshots)
         return _line(fact.event_id, at, "own" if task else "commit", table, text, task)
     if text := _table_text(fact):

@@ -11,6 +11,7 @@ from firnline_domain.events import FilesChanged, TableChange, TableCommitted
 from firnline_domain.holds import Hold
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.states import TableState
+from firnline_domain.summaries import TASK_ID
 from firnline_domain.tallies import FileTally
 from firnline_domain.values import Value, field, replace
 
@@ -130,7 +131,7 @@ def _last_commit(fact: TableCommitted) -> LastCommit:
         snapshot_id=snapshot.snapshot_id,
         operation=snapshot.operation,
         user_agent=fact.user_agent or "",
-        task_id=snapshot.summary.get("firnline.task-id", ""),
+        task_id=snapshot.summary.get(TASK_ID, ""),
     )
 
 

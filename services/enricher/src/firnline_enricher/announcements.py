@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.summaries import TASK_ID
 from firnline_domain.values import Value, field, replace
 
 from firnline_enricher.makers import maker_of
 
 CHUNK_PARTITIONS = 500  # about 150 kB of Avro
-TASK_ID = "firnline.task-id"  # in the summary of a snapshot that Firnline committed
 DROP_TABLE = "drop-table"  # `operation` where the whole table is gone, not only `ref`
 REMOVE_REF = "remove-ref"
 MOVE_REF = "move-ref"

@@ -6,6 +6,7 @@ from firnline_domain.advice import advise
 from firnline_domain.advising import Known
 from firnline_domain.events import FilesChanged, RewriteCommitted, RewriteConflicted
 from firnline_domain.habits import after_commit, after_result
+from firnline_domain.others import noticed
 from firnline_domain.progress import Table
 from firnline_domain.states import TableAdvice
 from firnline_domain.values import replace
@@ -30,9 +31,11 @@ def stale_ms(table: Table, now_ms: int) -> int | None:
 
 
 def noting_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
-    """With one more commit in the writers' hour."""
-    habits = after_commit(table.work.habits, change, now_ms)
-    return replace(table, work=replace(table.work, habits=habits))
+    """With one more commit: in the writers' hour, or of another maintainer."""
+    work = table.work
+    habits = after_commit(work.habits, change, now_ms)
+    other = noticed(work.other, change, now_ms)
+    return replace(table, work=replace(work, habits=habits, other=other))
 
 
 def noting_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:

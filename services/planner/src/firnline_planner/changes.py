@@ -9,7 +9,6 @@ from firnline_domain.folding import Folded, Verdict, fold
 from firnline_domain.gaps import next_held
 from firnline_domain.heat import heated
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.others import noticed
 from firnline_domain.progress import (
     Partition,
     RunningTask,
@@ -63,15 +62,17 @@ def _fold_into(
 ) -> None:
     touched: set[Scope] = set()
     following: FilesChanged | None = change
-    before = table
+    before, visit = table, visit_of(state, table, defaults, now_ms, step)
     while following is not None:
-        visit = visit_of(state, table, defaults, now_ms, step)
+        settings = table.counters.settings
         table, verdict = _fold_one(visit, table, following)
+        if table.counters.settings != settings:
+            visit = visit_of(state, table, defaults, now_ms, step)
         step.verdicts.append(verdict)
         touched.update(part.scope for part in following.partitions)
         following = next_held(table.counters) if verdict is not Verdict.HELD else None
     if table != before:
-        look_at(visit_of(state, table, defaults, now_ms, step), table, touched)
+        look_at(visit, table, touched)
 
 
 def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, Verdict]:
@@ -88,8 +89,6 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
         after = after_expired(after, len(change.expired_snapshot_ids))
     after = _noticed(visit, table, after)
     if folded.verdict in (Verdict.FOLDED, Verdict.PART):
-        other = noticed(after.work.other, change, visit.now_ms)
-        after = replace(after, work=replace(after.work, other=other))
         after = noting_commit(after, change, visit.now_ms)
     if folded.verdict is Verdict.FOLDED:
         after = _with_finished(visit, after, change)
@@ -110,7 +109,7 @@ def _keep_partitions(
     folded: Folded,
     change: FilesChanged,
 ) -> None:
-    by_us = any(table.work.task(one) for one in tasks_of(change))
+    by_us = any(map(table.work.task, tasks_of(change)))
     parts = {part.scope: part for part in change.partitions}
     for counters in folded.partitions:
         entry, holds = entries[counters.scope], _debt(visit, table, counters.holds)
@@ -130,11 +129,12 @@ def _debt(visit: Visit, table: Table, holds: FileTally) -> Debt:
 def _noticed(visit: Visit, before: Table, after: Table) -> Table:
     """Look at all partitions where more than the touched ones may deserve another decision."""
     old, new = before.counters, after.counters
+    settings_changed = old.settings != new.settings
     fewer_global = new.global_equality_deletes < old.global_equality_deletes
-    if old.settings != new.settings or fewer_global:
-        _refresh(visit, after, old.settings != new.settings)
+    if settings_changed or fewer_global:
+        _refresh(visit, after, settings_changed)
     news = (
-        old.settings != new.settings,
+        settings_changed,
         old.waiting is not None and new.waiting is None,
         new.global_equality_deletes != old.global_equality_deletes,
     )
@@ -157,6 +157,8 @@ def tasks_of(change: FilesChanged) -> tuple[str, ...]:
 def _with_finished(visit: Visit, table: Table, change: FilesChanged) -> Table:
     """End the orders whose commit is in the counters now."""
     ours, running = tasks_of(change), table.work.running
+    if not ours and not running:
+        return table
     for task in running:
         if task.task_id in ours or is_in_counters(table.counters, task):
             noting_success(visit, task)

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 from aiokafka import AIOKafkaProducer
 from faust.types import TP
-from firnline_adapters import metrics
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
@@ -82,7 +81,7 @@ class FaustDriver:
 
     async def _take(self, came: Input) -> bool:
         """Handle one record; False if there was a rebalance meanwhile, and nothing was kept."""
-        metrics.count("records_read", topic=came.topic)
+        meters.count_read([came.topic])
         generation = self._faust.app.consumer_generation_id
         bucket = self._bucket(came.partition)
         step = self._reader.step(came, bucket, wall_ms())
@@ -91,7 +90,7 @@ class FaustDriver:
             bucket.discard()  # another may have gone on meanwhile, from the state before this
             return False
         bucket.commit()
-        meters.count(step)
+        meters.count([step])
         self.handled += 1
         return True
 

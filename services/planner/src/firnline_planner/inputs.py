@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
@@ -26,8 +25,7 @@ TOPICS = (*FACTS, TICKS)
 WITH_HANDOVERS = (*FACTS, HANDOVERS)  # where tables are assigned
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """One record as it came."""
 
     topic: str

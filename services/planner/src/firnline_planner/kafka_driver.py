@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from firnline_adapters import metrics
 from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
@@ -30,6 +29,7 @@ BATCH_RECORDS = 1_000
 # A show costs what a record costs. A round has room for as many records and shows, so that shows
 # wait where records do; but never for long: so many are shown in any round.
 SHOWS_AT_LEAST = 64
+SHOWS_AT_MOST = 192  # 0.1 s of CPU: an order waits for the shows of two rounds at the most
 WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its order
 
 
@@ -89,16 +89,19 @@ class KafkaDriver:
         if self._assignments:
             self._assignments.catch_up()
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
-        batch, steps = Batch(), list[Step]()
-        for message in messages:
-            if error := message.error():
-                self._told(error)
-            elif message.partition() in self._holdings:
-                steps.append(self._take(message, batch))
+        ours, batch = [one for one in messages if self._is_ours(one)], Batch()
+        meters.count_read(one.topic() for one in ours)
+        steps = [self._take(one, batch) for one in ours]
         steps += self._pass_time(batch, room_for_shows(len(messages), len(self._holdings.buckets)))
         if steps:
             self._commit(batch, steps)
         self.rounds += 1
+
+    def _is_ours(self, message: Message) -> bool:
+        if error := message.error():
+            self._told(error)
+            return False
+        return message.partition() in self._holdings
 
     def _told(self, error: KafkaError) -> None:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
@@ -109,7 +112,6 @@ class KafkaDriver:
     def _take(self, message: Message, batch: Batch) -> Step:
         partition = message.partition()
         came = Input(message.topic(), partition, message.offset(), message.key(), message.value())
-        metrics.count("records_read", topic=came.topic)
         holding = self._holdings[partition]
         return self._kept(self._reader.step(came, holding.bucket, wall_ms()), partition, batch)
 
@@ -157,8 +159,7 @@ class KafkaDriver:
             return
         for partition in self._holdings:
             self._holdings.keep(partition, positions.get(partition))
-        for step in steps:
-            meters.count(step)
+        meters.count(steps)
 
     def _collect(self, partition: int, holding: Holding, batch: Batch) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
@@ -207,7 +208,8 @@ class KafkaDriver:
 
 def room_for_shows(records: int, buckets: int) -> int:
     """How many tables each bucket may show in a round of so many records."""
-    return max(BATCH_RECORDS - records, SHOWS_AT_LEAST) // max(buckets, 1) or 1
+    room = min(max(BATCH_RECORDS - records, SHOWS_AT_LEAST), SHOWS_AT_MOST)
+    return room // max(buckets, 1) or 1
 
 
 def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:

@@ -12,10 +12,12 @@ from firnline_domain.identity import Scope
 from firnline_domain.lanes import lane_of, topic_of
 from firnline_domain.policy import debts, decide, depth, explained, order_for, weighed_for
 from firnline_domain.progress import (
+    ExpiryWork,
     Partition,
     PartitionWork,
     RunningTask,
     Table,
+    TableWork,
     aged,
     failed,
     ordered,
@@ -81,7 +83,7 @@ def _asking(visit: Visit, table: Table) -> Table:
     counters, request = ask(table.counters, visit.now_ms)
     if request:
         visit.step.send([Output(RESYNC_REQUESTS, request.table.uuid, request)])
-    return replace(table, counters=counters)
+    return table if counters is table.counters else replace(table, counters=counters)
 
 
 def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
@@ -155,5 +157,11 @@ def _expiring(visit: Visit, table: Table) -> Table:
     until_ms = decision.until_ms
     if decision.reason is ExpiryReason.SHADOW:
         until_ms = visit.now_ms + SHADOW_LOOK_MS
+    if (expiry, reason, until_ms) == _expiry_of(table.work):
+        return table
     work = replace(table.work, expiry=expiry, expiry_reason=reason, expiry_ms=until_ms)
     return replace(table, work=work)
+
+
+def _expiry_of(work: TableWork) -> tuple[ExpiryWork, str, int | None]:
+    return work.expiry, work.expiry_reason, work.expiry_ms

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from firnline_adapters import metrics
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
@@ -11,24 +12,41 @@ from firnline_domain.lanes import lane_at
 from firnline_domain.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.step import RESYNC_REQUESTS, Step
+from firnline_planner.step import RESYNC_REQUESTS, Output, Step
+
+# A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
+COUNTED: dict[str, metrics.CounterName] = {
+    Verdict.FOLDED: "changes_folded",
+    Verdict.PART: "changes_folded",
+    Verdict.HELD: "changes_held",
+    Verdict.DUPLICATE: "changes_duplicate",
+    Verdict.STALE: "changes_duplicate",
+}
 
 
-def count(step: Step) -> None:
-    """Add a handled record's step to the counters."""
-    for verdict in step.verdicts:
-        if verdict in (Verdict.FOLDED, Verdict.PART):
-            metrics.count("changes_folded")
-        elif verdict is Verdict.HELD:
-            metrics.count("changes_held")
-        elif verdict in (Verdict.DUPLICATE, Verdict.STALE):
-            metrics.count("changes_duplicate")
-    for outcome in step.outcomes:
-        metrics.count("tasks_finished", outcome=outcome)
-    if step.spent_gb_hours:
-        metrics.count("budget_gb_hours", step.spent_gb_hours)
-    for output in step.outputs:
-        metrics.count("records_written", topic=output.topic)
+def count_read(topics: Iterable[str]) -> None:
+    """Add the records of a batch, by their topics."""
+    for topic, records in Counter(topics).items():
+        metrics.count("records_read", records, topic=topic)
+
+
+def count(steps: Collection[Step]) -> None:
+    """Add the steps of a batch of handled records to the counters."""
+    verdicts = Counter(verdict for step in steps for verdict in step.verdicts)
+    for verdict, changes in verdicts.items():
+        if verdict in COUNTED:
+            metrics.count(COUNTED[verdict], changes)
+    for outcome, tasks in Counter(one for step in steps for one in step.outcomes).items():
+        metrics.count("tasks_finished", tasks, outcome=outcome)
+    if spent := sum(step.spent_gb_hours for step in steps):
+        metrics.count("budget_gb_hours", spent)
+    _count_outputs([output for step in steps for output in step.outputs])
+
+
+def _count_outputs(outputs: Collection[Output]) -> None:
+    for topic, records in Counter(output.topic for output in outputs).items():
+        metrics.count("records_written", records, topic=topic)
+    for output in outputs:
         if isinstance(output.record, TableAdvice):
             word = "withdrawn" if output.record.withdrawn else "given"
             metrics.count("advice", rule=output.record.rule, word=word)

@@ -186,8 +186,8 @@ class State:
     def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
         if key in self._changed:
             return self._changed[key]
-        if key in self._known:
-            return self._known[key]
+        if known := self._known.get(key):
+            return known
         data = self._pairs.get(key)
         return None if data is None else read(data)
 
@@ -369,6 +369,10 @@ class State:
 
     def _keep(self, key: bytes, value: Value) -> None:
         match value:
+            case Table() | Partition():  # first: most are
+                if self._known.get(key) is not value:
+                    self._pairs.put(key, to_bytes(value))
+                self._remember(key, value)
             case None:
                 self._known.pop(key, None)
                 self._pauses.pop(key, None)
@@ -387,10 +391,6 @@ class State:
                 self._pairs.put(key, to_bytes(value))
             case bytes():
                 self._pairs.put(key, value)
-            case _:
-                if self._known.get(key) is not value:
-                    self._pairs.put(key, to_bytes(value))
-                self._remember(key, value)
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value

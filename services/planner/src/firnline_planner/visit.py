@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from firnline_domain.counters import PartitionCounters
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 from firnline_domain.recounting import is_gone
 from firnline_domain.thresholds import Thresholds, thresholds
-from firnline_domain.values import replace
+from firnline_domain.values import Value, replace
 
 from firnline_planner.state import State
 from firnline_planner.step import Step
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(Value):
     """Where and when a visit takes place."""
 
     state: State

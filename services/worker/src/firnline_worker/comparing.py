@@ -2,7 +2,7 @@
 
 Nothing of Firnline's kernel is in the way of either side: both are planned and read by Iceberg, the
 old files with all deletes that applied to them at the snapshot's parent. Only the files that the
-commit took out and put in are read.
+commit took out and put in are read, and those for which it exchanged the deletes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _STAGED = "scan-task-set-id"
 
 @dataclass(frozen=True)
 class Side:
-    """One snapshot, and the data files in it that the other one does not have."""
+    """One snapshot, and the data files in it that the other one has not, or not with the same
+    deletes."""
 
     snapshot_id: int
     files: Sequence[PlannedFile]
@@ -165,9 +166,13 @@ def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
 
 
 def _side(snapshot_id: int, mine: LiveFiles, other: LiveFiles, order: CompareRows) -> Side:
-    common = {file.normal for file in other.data}
+    common = {_identity(file) for file in other.files_of_scope(order.scope)}
     files = mine.files_of_scope(order.scope)
-    return Side(snapshot_id, [file for file in files if file.data.normal not in common])
+    return Side(snapshot_id, [file for file in files if _identity(file) not in common])
+
+
+def _identity(file: PlannedFile) -> tuple[str, frozenset[object]]:
+    return file.data.normal, frozenset(delete.key for delete in file.deletes)
 
 
 def _tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:

@@ -44,9 +44,9 @@ def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unfit]:
         yield "name_mapping"
     stored = (f for f in table.schema.fields if not isinstance(f.field_type, UnknownType))
     yield from _of_types(stored)
-    for spec_id in sorted({file.spec_id for file in plan.inputs}):
+    for spec_id in sorted({file.spec_id for file in plan.taken}):
         yield from _of_spec(table, table.spec(spec_id))
-    for file in (*plan.inputs, *plan.deletes):
+    for file in (*plan.taken, *plan.deletes):
         yield from _of_file(file)
     if table.format_version >= 3 and any(file.first_row_id is None for file in plan.inputs):
         yield "row_ids_unknown"

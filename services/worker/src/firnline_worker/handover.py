@@ -9,6 +9,7 @@ from typing import Any
 
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import MAIN, Scope
+from firnline_domain.summaries import TASK_ID
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.types import BinaryType, FixedType
 
@@ -23,7 +24,6 @@ OPTIONS = {
     "delete-file-threshold": "1",  # equality deletes count by no other option
     "min-input-files": "2",
 }
-TASK_ID = "firnline.task-id"
 
 _BYTES = (BinaryType, FixedType)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from firnline_domain.identity import Scope
 from firnline_domain.levels import MOST_BYTES, fills
+from firnline_domain.results import DeleteKind
 from firnline_domain.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
@@ -21,10 +22,17 @@ class Plan:
 
     groups: tuple[Group, ...]
     deletes: tuple[DeleteFileEntry, ...]
+    converted: tuple[DataFileEntry, ...] = ()
 
     @property
     def inputs(self) -> tuple[DataFileEntry, ...]:
+        """Files that are replaced."""
         return tuple(file for group in self.groups for file in group)
+
+    @property
+    def taken(self) -> tuple[DataFileEntry, ...]:
+        """All that rows are read of."""
+        return (*self.inputs, *self.converted)
 
 
 NOTHING = Plan((), ())
@@ -33,25 +41,52 @@ NOTHING = Plan((), ())
 def plan(live: LiveFiles, scope: Scope, target_bytes: int, action: str = Action.COMPACT) -> Plan:
     """Take every data file of the scope that any delete applies to, and all fragments if there are
     at least two; a MERGE takes the undersized files as well, where small ones fill a file of the
-    target size (`levels`). Apply every delete that applies to any of them.
+    target size (`levels`). Apply every delete that applies to any of them. A CONVERT leaves larger
+    files where they are: their equality deletes become positions, beside those that they have.
 
     Where the inputs are all live data files of the snapshot there are at least two groups if
     there are two inputs: the committer can then commit them as two rewrites in one transaction,
     the first of which leaves an old file alive (Iceberg #10312).
     """
-    chosen = _chosen(live.files_of_scope(scope), target_bytes, action)
-    deletes = tuple({d.key: d for file in chosen for d in file.deletes}.values())
+    files = live.files_of_scope(scope)
+    kept = _kept(files, live, target_bytes) if action == Action.CONVERT else {}
+    chosen = [f for f in _chosen(files, target_bytes, action) if f.data.normal not in kept]
+    applied = [delete for file in chosen for delete in file.deletes]
+    applied += [delete for deletes in kept.values() for delete in deletes]
+    deletes = tuple({delete.key: delete for delete in applied}.values())
     inputs = sorted((f.data for f in chosen), key=lambda f: (f.sequence_number, f.normal))
     least = 2 if len(inputs) == len(live.data) else 1
     groups = grouped(inputs, target_bytes, least)
     if not deletes and len(groups) >= len(inputs):
         return NOTHING  # a merge that would not lessen the files changes nothing
-    return Plan(groups, deletes)
+    return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept))
+
+
+def _kept(
+    files: Sequence[PlannedFile], live: LiveFiles, target_bytes: int
+) -> dict[str, list[DeleteFileEntry]]:
+    """Files that are converted, with their equality deletes. A global delete that reaches other
+    scopes, too, would stay, and have to be applied again each time: such files are rewritten."""
+    alone = len(live.scopes) == 1
+    found = dict[str, list[DeleteFileEntry]]()
+    for file in files:
+        deletes = [one for one in file.deletes if one.kind is DeleteKind.EQUALITY]
+        large = size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
+        if deletes and large and (alone or not any(one.is_global for one in deletes)):
+            found[file.data.normal] = deletes
+    return found
 
 
 def _chosen(files: Sequence[PlannedFile], target_bytes: int, action: str) -> list[PlannedFile]:
     merged = _merged([f.data for f in files], target_bytes, action)
-    return [f for f in files if f.deletes or f.data.normal in merged]
+    converts = action == Action.CONVERT
+
+    def presses(file: PlannedFile) -> bool:
+        """A conversion leaves what is said of a larger file by position."""
+        kept = converts and size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
+        return any(not kept or one.kind is DeleteKind.EQUALITY for one in file.deletes)
+
+    return [f for f in files if presses(f) or f.data.normal in merged]
 
 
 def _merged(files: Sequence[DataFileEntry], target_bytes: int, action: str) -> set[str]:

@@ -98,6 +98,8 @@ def group(
     java: JavaTable, scope: Scope, plan: Plan, done: GroupDone, proved: tuple[int, ...]
 ) -> RewriteGroup:
     """One group with its outputs described by Iceberg itself. `proved`: ids of its key columns."""
+    if done.index >= len(plan.groups):
+        return _conversion(plan.converted[done.index - len(plan.groups)], done)
     inputs = plan.groups[done.index]
     return RewriteGroup(
         inputs=tuple(_input(file) for file in inputs),
@@ -112,6 +114,12 @@ def group(
         rows_out=done.tally.rows_out,
         keys=_checksums(done, proved) if proved else None,
     )
+
+
+def _conversion(file: DataFileEntry, done: GroupDone) -> RewriteGroup:
+    tally = done.tally
+    counts = (tally.rows_in, tally.rows_masked, tally.rows_out)
+    return RewriteGroup((_input(file),), (), *counts, converts=True)
 
 
 def _checksums(done: GroupDone, proved: tuple[int, ...]) -> KeyChecksums:

@@ -80,7 +80,7 @@ class Rewriter:
         chosen = plan(live, order.scope, target_bytes(table), order.action)
         clock.lap("plan")
         base = report.Base(order, table, head, self.worker, clock)
-        if not chosen.groups:
+        if not chosen.taken:
             return report.finished(base, (), (), None, self.now_ms())
         reason: str | None = next(reasons(table, chosen), None)
         if reason is None:
@@ -161,6 +161,11 @@ def _group_orders(
         wanted = names.names(index, outputs.count(group, target_bytes(base.table)))
         paths = tuple(java.locations(base.order.scope, wanted))
         orders.append(GroupOrder(index, sequenced(group), paths))
+    first = len(orders)
+    orders += [
+        GroupOrder(first + number, sequenced([file]), (), converts=True)
+        for number, file in enumerate(chosen.converted)
+    ]
     return orders
 
 

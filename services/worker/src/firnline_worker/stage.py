@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
-from firnline_deletes.apply import Tally, rewrite
+from firnline_deletes.apply import Tally, conversion, rewrite
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
@@ -47,6 +47,7 @@ class GroupOrder:
     index: int
     files: tuple[SequencedFile, ...]
     output_paths: tuple[str, ...]
+    converts: bool = False  # its files stay: only the masked rows are wanted
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,22 @@ def _deletes(order: StageOrder) -> Deletes:
 
 
 def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
+    return (_convert if group.converts else _rewrite)(order, group, io, deletes)
+
+
+def _convert(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
+    """What its position deletes say stays as it is: only equality deletes are applied."""
+    started_ms = int(time.time() * 1000)
+    masked = Masked()
+    try:
+        of_equality = replace(deletes, positions=None)
+        tally = conversion(group.files, of_equality, order.shape, opener(io), masked)
+        return GroupDone(group.index, tally, (), started_ms, masked.blobs())
+    except Refused as refused:
+        return GroupRefused(group.index, refused.reason, refused.detail)
+
+
+def _rewrite(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
     started_ms = int(time.time() * 1000)
     shape = order.shape
     paths, create = group.output_paths, creator(io)

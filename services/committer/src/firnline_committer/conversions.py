@@ -1,0 +1,118 @@
+"""Writes what equality deletes say of a data file as a deletion vector or a position-delete file.
+
+The row map of a result names the rows. They are joined with what the head says of the same file by
+position, whenever that came, so nothing depends on what the worker saw of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from firnline_deletes import positions, row_map
+from firnline_deletes.files import SequencedFile
+from firnline_deletes.positions import Positions
+from firnline_deletes.row_map import RowMap
+from firnline_deletes.vectors import located
+from firnline_domain.conflicts import Conflict, named_by
+from firnline_domain.events import ConflictReason
+from firnline_domain.identity import normal_path
+from firnline_domain.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
+from firnline_domain.swaps import Conversion
+from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.heads import Pinned
+
+from firnline_committer.delete_files import DeleteFiles
+from firnline_committer.kept_marks import marks_of
+from firnline_committer.row_maps import made, rows_of
+
+Marks = tuple[DeleteFileEntry, ...]
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """Makes conversions; `Repairs.close` clears up after them."""
+
+    now_ms: Callable[[], int]
+
+    def make(
+        self, at: Pinned, result: RewriteFinished, numbers: Collection[int]
+    ) -> Conversion | Conflict:
+        """The delete files of these groups, all of which convert, for a head that has their inputs.
+        Raises as `row_maps.made`."""
+        groups = [result.groups[number] for number in sorted(numbers)]
+        otherwise = Conflict(ConflictReason.OUTPUTS_GONE, "no conversion")
+        return made(partial(self._make, at, result, groups), otherwise)
+
+    def _make(
+        self, at: Pinned, result: RewriteFinished, groups: list[RewriteGroup]
+    ) -> Conversion | Conflict:
+        rows = rows_of(at, result.row_map)
+        for group in groups:
+            found = sum(len(_masked(rows, file)) for file in group.inputs)
+            if found != group.rows_masked:
+                text = f"the row map names {found} rows, not {group.rows_masked}"
+                return Conflict(ConflictReason.PROOF_FAILED, text)
+        files = DeleteFiles(at, result, uuid.uuid4().hex[:8])
+        touched = [f for group in groups for f in group.inputs if len(_masked(rows, f))]
+        files.announce(len(touched), self.now_ms())
+        removed = tuple(mark for file in touched for mark in _marked(at, files, file, rows))
+        added, stamp = files.finished(), result.start_sequence_number
+        return Conversion(result.task_id, stamp, removed, added, (*files.paths, files.list_path))
+
+
+def _masked(rows: RowMap, file: InputFile) -> Positions:
+    return rows.get(file.path, row_map.NOTHING).masked
+
+
+def _marked(
+    at: Pinned, files: DeleteFiles, file: InputFile, rows: RowMap
+) -> Iterator[DeleteFileEntry]:
+    """Mark one file's rows; the delete files whose place that takes."""
+    entry = at.live.data_file(normal_path(file.path))
+    assert entry is not None, "examined on another head"
+    known = _Known(at, file, files.of_vectors)
+    files.mark(files.live(entry), np.union1d(_masked(rows, file), known.dead))
+    yield from known.own
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a head says of one data file by position."""
+
+    at: Pinned
+    file: InputFile
+    of_vectors: bool
+
+    @cached_property
+    def own(self) -> Marks:
+        """Vectors and position deletes that are about nothing else."""
+        return tuple(one for one in self._marks if one.referenced_data_file is not None)
+
+    @property
+    def dead(self) -> Positions:
+        """All rows of `own`. A vector has to say the rest as well: nothing is read beside it."""
+        marks = self._marks if self.of_vectors else self.own
+        vectors = [one for one in marks if one.kind is DeleteKind.DELETION_VECTOR]
+        others = [one for one in marks if one.kind is DeleteKind.POSITION]
+        found = positions.gathered(
+            [SequencedFile(one.path, one.sequence_number) for one in others],
+            [SequencedFile(self.file.path, self.file.sequence_number)],
+            marks_of(self.at.table),
+            [located(one) for one in vectors],
+        )
+        return found.of(self.file.path)
+
+    @cached_property
+    def _marks(self) -> Marks:
+        numbers = {normal_path(self.file.path): self.file.sequence_number}
+        entry = self.at.live.data_file(normal_path(self.file.path))
+        assert entry is not None, "examined on another head"
+        return tuple(
+            one
+            for one in self.at.live.deletes
+            if one.kind is not DeleteKind.EQUALITY and named_by(one, entry.scope, numbers)
+        )

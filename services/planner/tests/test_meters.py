@@ -1,0 +1,40 @@
+"""A batch of steps counts for as much as its steps one by one."""
+
+from __future__ import annotations
+
+from firnline_domain.folding import Verdict
+from firnline_planner import meters
+from firnline_planner.step import RESYNC_REQUESTS, Output, Step
+from prometheus_client import REGISTRY
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"firnline_{name}_total", labels) or 0.0
+
+
+def told() -> list[float]:
+    return [
+        counted("changes_folded"),
+        counted("changes_held"),
+        counted("changes_duplicate"),
+        counted("tasks_finished", outcome="lost"),
+        counted("budget_gb_hours"),
+        counted("records_written", topic=RESYNC_REQUESTS),
+        counted("resyncs"),
+        counted("records_read", topic="file-changes"),
+    ]
+
+
+def test_a_batch_counts_for_as_much_as_its_steps() -> None:
+    before = told()
+    asking = Output(RESYNC_REQUESTS, "u", None)
+    meters.count(
+        [
+            Step(verdicts=[Verdict.FOLDED, Verdict.PART, Verdict.NOTED], outputs=[asking]),
+            Step(verdicts=[Verdict.HELD, Verdict.STALE], outcomes=["lost"], spent_gb_hours=0.5),
+            Step(verdicts=[Verdict.DUPLICATE], outcomes=["lost"], outputs=[asking]),
+        ]
+    )
+    meters.count_read(["file-changes", "file-changes"])
+    grown = [now - then for now, then in zip(told(), before, strict=True)]
+    assert grown == [2, 1, 2, 2, 0.5, 2, 2, 2]

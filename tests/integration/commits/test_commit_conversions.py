@@ -1,0 +1,345 @@
+"""Conversions: equality deletes become position deletes (v2) or deletion vectors (v3), and the data
+files stay. H3; DESIGN section 4.
+
+The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.identity import normal_path
+from firnline_domain.results import DeleteKind, RewriteFinished
+from firnline_domain.values import replace
+from firnline_iceberg.java import content_file, removal_json
+from firnline_iceberg.planning import live_files
+from py4j.protocol import Py4JJavaError
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+Committer = Any  # firnline_committer.handlers.Handlers
+EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
+
+
+def committed(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
+    """The visible rows stay as they are, and nothing of ours is left lying about."""
+    before = table.rows()
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+    assert table.rows() == before
+    assert leftovers(table) == []
+    return event
+
+
+def refused(table: Table, committer: Committer, result: RewriteFinished) -> ConflictReason:
+    before, head = table.rows(), table.head
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteConflicted), event
+    assert (table.rows(), table.head) == (before, head)
+    return event.reason
+
+
+def leftovers(table: Table) -> list[str]:
+    """Files of ours on storage that are in no snapshot of the table."""
+    loaded = table.loaded
+    found = [live_files(loaded, one.snapshot_id) for one in loaded.snapshots]
+    live = {file.normal for one in found for file in (*one.data, *one.deletes)}
+    root = Path(table.loaded.metadata.location.removeprefix("file:"))
+    ours = [*root.rglob("firnline-*"), *root.rglob("*.rows.puffin")]
+    return sorted(str(path) for path in ours if normal_path(f"file:{path}") not in live)
+
+
+def deletes_of(table: Table, kind: DeleteKind) -> list[Any]:
+    files = live_files(table.loaded, table.head).deletes
+    return [one for one in files if one.kind is kind]
+
+
+@pytest.fixture(params=[2, 3])
+def any_table(request: Any, make_table: Any) -> Table:
+    return make_table(**{"format-version": str(request.param)})
+
+
+@pytest.fixture
+def v3(make_table: Any) -> Table:
+    return make_table(**{"format-version": "3"})
+
+
+def marks_of(table: Table) -> dict[str, int]:
+    """Rows that are named by position, by data file."""
+    found = [*deletes_of(table, POSITION), *deletes_of(table, VECTOR)]
+    return {one.referenced_data_file: one.records for one in found}
+
+
+def test_equality_deletes_become_positions_of_the_files_that_they_hit(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    hit, missed = table.append((1, 1), (2, 1), (3, 1)), table.append((7, 1))
+    table.delete_ids(1, 3)
+    event = committed(table, committer, table.convert(hit, missed))
+    assert deletes_of(table, EQUALITY) == []
+    assert marks_of(table) == {normal_path(hit): 2}
+    assert table.live_data() == {hit, missed}
+    assert (event.files_removed, event.equality_deletes_removed) == (0, 1)
+    assert (event.rows_masked, event.classification) == (2, "clean")
+    snapshot = table.loaded.head("main")
+    assert snapshot.summary.operation.value == "delete"  # a rewrite of others looks at it (H3)
+
+
+def test_what_was_said_by_position_is_said_once_more_and_by_one_file(
+    v3: Table, committer: Committer
+) -> None:
+    path = v3.append((1, 1), (2, 1), (3, 1))
+    v3.mark_rows(path, 1)
+    v3.delete_ids(1)
+    committed(v3, committer, v3.convert(path))
+    assert v3.rows() == [(3, 1)]
+    assert marks_of(v3) == {normal_path(path): 2}
+    assert len(deletes_of(v3, VECTOR)) == 1
+
+
+def test_in_v2_a_files_own_position_deletes_are_joined_and_the_partitions_stay(
+    table: Table, committer: Committer
+) -> None:
+    path, other = table.append((1, 1), (2, 1), (3, 1)), table.append((8, 1), (9, 1))
+    own, shared = table.delete_rows(path, 1), table.delete_rows_of([(other, 0), (path, 2)])
+    table.delete_ids(1)
+    committed(table, committer, table.convert(path, other))
+    assert table.rows() == [(9, 1)]
+    assert shared in table.live_deletes()
+    assert own not in table.live_deletes()
+    assert marks_of(table)[normal_path(path)] == 2
+
+
+def test_a_vector_takes_in_the_position_deletes_that_it_hides(
+    table: Table, committer: Committer
+) -> None:
+    path, other = table.append((1, 1), (2, 1), (3, 1)), table.append((8, 1), (9, 1))
+    table.delete_rows_of([(other, 0), (path, 2)])
+    table.delete_rows(path, 1)
+    table.java.updateProperties().set("format-version", "3").commit()
+    table.delete_ids(1)
+    committed(table, committer, table.convert(path, other))
+    assert table.rows() == [(9, 1)]
+    ((vector,),) = [deletes_of(table, VECTOR)]
+    assert (vector.referenced_data_file, vector.records) == (normal_path(path), 3)
+
+
+def test_positions_that_came_meanwhile_are_taken_in(any_table: Table, committer: Committer) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1), (3, 1))
+    table.delete_ids(1)
+    result = table.convert(path)
+    (table.delete_rows if table.loaded.format_version == 2 else table.mark_rows)(path, 2)
+    assert committed(table, committer, result).classification == "later_commits"
+    assert table.rows() == [(2, 1)]
+    assert marks_of(table) == {normal_path(path): 2}
+
+
+def test_equality_deletes_that_came_meanwhile_still_apply(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1), (3, 1))
+    table.delete_ids(1)
+    result = table.convert(path)
+    later = table.delete_ids(2)
+    table.upsert((3, 2))
+    committed(table, committer, result)
+    assert table.rows() == [(3, 2)]
+    assert later in table.live_deletes()
+    assert len(deletes_of(table, EQUALITY)) == 2
+
+
+def test_fragments_are_rewritten_and_large_files_converted_in_one_transaction(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    large = table.append((1, 1), (2, 1), (3, 1))
+    table.upsert((1, 2))
+    table.upsert((1, 3))
+    event = committed(table, committer, table.convert(large))
+    assert table.rows() == [(1, 3), (2, 1), (3, 1)]
+    assert deletes_of(table, EQUALITY) == []
+    assert (len(event.snapshot_ids), event.files_removed, event.files_added) == (2, 2, 1)
+    head, before = table.loaded.head("main"), event.snapshot_ids[0]
+    assert head.parent_snapshot_id == before
+    live = {one.sequence_number for one in live_files(table.loaded, before).deletes}
+    assert live  # between the two, the deletes are still there for the large file
+
+
+def test_a_delete_stays_as_long_as_some_file_needs_it(
+    any_table: Table, committer: Committer
+) -> None:
+    """The group of one file is lost: what was converted of the other does no harm."""
+    table = any_table
+    one, two = table.append((1, 1), (2, 1)), table.append((1, 5), (4, 1))
+    delete = table.delete_ids(1)
+    result = table.convert(one, two)
+    kept = replace(result, groups=result.groups[:1])
+    committed(table, committer, kept)
+    assert delete in table.live_deletes()
+    assert table.rows() == [(2, 1), (4, 1)]
+    committed(table, committer, table.convert(one, two))
+    assert delete not in table.live_deletes()
+
+
+def test_a_file_that_went_meanwhile_costs_its_own_group(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    one, two = table.append((1, 1), (2, 1)), table.append((1, 5), (4, 1))
+    delete = table.delete_ids(1)
+    result = table.convert(one, two)
+    table.remove(one)
+    event = committed(table, committer, result)
+    assert (event.groups_lost, event.lost_reason) == (1, "inputs_gone")
+    assert delete not in table.live_deletes()  # nothing else needs it
+    assert table.rows() == [(4, 1)]
+
+
+def test_a_delete_that_was_rolled_back_is_not_made_to_last(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    before = table.head
+    table.delete_ids(1)
+    result = table.convert(path)
+    table.roll_back(before)
+    assert refused(table, committer, result) == ConflictReason.APPLIED_DELETE_GONE
+    assert table.rows() == [(1, 1), (2, 1)]
+
+
+def test_other_partitions_keep_their_deletes(make_table: Any, committer: Committer) -> None:
+    table = make_table(partitioned=True)
+    path, _ = table.append((1, 1), (2, 1), p="a"), table.append((1, 1), (3, 1), p="b")
+    mine = table.delete_ids(1, scope=table.scope("a"))
+    other = table.delete_ids(1, scope=table.scope("b"))
+    committed(table, committer, table.convert(path, p="a"))
+    assert table.live_deletes() >= {other}
+    assert mine not in table.live_deletes()
+    (made,) = deletes_of(table, POSITION)
+    assert made.scope == table.scope("a")
+
+
+def test_a_rewrite_that_another_engine_had_begun_is_refused(
+    any_table: Table, committer: Committer
+) -> None:
+    """H3: it would bring the row back, for the delete that it did not apply is gone."""
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    start = table.head
+    theirs = table.data([(1, 1), (2, 1)])  # as it was before the delete
+    table.delete_ids(1)
+    committed(table, committer, table.convert(path))
+    (entry,) = live_files(table.loaded, table.head).data
+    java = table.java
+    change = java.newRewrite().validateFromSnapshot(start).dataSequenceNumber(entry.sequence_number)
+    change.deleteFile(content_file(table.jvm, java, removal_json(entry, 0)))
+    change.addFile(content_file(table.jvm, java, theirs))
+    with pytest.raises(Py4JJavaError, match=r"found new (position )?delete"):
+        change.commit()
+    assert table.rows() == [(2, 1)]
+
+
+def test_our_own_rewrite_that_was_begun_before_is_refused(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    old, new = table.rewrite(), table.convert(path)
+    (event,) = committer.handle([new])
+    assert isinstance(event, RewriteCommitted)
+    assert refused(table, committer, old) == ConflictReason.APPLIED_DELETE_GONE
+
+
+def test_a_conversion_after_the_rewrite_of_its_file_is_refused(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    first, second = table.rewrite(), table.convert(path)
+    events = committer.handle([first, second])  # one batch: the second is looked at after the first
+    assert [type(one) for one in events] == [RewriteCommitted, RewriteConflicted]
+    assert table.rows() == [(2, 1)]
+    assert leftovers(table) == []
+
+
+@pytest.mark.parametrize("how", ["gone", "another"])
+def test_without_its_row_map_nothing_is_converted(
+    any_table: Table, committer: Committer, how: str
+) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result = table.convert(path)
+    if how == "gone":
+        Path(result.row_map.removeprefix("file:")).unlink()
+        assert refused(table, committer, result) == ConflictReason.OUTPUTS_GONE
+    else:
+        (group,) = result.groups
+        wrong = replace(group, rows_masked=0, rows_out=2)
+        result = replace(result, groups=(wrong,))
+        assert refused(table, committer, result) == ConflictReason.PROOF_FAILED
+
+
+def test_a_second_delivery_finds_the_first(any_table: Table, committer: Committer) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result = table.convert(path)
+    committed(table, committer, result)
+    head = table.head
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted)
+    assert event.redelivered
+    assert table.head == head
+
+
+def test_a_lost_head_is_tried_again_and_leaves_nothing(
+    any_table: Table, meddled: Committer, meddler: Any
+) -> None:
+    """What was written for the first try is written anew: more positions came."""
+    table = any_table
+    path = table.append((1, 1), (2, 1), (3, 1))
+    table.delete_ids(1)
+    result = table.convert(path)
+    mark = table.delete_rows if table.loaded.format_version == 2 else table.mark_rows
+    meddler.before.append(lambda: mark(path, 2))
+    (event,) = meddled.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+    assert table.rows() == [(2, 1)]
+    assert marks_of(table) == {normal_path(path): 2}
+    assert leftovers(table) == []
+
+
+def test_a_repair_and_a_conversion_share_a_result(any_table: Table, committer: Committer) -> None:
+    table = any_table
+    large = table.append((1, 1), (2, 1), (3, 1))
+    small = table.append((4, 1), (5, 1))
+    table.delete_ids(1, 4)
+    result = table.convert(large)
+    mark = table.delete_rows if table.loaded.format_version == 2 else table.mark_rows
+    mark(small, 1)
+    mark(large, 1)
+    event = committed(table, committer, result)
+    assert (event.classification, event.rows_repaired) == ("repaired", 1)
+    assert table.rows() == [(3, 1)]
+    assert deletes_of(table, EQUALITY) == []
+
+
+def test_where_no_row_is_dead_the_deletes_go_all_the_same(
+    any_table: Table, committer: Committer
+) -> None:
+    table = any_table
+    path = table.append((1, 1), (2, 1))
+    table.delete_ids(9)
+    committed(table, committer, table.convert(path))
+    assert table.live_deletes() == set()
+    assert table.live_data() == {path}
