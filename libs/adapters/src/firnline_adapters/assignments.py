@@ -13,7 +13,7 @@ from firnline_domain.errors import Misconfigured, PoisonousRecord, RetryLater
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
-from firnline_adapters.whole_topic import WholeTopic
+from firnline_adapters.whole_topic import NOTHING, WholeTopic
 
 LOOK_S = 0.2
 AGAIN_S = 5.0  # where the broker does not answer
@@ -33,7 +33,7 @@ class KafkaAssignments:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self.board = board
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take)
+        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING)
 
     def _take(self, message: Message) -> None:
         key, value = message.key(), message.value()

@@ -209,7 +209,7 @@ def _held(fact: HoldPartitions) -> EventView:
     return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
-def _moved(fact: MoveTable) -> EventView:
+def _sent_elsewhere(fact: MoveTable) -> EventView:
     where = "home" if fact.bucket is None else f"to bucket {fact.bucket}"
     fact_id = f"move:{fact.table.uuid}:{fact.bucket}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} moves the table {where}"
@@ -253,7 +253,7 @@ MAKERS: Mapping[type, Any] = {
     RowsCompared: _compared,
     UnparkTable: _unparked,
     HoldPartitions: _held,
-    MoveTable: _moved,
+    MoveTable: _sent_elsewhere,
     PauseMaintenance: _paused,
     ResumeMaintenance: _resumed,
     DeadLettered: _dead,
