@@ -19,8 +19,8 @@ class Batch:
     changes: dict[int, Changes] = field(default_factory=dict)  # by partition
     # Topic, key, value and partition.
     sends: list[tuple[str, bytes, bytes | None, int]] = field(default_factory=list)
-    senders: set[int] = field(default_factory=set)  # partitions whose buckets they are from
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # of every partition changed
+    senders: set[int] = field(default_factory=set)  # partitions whose buckets `sends` are from
 
 
 class NotCommitted(RuntimeError):
