@@ -16,7 +16,8 @@ FOLDER = files("firnline_schemas").joinpath("examples")
 def make(path: str, **changes: Any) -> Any:
     """make("rewrite_files/compact", attempt=2): an example, changed."""
     fields = json.loads(FOLDER.joinpath(f"{path}.json").read_text())
-    for binary in {"key", "value"} & fields.keys():
-        fields[binary] = fields[binary].encode("latin-1")  # JSON has no bytes
+    for pairs in (fields, *fields.get("pairs", ())):
+        for binary in {"key", "value", "record"} & pairs.keys():
+            pairs[binary] = pairs[binary].encode("latin-1")  # JSON has no bytes
     name = codec.record_name(path.partition("/")[0])
     return replace(from_plain(name, fields), **changes)

@@ -18,6 +18,7 @@ import pytest
 from firnline_schemas import codec
 
 PINNED = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
+BYTES = {"DeadLettered": ("key", "value"), "RecordForwarded": ("record",)}
 EXAMPLES = files("firnline_schemas").joinpath("examples")
 
 
@@ -32,13 +33,12 @@ def examples(record: str) -> list[dict[str, Any]]:
 
 def prepared(record: str, value: dict[str, Any]) -> dict[str, Any]:
     """JSON has no bytes; the examples hold them as latin-1 text."""
-    if record == "DeadLettered":
-        return {
-            **value,
-            "key": value["key"].encode("latin-1"),
-            "value": value["value"].encode("latin-1"),
-        }
-    return value
+    found = {name: value[name].encode("latin-1") for name in BYTES.get(record, ()) if name in value}
+    if record == "TableHanded":
+        found["pairs"] = [
+            {name: text.encode("latin-1") for name, text in pair.items()} for pair in value["pairs"]
+        ]
+    return {**value, **found}
 
 
 def crossed(value: dict[str, Any], writer: codec.Schema, reader: codec.Schema) -> Any:

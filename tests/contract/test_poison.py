@@ -141,7 +141,7 @@ class Planner:
         self._driver.run()
 
     def read(self, broker: MemoryBroker, name: str) -> int:
-        return self._driver._buckets[BUCKET].next_offset(name)
+        return self._driver.buckets[BUCKET].next_offset(name)
 
 
 class Limits(Thresholds):

@@ -29,6 +29,7 @@ def firnline(*words: str) -> Result:
     [
         ("sweep-outputs",),
         ("unpark", "a.b"),
+        ("move", "a.b", "--bucket", "1"),
         ("undo", "abcdef"),
         ("verify", "abcdef"),
         ("pause",),
@@ -47,6 +48,11 @@ def test_without_a_stack_they_say_how_to_start_one(words: tuple[str, ...]) -> No
 @pytest.mark.parametrize("words", [(), ("a.b", "--all")])
 def test_unpark_wants_tables_or_all(words: tuple[str, ...]) -> None:
     assert firnline("unpark", *words).exit_code == 2
+
+
+@pytest.mark.parametrize("words", [(), ("--home", "--bucket", "1")])
+def test_move_wants_one_place(words: tuple[str, ...]) -> None:
+    assert firnline("move", "a.b", *words).exit_code == 2
 
 
 @pytest.mark.parametrize(

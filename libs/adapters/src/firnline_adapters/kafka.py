@@ -17,12 +17,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from firnline_domain.assignments import ROUTED
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import DeadLettered
 from firnline_domain.identity import bucket_of
 from firnline_domain.ports import Delivery
 
 from firnline_adapters import metrics
+from firnline_adapters.assignments import Places
 from firnline_adapters.dead_letters import bury
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
@@ -41,8 +43,12 @@ class KafkaPublisher:
     """See `firnline_domain.ports.Publisher`. A worker's threads share one: each is told what became
     of its own records."""
 
-    def __init__(self, bootstrap: str, buckets: int, client_id: str) -> None:
+    def __init__(
+        self, bootstrap: str, buckets: int, client_id: str, places: Places | None = None
+    ) -> None:
+        """`places`: of tables that are not where their hash says."""
         self._buckets = buckets
+        self._places = places
         self._failed: dict[int, list[KafkaException]] = {}  # by the thread that published
         self._producer = Producer(
             {
@@ -59,7 +65,12 @@ class KafkaPublisher:
 
     def publish(self, topic: str, key: str, record: Any) -> None:
         """See `Publisher.publish`."""
-        self._send(topic, key, encode(record), bucket_of(key, self._buckets))
+        self._send(topic, key, encode(record), self._place(topic, key))
+
+    def _place(self, topic: str, key: str) -> int:
+        if self._places is not None and topic in ROUTED:
+            return self._places.bucket(key)
+        return bucket_of(key, self._buckets)
 
     def broadcast(self, topic: str, key: str, record: Any) -> None:
         """See `Publisher.broadcast`."""

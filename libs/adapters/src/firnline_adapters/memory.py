@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from firnline_domain.assignments import ROUTED, Board
+from firnline_domain.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.holds import Pause
 from firnline_domain.identity import bucket_of
@@ -39,12 +41,16 @@ class MemoryBroker:
 class MemoryPublisher:
     """Twin of KafkaPublisher."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryBroker, board: Board | None = None) -> None:
         self._broker = broker
+        self._board = board
 
     def publish(self, topic: str, key: str, record: Any) -> None:
         """See `Publisher.publish`."""
-        partition = bucket_of(key, self._broker.buckets)
+        if self._board and topic in ROUTED:
+            partition = self._board.bucket(key)
+        else:
+            partition = bucket_of(key, self._broker.buckets)
         self._broker.logs[topic, partition].append((key, encode(record)))
 
     def broadcast(self, topic: str, key: str, record: Any) -> None:
@@ -127,6 +133,28 @@ class MemorySwitches:
 
     def close(self) -> None:
         """See `Switches.close`."""
+
+
+class MemoryAssignments:
+    """Twin of KafkaAssignments."""
+
+    def __init__(self, broker: MemoryBroker, codec: RecordCodec | None = None) -> None:
+        self.board = Board(broker.buckets)
+        self._broker = broker
+        self._codec = codec or RecordCodec()
+        self._read = [0] * broker.buckets
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """See `KafkaAssignments.catch_up`."""
+        for partition in range(self._broker.buckets):
+            log = self._broker.logs[ASSIGNMENTS, partition]
+            for key, value in log[self._read[partition] :]:
+                if value:
+                    self.board.fold(self._codec.decode(value))
+                else:
+                    self.board.forget(key)
+            self._read[partition] = len(log)
 
 
 class MemoryLeases:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    KafkaError,
     KafkaException,
     Message,
     TopicPartition,
 )
 from firnline_domain.errors import RetryLater
 
-READ_S = 10.0  # some thousand records
+QUIET_S = 10.0  # without a record, before the end of the topic
 AT_ONCE = 500
 INFO, NOTHING = 6, 0  # what the client says on stderr of its connections
 
@@ -34,49 +35,45 @@ class WholeTopic:
                 "bootstrap.servers": bootstrap,
                 "group.id": f"{topic}-{uuid.uuid4()}",
                 "enable.auto.commit": False,
+                # What transactions write ends with a mark that is no record: offsets alone do not
+                # tell whether all is read.
+                "enable.partition.eof": True,
                 "log_level": log_level,
             }
         )
         try:
-            self._read_until(self._ends())
+            self._read_to_the_end(self._partitions())
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be read: {error}") from error
 
-    def _ends(self) -> dict[int, int]:
-        """Begin with the first record of each partition that has any; where each of them ends."""
-        topics = self._consumer.list_topics(self._topic, timeout=READ_S).topics
+    def _partitions(self) -> set[int]:
+        """Begin with the first record of each."""
+        topics = self._consumer.list_topics(self._topic, timeout=QUIET_S).topics
         found = topics[self._topic].partitions
         if not found:
             raise RetryLater(f"the broker has no topic {self._topic}: it is made by `firnline up`")
-        places = [TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in found]
-        self._consumer.assign(places)
-        marks = [self._consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
-        return {
-            place.partition: end
-            for place, (start, end) in zip(places, marks, strict=True)
-            if start < end
-        }
+        self._consumer.assign([TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in found])
+        return set(found)
 
-    def _read_until(self, ends: dict[int, int]) -> None:
-        deadline = time.monotonic() + READ_S
-        while ends and time.monotonic() < deadline:
-            for message in self._records(0.1):
-                self._take(message)
-                partition = message.partition() or 0
-                if (message.offset() or 0) + 1 >= ends.get(partition, 0):
-                    ends.pop(partition, None)
-        if ends:
-            raise RetryLater(f"{self._topic} could not be read within {READ_S:.0f} s")
-
-    def _records(self, timeout_s: float) -> list[Message]:
-        """Without the client's own errors, which it recovers from."""
-        found = self._consumer.consume(AT_ONCE, timeout_s)
-        return [message for message in found if message.error() is None]
+    def _read_to_the_end(self, unread: set[int]) -> None:
+        deadline = time.monotonic() + QUIET_S
+        while unread and time.monotonic() < deadline:
+            for message in self._consumer.consume(AT_ONCE, 0.1):
+                error = message.error()
+                if error is None:
+                    self._take(message)
+                    deadline = time.monotonic() + QUIET_S
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(message.partition() or 0)
+        if unread:
+            raise RetryLater(f"{self._topic} could not be read: nothing came for {QUIET_S:.0f} s")
 
     def catch_up(self) -> None:
-        """Take in what has come since; never blocks."""
-        for message in self._records(0):
-            self._take(message)
+        """Take in what has come since; never waits for more."""
+        while found := self._consumer.consume(AT_ONCE, 0):
+            for message in found:
+                if message.error() is None:  # else the client's own, which it recovers from
+                    self._take(message)
 
     def close(self) -> None:
         """Leave the broker."""

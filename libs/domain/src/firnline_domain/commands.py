@@ -122,3 +122,20 @@ class SizeWorkers(Value):
     reason: str  # short | well | repeated
     numbers: dict[str, float]
     at_ms: int  # holds for three days
+
+
+class MoveTable(Value):
+    """Keep a table in that bucket from now on; None = at home (`assignments`). Told twice, it does
+    no more."""
+
+    table: TableName
+    bucket: int | None
+    requested_by: str
+    requested_at_ms: int
+
+
+class RecallTable(Value):
+    """Give a table back to its home, with all that is kept of it (`assignments`)."""
+
+    table_uuid: str
+    epoch: int  # under which it was given away

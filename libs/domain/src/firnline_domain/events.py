@@ -226,6 +226,51 @@ class OutputsSwept(Value):
     swept_at_ms: int
 
 
+class TableAssigned(Value):
+    """A table is in that bucket from now on; said by its home, each time with a higher epoch."""
+
+    table_uuid: str
+    bucket: int
+    epoch: int
+    at_ms: int
+
+
+class BucketLoaded(Value):
+    """How much a bucket has to count."""
+
+    bucket: int
+    tables: int
+    files: int  # of these tables; 0 where nobody asks for it
+    at_ms: int
+
+
+class KeptPair(Value):
+    """One key of a planner's state with its value, as they are kept."""
+
+    key: bytes
+    value: bytes
+
+
+class TableHanded(Value):
+    """All that one bucket has kept of a table, for another: from its home, the bucket it is
+    assigned to; from there, its home again. Big tables come in chunks, one after the other.
+    """
+
+    table_uuid: str
+    epoch: int  # of the assignment that begins, or ends, with it
+    pairs: tuple[KeptPair, ...]  # in the order of their keys
+    chunk: int = 0
+    chunks: int = 1
+
+
+class RecordForwarded(Value):
+    """A record of a table that came to a bucket which the table is not in."""
+
+    table_uuid: str
+    epoch: int  # from its home: of the assignment. From elsewhere: what it came with, or 0
+    record: bytes  # as it would be on its topic
+
+
 class DeadLettered(Value):
     """A record that could not be used, kept whole, with its reason."""
 

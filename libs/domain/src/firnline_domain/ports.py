@@ -21,7 +21,8 @@ class Delivery(Value):
 
 
 class Publisher(Protocol):
-    """Writes records to topics; the partition is always `bucket_of(key)`, or every one."""
+    """Writes records to topics; the partition is `bucket_of(key)`, or every one, or where the key's
+    table was assigned to (`assignments.ROUTED`)."""
 
     def publish(self, topic: str, key: str, record: Any) -> None:
         """Hand a record over; returns at once. `key` is the table's uuid."""

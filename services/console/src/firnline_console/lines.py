@@ -8,6 +8,7 @@ from typing import Any
 from firnline_domain.commands import (
     ExpireSnapshots,
     HoldPartitions,
+    MoveTable,
     PauseMaintenance,
     ResumeMaintenance,
     RewriteFiles,
@@ -208,6 +209,13 @@ def _held(fact: HoldPartitions) -> EventView:
     return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
+def _sent_elsewhere(fact: MoveTable) -> EventView:
+    where = "home" if fact.bucket is None else f"to bucket {fact.bucket}"
+    fact_id = f"move:{fact.table.uuid}:{fact.bucket}:{fact.requested_at_ms}"
+    text = f"{fact.requested_by} moves the table {where}"
+    return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+
+
 def _paused(fact: PauseMaintenance) -> EventView:
     why = f": {fact.reason}" if fact.reason else ""
     return _switched(fact, f"{fact.requested_by} pauses maintenance{why}")
@@ -245,6 +253,7 @@ MAKERS: Mapping[type, Any] = {
     RowsCompared: _compared,
     UnparkTable: _unparked,
     HoldPartitions: _held,
+    MoveTable: _sent_elsewhere,
     PauseMaintenance: _paused,
     ResumeMaintenance: _resumed,
     DeadLettered: _dead,

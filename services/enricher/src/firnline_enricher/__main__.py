@@ -23,18 +23,19 @@ def main() -> None:
     log = start_logging("enricher")
     try:
         settings = from_environment(Settings, os.environ)
+        log.info("starting", **shown(settings))
+        metrics.serve(settings.metrics_port)
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        run(settings, log, stop)
     except Misconfigured as error:
         sys.exit(str(error))
-    log.info("starting", **shown(settings))
-    metrics.serve(settings.metrics_port)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    run(settings, log, stop)
 
 
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
-    """Pump until `stop`; what was read and not sent is read again by the next run."""
+    """Pump until `stop`; what was read and not sent is read again by the next run.
+    Raises Misconfigured."""
     pump, inbox = build(settings, log)
     log.info("ready")
     try:

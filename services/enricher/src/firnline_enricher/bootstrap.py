@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from firnline_adapters.assignments import places_of
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.ports import Inbox
@@ -18,8 +19,10 @@ TOPICS = ("table-commits", "resync-requests")
 
 
 def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
-    """A pump over Kafka and the catalog; nothing is read before its first step."""
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
+    """A pump over Kafka and the catalog; nothing is read before its first step.
+    Raises Misconfigured."""
+    places = places_of(settings.assign, settings.kafka, settings.buckets, log)
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, places)
     inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
     tables = Tables(settings.catalog_uri, settings.catalog_name)
     handlers = Handlers(tables, lambda: int(time.time() * 1000))

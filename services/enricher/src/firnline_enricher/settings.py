@@ -17,6 +17,11 @@ class Settings:
     )
     catalog_name: str = setting("FIRNLINE_CATALOG_NAME", "Name of that catalog.", "lake")
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of every table-keyed topic.", 8)
+    assign: str = setting(
+        "FIRNLINE_ASSIGN",
+        "`hash`, or `tables` or `files` where tables may be in another bucket. As the planner's.",
+        "hash",
+    )
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

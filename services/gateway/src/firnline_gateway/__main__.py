@@ -7,6 +7,7 @@ import os
 import sys
 
 from firnline_adapters import metrics
+from firnline_adapters.assignments import places_of
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.logs import start_logging
 from firnline_adapters.settings import from_environment, shown
@@ -23,7 +24,8 @@ def main() -> None:
         settings = from_environment(Settings, os.environ)
         log.info("starting", **shown(settings))
         metrics.serve(settings.metrics_port)
-        publisher = KafkaPublisher(settings.kafka, settings.buckets, "firnline-gateway")
+        places = places_of(settings.assign, settings.kafka, settings.buckets, log)
+        publisher = KafkaPublisher(settings.kafka, settings.buckets, "firnline-gateway", places)
         asyncio.run(serve(settings, publisher, log))
     except Misconfigured as error:
         log.error("misconfigured", why=error)

@@ -41,6 +41,11 @@ class Settings:
         default=1000,
     )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of `table-commits`.", default=8)
+    assign: str = setting(
+        "FIRNLINE_ASSIGN",
+        "`hash`, or `tables` or `files` where tables may be in another bucket. As the planner's.",
+        "hash",
+    )
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0 is off.", default=0
     )

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from importlib import import_module
 
 from firnline_adapters import metrics
+from firnline_adapters.assignments import assign_of
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.topics import demand_topics
+from firnline_domain.assignments import HANDOVERS, Assign
+from firnline_domain.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.budgets import Budget
 from firnline_domain.errors import Misconfigured
 from firnline_domain.groups import groups_of
@@ -63,11 +66,22 @@ def run(settings: Settings, log: Log) -> None:
     where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    wanted = [WORKER_DIRECTIVES, *topics_of(defaults.groups)]
+    wanted = [WORKER_DIRECTIVES, *topics_of(defaults.groups), *_between_buckets(settings)]
     demand_topics(settings.kafka, wanted, settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)
     serve(settings, reader, defaults, log)
+
+
+def _between_buckets(settings: Settings) -> tuple[str, ...]:
+    if assign_of(settings.assign) is Assign.HASH:
+        return ()
+    if settings.driver != "kafka":
+        raise Misconfigured(
+            f"FIRNLINE_ASSIGN={settings.assign} needs FIRNLINE_PLANNER_DRIVER=kafka: without "
+            "transactions a table could be in two buckets"
+        )
+    return (ASSIGNMENTS, HANDOVERS)
 
 
 def _life(driver: str) -> Serve:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline_domain.errors import Misconfigured
 from firnline_domain.events import TickPassed
 from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
@@ -11,6 +12,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.agenda import NOTHING, Agenda
 from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
+from firnline_planner.routing import Routing
 from firnline_planner.sizing import size_workers
 from firnline_planner.state import Pairs, State
 from firnline_planner.step import Step
@@ -24,12 +26,22 @@ class Bucket:
     order is never lost.
     """
 
-    def __init__(self, pairs: Pairs, defaults: Thresholds, most_looks: int | None = None) -> None:
-        """`most_looks`: tables that one tick may look at; the rest stays due."""
+    def __init__(
+        self,
+        pairs: Pairs,
+        defaults: Thresholds,
+        most_looks: int | None = None,
+        routing: Routing | None = None,
+    ) -> None:
+        """`most_looks`: tables that one tick may look at; the rest stays due. `routing`: None where
+        each table is in the bucket of its hash; Misconfigured where some are not."""
         self._most_looks = most_looks
         self.most_shows: int | None = None  # tables that one tick may show
         self._state = State(pairs)
         self._defaults = defaults
+        self._routing = routing
+        self._files: dict[bytes, int] = {}  # of every table, where somebody asks for it
+        self._begin()
         self._agenda = Agenda()
         self._visited = NOTHING
         self._auction = Auction()
@@ -42,6 +54,19 @@ class Bucket:
             self._in_flight[key] = head.in_flight
             if paused:
                 self._paused.add(key)
+            if routing and routing.by_files:
+                self._files[key] = _files_of(self._state.table_at(key))
+
+    def _begin(self) -> None:
+        if self._routing is None:
+            if any(one.is_away for one in self._state.routes()):
+                raise Misconfigured(
+                    "FIRNLINE_ASSIGN=hash, and tables are not where their hash says: bring them "
+                    "back first, with `firnline move TABLE --home`"
+                )
+        elif self._state.is_new:
+            self._routing.begin(self._state)
+            self._state.commit()
 
     @property
     def tables(self) -> int:
@@ -69,6 +94,11 @@ class Bucket:
         if isinstance(record, TickPassed):
             self._step = self._pass_time(now_ms)
             size_workers(record.bucket, self._state, now_ms, self._step)
+            if self._routing:
+                files = sum(self._files.values())
+                self._routing.on_tick(self._step, self._state, self.tables, files, now_ms)
+        elif self._routing:
+            self._step = self._routing.on_record(record, self._state, self._defaults, now_ms)
         else:
             self._step = on_record(record, self._state, self._defaults, now_ms)
         return self._step
@@ -114,9 +144,20 @@ class Bucket:
         self._agenda.follow(key, table)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
+        if self._routing and self._routing.by_files:
+            self._files.pop(key, None)
+            if table is not None:
+                self._files[key] = _files_of(table)
         if table is None or table.counters.removed:
             self._auction.drop(key)
         if table is not None:
             self._in_flight[key] = len(table.work.running)
             if table.pause is not None:
                 self._paused.add(key)
+
+
+def _files_of(table: Table | None) -> int:
+    if table is None:
+        return 0
+    holds = table.counters.totals.holds
+    return holds.data.files + holds.delete_files

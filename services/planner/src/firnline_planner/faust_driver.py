@@ -145,7 +145,7 @@ class FaustDriver:
         producer = await self._started_producer()
         sent = [
             await producer.send(
-                output.topic, encode(output.record), output.key.encode(), partition=partition
+                output.topic, output.value(), output.key.encode(), partition=partition
             )
             for output in outputs
         ]

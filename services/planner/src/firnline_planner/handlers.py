@@ -7,6 +7,7 @@ from typing import Any
 
 from firnline_domain.commands import (
     HoldPartitions,
+    MoveTable,
     PauseMaintenance,
     ResumeMaintenance,
     UnparkTable,
@@ -58,6 +59,8 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
             on_comparison(record, state, defaults, now_ms, step)
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
+        case MoveTable():
+            raise PoisonousRecord("not_assigned", "with FIRNLINE_ASSIGN=hash no table moves")
         case _:
             name = type(record).__name__
             raise PoisonousRecord("unexpected_record", f"the planner does not read {name}")

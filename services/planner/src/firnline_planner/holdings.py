@@ -13,6 +13,7 @@ from rocksdict import Cache
 from firnline_planner.bucket import Bucket
 from firnline_planner.changelog import Changelog
 from firnline_planner.local_store import LocalStore, Mark
+from firnline_planner.routing import Fleet
 from firnline_planner.standby import Standby
 from firnline_planner.state import Overlay
 
@@ -42,7 +43,9 @@ class Holdings:
         now: Callable[[], int],
         cache: Cache,
         standby: Standby,
+        fleet: Fleet | None = None,
     ) -> None:
+        """`fleet`: where tables may be in another bucket than that of their hash."""
         self._directory = directory
         self._changelog = changelog
         self._defaults = defaults
@@ -50,6 +53,7 @@ class Holdings:
         self._now = now
         self._cache = cache
         self._standby = standby
+        self._fleet = fleet
         self._held: dict[int, Holding] = {}
 
     def __contains__(self, partition: int) -> bool:
@@ -68,14 +72,14 @@ class Holdings:
 
     def open(self, partitions: Iterable[int]) -> None:
         """Own these from now on; returns when their state is whole. May take as long as reading
-        the changelog takes. Raises ChangelogStuck, KafkaException."""
+        the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
         new = [one for one in partitions if one not in self._held]
         self._standby.release(new)
         stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
             pairs = Overlay(store)
-            self._held[one] = Holding(store, pairs, Bucket(pairs, self._defaults, MOST_LOOKS))
+            self._held[one] = Holding(store, pairs, self._bucket(one, pairs))
         if new:
             self._log.info("restored", buckets=len(new), records=read)
 
@@ -88,9 +92,13 @@ class Holdings:
 
     def reopen(self) -> None:
         """Forget what is not committed: the buckets as they are on disk."""
-        for held in self._held.values():
+        for one, held in self._held.items():
             held.pairs.discard()
-            held.bucket = Bucket(held.pairs, self._defaults, MOST_LOOKS)
+            held.bucket = self._bucket(one, held.pairs)
+
+    def _bucket(self, number: int, pairs: Overlay) -> Bucket:
+        routing = self._fleet.routing(number) if self._fleet else None
+        return Bucket(pairs, self._defaults, MOST_LOOKS, routing)
 
     def keep(self, partition: int, position: int | None) -> None:
         """What the batch changed is in the changelog, up to `position`."""

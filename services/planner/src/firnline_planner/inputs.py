@@ -8,6 +8,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
+from firnline_domain.assignments import HANDOVERS
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import DeadLettered, TickPassed
 
@@ -21,6 +22,7 @@ OPERATOR_ORDERS = "operator-orders"
 TICKS = "ticks"
 FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS)
 TOPICS = (*FACTS, TICKS)
+WITH_HANDOVERS = (*FACTS, HANDOVERS)  # where tables are assigned
 
 
 class Input(NamedTuple):
@@ -37,13 +39,13 @@ class Reader:
     """Decodes inputs and has their bucket handle them."""
 
     def __init__(self, codec: RecordCodec, log: Log) -> None:
-        self._codec = codec
+        self.codec = codec
         self._log = log
 
     def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
         """What an input comes to; the bucket waits for `commit` or `discard` then."""
         step = self._step(came, bucket, now_ms)
-        if came.topic in FACTS:
+        if came.topic in WITH_HANDOVERS:
             bucket.passed(came.topic, came.offset)
         return step
 
@@ -53,7 +55,7 @@ class Reader:
         gaps are healed.
         """
         try:
-            record: Any = self._codec.decode(came.value)
+            record: Any = self.codec.decode(came.value)
             at_ms = record.at_ms if isinstance(record, TickPassed) else now_ms
             return bucket.handle(record, at_ms)
         except PoisonousRecord as poison:

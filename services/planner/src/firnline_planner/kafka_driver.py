@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.events import TickPassed
@@ -19,7 +20,7 @@ from firnline_domain.events import TickPassed
 from firnline_planner import meters
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, Input, Reader
+from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, WITH_HANDOVERS, Input, Reader
 from firnline_planner.kafka_clients import TIMEOUT_S
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
@@ -48,7 +49,9 @@ class KafkaDriver:
         tick_s: float,
         log: Log,
         stop: Callable[[str], NoReturn],
+        assignments: KafkaAssignments | None = None,
     ) -> None:
+        """`assignments`: where tables may be in another bucket than that of their hash."""
         self._consumer = consumer
         self._transactions = transactions
         self._holdings = holdings
@@ -56,6 +59,8 @@ class KafkaDriver:
         self._tick_s = tick_s
         self._log = log
         self._stop = stop
+        self._assignments = assignments
+        self._topics = WITH_HANDOVERS if assignments else FACTS
         self._ticked_s = 0.0
         self._behind: set[int] = set()  # buckets with more due than they have looked at
         self._joined = False
@@ -72,6 +77,8 @@ class KafkaDriver:
                 self._round()
         finally:
             self._consumer.close()
+            if self._assignments:
+                self._assignments.close()
             self._holdings.close(list(self._holdings))
 
     def end(self) -> None:
@@ -79,6 +86,8 @@ class KafkaDriver:
         self._ending = True
 
     def _round(self) -> None:
+        if self._assignments:
+            self._assignments.catch_up()
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
         ours, batch = [one for one in messages if self._is_ours(one)], Batch()
         meters.count_read(one.topic() for one in ours)
@@ -132,15 +141,15 @@ class KafkaDriver:
     def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
         holding = self._holdings[partition]
         for output in step.outputs:
-            sent = (output.topic, output.key.encode(), encode(output.record), partition)
-            batch.sends.append(sent)
+            place = partition if output.partition is None else output.partition
+            batch.sends.append((output.topic, output.key.encode(), output.value(), place))
+            batch.senders.add(partition)
         holding.bucket.commit()
         return step
 
     def _commit(self, batch: Batch, steps: list[Step]) -> None:
-        sent_to = {partition for *_, partition in batch.sends}
         for partition in self._holdings:
-            self._collect(partition, self._holdings[partition], batch, partition in sent_to)
+            self._collect(partition, self._holdings[partition], batch)
         if not batch.offsets:
             return
         try:
@@ -152,12 +161,12 @@ class KafkaDriver:
             self._holdings.keep(partition, positions.get(partition))
         meters.count(steps)
 
-    def _collect(self, partition: int, holding: Holding, batch: Batch, sent: bool) -> None:
+    def _collect(self, partition: int, holding: Holding, batch: Batch) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
         the partition waits for those that are pending, and so for our transaction to end."""
-        if holding.pairs.changes or sent:
+        if holding.pairs.changes or partition in batch.senders:
             batch.changes[partition] = holding.pairs.changes
-            for topic in FACTS:
+            for topic in self._topics:
                 batch.offsets[topic, partition] = holding.bucket.next_offset(topic)
 
     def _refused(self, error: NotCommitted) -> None:
@@ -174,7 +183,7 @@ class KafkaDriver:
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         partitions = [one.partition for one in given]
         if partitions:
-            wanted = [TopicPartition(topic, one) for one in partitions for topic in FACTS]
+            wanted = [TopicPartition(topic, one) for one in partitions for topic in self._topics]
             await_stable(consumer, wanted)
             self._holdings.open(partitions)
         consumer.incremental_assign(self._places(partitions))
@@ -193,7 +202,7 @@ class KafkaDriver:
         return [
             TopicPartition(topic, one, self._holdings[one].bucket.next_offset(topic))
             for one in partitions
-            for topic in FACTS
+            for topic in self._topics
         ]
 
 

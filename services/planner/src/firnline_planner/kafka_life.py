@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from firnline_adapters.assignments import KafkaAssignments, assign_of
 from firnline_adapters.logs import Log
+from firnline_domain.assignments import Assign, Board
 from firnline_domain.thresholds import Thresholds
 from rocksdict import Cache
 
@@ -20,13 +22,14 @@ from firnline_planner.inputs import Reader
 from firnline_planner.kafka_clients import KafkaClients
 from firnline_planner.kafka_driver import KafkaDriver
 from firnline_planner.local_store import shared_cache
+from firnline_planner.routing import Fleet
 from firnline_planner.settings import Settings
 from firnline_planner.standby import ChangelogFollower, NoStandby, Standby
 from firnline_planner.transactions import KafkaTransactions
 
 
 def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
-    """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException."""
+    """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
     clients = KafkaClients(settings.kafka, settings.app)
     directory = Path(settings.state_dir) / "kafka"
     directory.mkdir(parents=True, exist_ok=True)
@@ -38,6 +41,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     consumer = clients.inputs()
     producer = clients.producer(_transactional_id(directory, settings.app))
     stop = partial(watchdog.stop, log)
+    assignments = _assignments(settings)
     driver = KafkaDriver(
         consumer,
         KafkaTransactions(producer, consumer, log_of_state.topic),
@@ -49,11 +53,13 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
             wall_ms,
             cache,
             standby,
+            _fleet(settings, assignments, reader),
         ),
         reader,
         settings.tick_s,
         log,
         stop,
+        assignments,
     )
 
     def end(*_: object) -> None:
@@ -70,6 +76,22 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     finally:
         guard.end()
         standby.end()
+
+
+def _assignments(settings: Settings) -> KafkaAssignments | None:
+    """Read before this planner joins: whatever it is given, it knows where its tables are."""
+    if assign_of(settings.assign) is Assign.HASH:
+        return None
+    return KafkaAssignments(settings.kafka, Board(settings.buckets))
+
+
+def _fleet(
+    settings: Settings, assignments: KafkaAssignments | None, reader: Reader
+) -> Fleet | None:
+    if assignments is None:
+        return None
+    assign = assign_of(settings.assign)
+    return Fleet(assign, settings.buckets, assignments.board, reader.codec)
 
 
 def _standby(

@@ -14,6 +14,12 @@ class Settings:
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
     state_dir: str = setting("FIRNLINE_STATE_DIR", "Directory of the RocksDB files.")
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the table-keyed topics.", 8)
+    assign: str = setting(
+        "FIRNLINE_ASSIGN",
+        "Where new tables go: `hash`, or the bucket with the fewest `tables` or `files`. The same "
+        "for the whole fleet. The driver `kafka` alone.",
+        "hash",
+    )
     metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus on loopback; 0 = off.", 0)
     app: str = setting(
         "FIRNLINE_PLANNER_APP", "Name of the consumer group and the changelogs.", "planner"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol
 
+from firnline_domain.assignments import Route
 from firnline_domain.fleet_share import FleetShare
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
@@ -15,7 +16,9 @@ from firnline_domain.progress import Partition, Table
 from firnline_domain.values import replace
 
 from firnline_planner.values import (
+    CURSOR,
     PAUSE,
+    ROUTE,
     SEPARATOR_BYTES,
     SHARE,
     TABLE,
@@ -29,10 +32,14 @@ from firnline_planner.values import (
     pause_from,
     pause_key,
     pause_to_bytes,
+    route_from,
+    route_key,
     share_from,
     table_from,
     table_key,
+    table_uuid,
     to_bytes,
+    waiting_key,
 )
 
 REMEMBERED = 2_000  # values of a bucket; a table with 64 recent snapshots takes 5 KB as objects
@@ -45,7 +52,15 @@ class Switch:
     pause: Pause | None
 
 
-Value = Table | Partition | FleetShare | Switch | int | None  # None = deleted
+Value = Table | Partition | FleetShare | Switch | Route | bytes | int | None  # None = deleted
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Changes as they were at one moment."""
+
+    changed: dict[bytes, Value]
+    scopes: dict[bytes, set[bytes]]
 
 
 class Readable(Protocol):
@@ -188,8 +203,10 @@ class State:
         if not self._pauses and not self._changed:
             return None
         key = pause_key(uuid)
-        changed = self._changed.get(key)
-        return changed.pause if isinstance(changed, Switch) else self._pauses.get(key)
+        if key not in self._changed:
+            return self._pauses.get(key)
+        changed = self._changed[key]
+        return changed.pause if isinstance(changed, Switch) else None
 
     def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
         """Pull a table's switch (or, None, the fleet's), or let go of it.
@@ -208,8 +225,7 @@ class State:
     def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
         """What to follow of every table that is kept, by key, and whether it is paused."""
         for key, data in self._pairs.scan(TABLE):
-            uuid = key[len(TABLE) : key.index(SEPARATOR_BYTES)].decode()
-            yield key, head_of(data), self.pause(uuid) is not None
+            yield key, head_of(data), self.pause(table_uuid(key)) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
@@ -259,6 +275,59 @@ class State:
         """Forget a partition."""
         self._change(uuid, ref, scope, None)
 
+    def switch(self, uuid: str) -> Pause | None:
+        """A table's own pause, whatever holds for the fleet."""
+        return self._switch(uuid)
+
+    def forget_switch(self, uuid: str) -> None:
+        """Say nothing of a table's own pause any more."""
+        self._changed[pause_key(uuid)] = None
+
+    def route(self, uuid: str) -> Route | None:
+        """Where a table is; None = where it always was, at home."""
+        key = route_key(uuid)
+        if key in self._changed:
+            changed = self._changed[key]
+            return changed if isinstance(changed, Route) else None
+        data = self._pairs.get(key)
+        return None if data is None else route_from(data)
+
+    def put_route(self, uuid: str, route: Route) -> None:
+        """Keep where a table is."""
+        self._changed[route_key(uuid)] = route
+
+    def drop_route(self, uuid: str) -> None:
+        """A table is at home, or no more."""
+        self._changed[route_key(uuid)] = None
+
+    def routes(self) -> Iterator[Route]:
+        """All that are kept."""
+        return (route_from(data) for _, data in self._pairs.scan(ROUTE))
+
+    def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
+        """Keep a record until its table is back."""
+        self._changed[waiting_key(uuid, number)] = record
+
+    def take_waiting(self, uuid: str, count: int) -> list[bytes]:
+        """The records kept so, the first one first; they are no longer kept."""
+        keys = [waiting_key(uuid, number) for number in range(count)]
+        found = [self._changed.get(key) or self._pairs.get(key) for key in keys]
+        self._changed.update(dict.fromkeys(keys))
+        return [one for one in found if isinstance(one, bytes)]
+
+    def dropped(self) -> list[str]:
+        """Tables that are not kept any more, once this is committed."""
+        gone = (key for key, value in self._changed.items() if value is None)
+        return [table_uuid(key) for key in gone if key.startswith(TABLE)]
+
+    def mark(self) -> Mark:
+        """What was changed so far, to go `back_to`."""
+        return Mark(dict(self._changed), {key: set(one) for key, one in self._scopes.items()})
+
+    def back_to(self, mark: Mark) -> None:
+        """Forget what was changed since."""
+        self._changed, self._scopes = dict(mark.changed), mark.scopes
+
     @property
     def share(self) -> FleetShare:
         """What the bucket keeps for all of its tables together."""
@@ -268,6 +337,11 @@ class State:
     def put_share(self, share: FleetShare) -> None:
         """Keep it."""
         self._changed[SHARE] = share
+
+    @property
+    def is_new(self) -> bool:
+        """True if no record is in the state."""
+        return next(self._pairs.scan(CURSOR), None) is None
 
     def cursor(self, topic: str) -> int:
         """The offset after the last record of the topic that is in the state."""
@@ -313,6 +387,10 @@ class State:
             case FleetShare():
                 self._share = value
                 self._pairs.put(key, to_bytes(value))
+            case Route():
+                self._pairs.put(key, to_bytes(value))
+            case bytes():
+                self._pairs.put(key, value)
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from firnline_adapters.records import encode
 from firnline_domain.identity import Scope
 from firnline_domain.ranking import Candidate
 
@@ -19,11 +20,17 @@ ADVICE = "advice"
 
 @dataclass(frozen=True)
 class Output:
-    """One record to send; its partition is the bucket that is being handled."""
+    """One record to send, None = that its key is no more; into `partition`, None = that of the
+    bucket that is being handled."""
 
     topic: str
     key: str
     record: Any
+    partition: int | None = None
+
+    def value(self) -> bytes | None:
+        """As it is sent."""
+        return None if self.record is None else encode(self.record)
 
 
 @dataclass
@@ -36,6 +43,15 @@ class Step:
     bids: dict[Place, Bid | None] = field(default_factory=dict)  # None = it wants nothing now
     looked_at_all: set[bytes] = field(default_factory=set)  # tables: they have no other bids
     spent_gb_hours: float = 0.0  # foretold, of the budget
+
+    def include(self, other: Step) -> None:
+        """Add all that another record came to."""
+        self.outputs += other.outputs
+        self.verdicts += other.verdicts
+        self.outcomes += other.outcomes
+        self.bids |= other.bids
+        self.looked_at_all |= other.looked_at_all
+        self.spent_gb_hours += other.spent_gb_hours
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Add records to send."""

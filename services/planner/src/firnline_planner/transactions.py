@@ -17,8 +17,10 @@ class Batch:
     """Collects while records are handled; nothing of it is seen elsewhere before its commit."""
 
     changes: dict[int, Changes] = field(default_factory=dict)  # by partition
-    sends: list[tuple[str, bytes, bytes, int]] = field(default_factory=list)  # topic, key, value
+    # Topic, key, value and partition.
+    sends: list[tuple[str, bytes, bytes | None, int]] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # of every partition changed
+    senders: set[int] = field(default_factory=set)  # partitions whose buckets `sends` are from
 
 
 class NotCommitted(RuntimeError):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firnline_adapters.memory import MemoryBroker
-from firnline_adapters.records import encode
+from firnline_adapters.memory import MemoryAssignments, MemoryBroker
+from firnline_adapters.records import RecordCodec
+from firnline_domain.assignments import Assign
 from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import FACTS, TICKS, Input, Reader
+from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader
+from firnline_planner.routing import Fleet
 from firnline_planner.state import MemoryPairs
 
 
@@ -17,38 +19,70 @@ class MemoryDriver:
     """Reads every partition of a MemoryBroker in order; `restart` keeps only what is durable."""
 
     def __init__(
-        self, broker: MemoryBroker, reader: Reader, defaults: Thresholds, now: Callable[[], int]
+        self,
+        broker: MemoryBroker,
+        reader: Reader,
+        defaults: Thresholds,
+        now: Callable[[], int],
+        assign: Assign = Assign.HASH,
+        codec: RecordCodec | None = None,
     ) -> None:
         self._broker = broker
         self._reader = reader
         self._defaults = defaults
         self._now = now
-        self._pairs = [MemoryPairs() for _ in range(broker.buckets)]
+        self._assign = assign
+        self._topics = FACTS if assign is Assign.HASH else WITH_HANDOVERS
+        self.pairs = [MemoryPairs() for _ in range(broker.buckets)]
         self._ticks = [0] * broker.buckets
-        self._buckets: list[Bucket] = []
+        self._codec = codec or RecordCodec()
+        self._assignments = MemoryAssignments(broker, self._codec)
+        self.buckets: list[Bucket] = []
         self.restart()
 
     def restart(self) -> None:
         """Forget what lives in memory only."""
-        self._buckets = [Bucket(pairs, self._defaults) for pairs in self._pairs]
+        self._assignments = MemoryAssignments(self._broker, self._codec)
+        board = self._assignments.board
+        fleet = Fleet(self._assign, self._broker.buckets, board, self._codec)
+        assigned = self._assign is not Assign.HASH
+        self.buckets = [
+            Bucket(pairs, self._defaults, routing=fleet.routing(number) if assigned else None)
+            for number, pairs in enumerate(self.pairs)
+        ]
 
     def run(self) -> None:
-        """Handle everything that is on the topics."""
-        for partition, bucket in enumerate(self._buckets):
-            for topic in FACTS:
-                self._read(bucket, topic, partition, bucket.next_offset(topic))
-            self._ticks[partition] = self._read(bucket, TICKS, partition, self._ticks[partition])
+        """Handle everything that is on the topics, and what comes of it."""
+        while sum(self._pass(partition) for partition in range(self._broker.buckets)):
+            self.hear()
 
-    def _read(self, bucket: Bucket, topic: str, partition: int, start: int) -> int:
-        log = self._broker.logs[topic, partition]
-        for offset in range(start, len(log)):
-            key, value = log[offset]
-            self._handle(Input(topic, partition, offset, key.encode(), value), bucket)
-        return len(log)
+    def hear(self) -> None:
+        """Take in what was said of assignments and loads."""
+        self._assignments.catch_up()
 
-    def _handle(self, came: Input, bucket: Bucket) -> None:
-        step = self._reader.step(came, bucket, self._now())
+    def _pass(self, partition: int) -> int:
+        read = 0
+        for topic in (*self._topics, TICKS):
+            while self.step(topic, partition):
+                read += 1
+        return read
+
+    def step(self, topic: str, partition: int) -> bool:
+        """Handle the next record of one topic and bucket; False where there is none."""
+        ticks = topic == TICKS
+        next_one = self.buckets[partition].next_offset(topic)
+        offset = self._ticks[partition] if ticks else next_one
+        if offset >= len(self._broker.logs[topic, partition]):
+            return False
+        self._ticks[partition] += ticks
+        self._handle(topic, partition, offset)
+        return True
+
+    def _handle(self, topic: str, partition: int, offset: int) -> None:
+        key, value = self._broker.logs[topic, partition][offset]
+        came = Input(topic, partition, offset, key.encode(), value)
+        step = self._reader.step(came, self.buckets[partition], self._now())
         for output in step.outputs:
-            place = (output.topic, came.partition)
-            self._broker.logs[place].append((output.key, encode(output.record)))
-        bucket.commit()
+            place = partition if output.partition is None else output.partition
+            self._broker.logs[output.topic, place].append((output.key, output.value() or b""))
+        self.buckets[partition].commit()

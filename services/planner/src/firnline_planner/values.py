@@ -13,6 +13,7 @@ import struct
 from dataclasses import dataclass
 
 import msgspec
+from firnline_domain.assignments import Route
 from firnline_domain.fleet_share import FleetShare
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
@@ -30,6 +31,7 @@ SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
 # record is in the state only after all that it changed. A crash in between is seen then.
 SEPARATOR_BYTES = SEPARATOR.encode()
 SHARE, PAUSE, PARTITION, TABLE, CURSOR = b"!", b"0", b"1", b"2", b"3"
+ROUTE, WAITING = b"#", b"$"  # of tables that were assigned
 
 
 class UnknownVersion(ValueError):
@@ -48,9 +50,10 @@ _pack = msgspec.msgpack.Encoder().encode
 _packed_table = msgspec.msgpack.Decoder(Table).decode
 _packed_partition = msgspec.msgpack.Decoder(Partition).decode
 _packed_share = msgspec.msgpack.Decoder(FleetShare).decode
+_packed_route = msgspec.msgpack.Decoder(Route).decode
 
 
-def to_bytes(value: Table | Partition | FleetShare) -> bytes:
+def to_bytes(value: Table | Partition | FleetShare | Route) -> bytes:
     """The value as it is kept."""
     return _table_to_bytes(value) if isinstance(value, Table) else PACKED + _pack(value)
 
@@ -124,9 +127,18 @@ def partition_from(data: bytes) -> Partition:
 
 def share_from(data: bytes) -> FleetShare:
     """The bucket's share of the fleet back. Raises UnknownVersion."""
+    return _packed_share(_packed(data))
+
+
+def route_from(data: bytes) -> Route:
+    """A route back. Raises UnknownVersion."""
+    return _packed_route(_packed(data))
+
+
+def _packed(data: bytes) -> memoryview:
     if data[:1] != PACKED:
         raise UnknownVersion(f"state of version {data[:1].hex()}")
-    return _packed_share(memoryview(data)[1:])
+    return memoryview(data)[1:]
 
 
 def pause_to_bytes(pause: Pause | None) -> bytes:
@@ -150,6 +162,11 @@ def table_key(uuid: str, ref: str) -> bytes:
     return TABLE + f"{uuid}{SEPARATOR}{ref}".encode()
 
 
+def table_uuid(key: bytes) -> str:
+    """The table of one of its keys."""
+    return key[len(TABLE) : key.index(SEPARATOR_BYTES)].decode()
+
+
 def partition_prefix(uuid: str, ref: str) -> bytes:
     """What the keys of a ref's partitions start with."""
     return PARTITION + f"{uuid}{SEPARATOR}{ref}{SEPARATOR}".encode()
@@ -163,6 +180,16 @@ def partition_key(uuid: str, ref: str, scope: Scope) -> bytes:
 def pause_key(uuid: str | None) -> bytes:
     """Key of a table's switch, or of the fleet's."""
     return PAUSE + (uuid or "").encode()
+
+
+def route_key(uuid: str) -> bytes:
+    """Key of a table's route."""
+    return ROUTE + uuid.encode()
+
+
+def waiting_key(uuid: str, number: int) -> bytes:
+    """Key of a record that waits for its table."""
+    return WAITING + f"{uuid}{SEPARATOR}{number:08}".encode()
 
 
 def cursor_key(topic: str) -> bytes:

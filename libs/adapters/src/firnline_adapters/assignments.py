@@ -1,0 +1,103 @@
+"""Where tables are, read from `bucket-assignments` by all who write or count by it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Protocol
+
+from confluent_kafka import Message
+from firnline_domain.assignments import TOPIC, Assign, Board
+from firnline_domain.errors import Misconfigured, PoisonousRecord, RetryLater
+
+from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec
+from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.whole_topic import NOTHING, WholeTopic
+
+LOOK_S = 0.2
+AGAIN_S = 5.0  # where the broker does not answer
+
+
+class Places(Protocol):
+    """Where to write a table's records; a `Board` is one."""
+
+    def bucket(self, table_uuid: str) -> int:
+        """Its partition. Wrong for a while after a table has moved, which does no harm."""
+
+
+class KafkaAssignments:
+    """Folds the topic into a board, when told to."""
+
+    def __init__(self, bootstrap: str, board: Board) -> None:
+        """Return when everything said so far is taken in. Raises RetryLater."""
+        self.board = board
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING)
+
+    def _take(self, message: Message) -> None:
+        key, value = message.key(), message.value()
+        if isinstance(value, bytes):
+            with suppress(PoisonousRecord):
+                self.board.fold(self._codec.decode(value))
+        elif isinstance(key, bytes):
+            self.board.forget(key.decode(errors="replace"))
+
+    def catch_up(self) -> None:
+        """Take in what has come since; does not wait for more."""
+        self._topic.catch_up()
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._topic.close()
+
+
+class FollowedAssignments:
+    """See `Places`. A thread of its own reads along: who writes does not wait for the topic, nor
+    for a broker that is away. What is not known yet is at home."""
+
+    def __init__(self, bootstrap: str, buckets: int, log: Log) -> None:
+        self._bootstrap = bootstrap
+        self._buckets = buckets
+        self._board = Board(buckets)
+        self._log = log
+        self._ended = threading.Event()
+        threading.Thread(target=self._follow, name="assignments", daemon=True).start()
+
+    def bucket(self, table_uuid: str) -> int:
+        """See `Places.bucket`."""
+        return self._board.bucket(table_uuid)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._ended.set()
+
+    def _follow(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._read_on(KafkaAssignments(self._bootstrap, self._board))
+            except RetryLater as why:
+                self._log.warning("assignments_not_read", why=why)
+                self._ended.wait(AGAIN_S)
+
+    def _read_on(self, assignments: KafkaAssignments) -> None:
+        try:
+            while not self._ended.wait(LOOK_S):
+                assignments.catch_up()
+        finally:
+            assignments.close()
+
+
+def assign_of(text: str) -> Assign:
+    """FIRNLINE_ASSIGN. Raises Misconfigured."""
+    if text not in {one.value for one in Assign}:
+        known = ", ".join(Assign)
+        raise Misconfigured(f"FIRNLINE_ASSIGN: {text!r} is none of {known}")
+    return Assign(text)
+
+
+def places_of(assign: str, bootstrap: str, buckets: int, log: Log) -> Places | None:
+    """For a publisher; None = by the hash, and no topic is read. Raises Misconfigured."""
+    if assign_of(assign) is Assign.HASH:
+        return None
+    return FollowedAssignments(bootstrap, buckets, log)
