@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_committer import aftermath, choosing, delete_files, repairs, settlement
+from firnline_committer.conversions import _Known
 from firnline_committer.delete_files import DeleteFiles
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled
+from firnline_deletes import row_map
 from firnline_deletes.row_map import Moves
 from firnline_domain import conflicts, swaps
 from firnline_domain.results import DeleteKind
@@ -106,6 +108,16 @@ CHECKS = [
         "applied_live",
         "v2: eq start rollback expire deliver.A",
         (without(conflicts.applied_live),),
+    ),
+    Mutation(
+        "applied_live: of a conversion",
+        "v3: eq start.c rollback expire deliver.A",
+        (without(conflicts.applied_live),),
+    ),
+    Mutation(
+        "a conversion takes in what the head says by position",
+        "v3: start.c dv deliver.A",
+        ((_Known, "dead", row_map.NONE),),
     ),
     Mutation(
         "nothing_missed",
