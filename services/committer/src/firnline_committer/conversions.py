@@ -17,12 +17,12 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions
 from firnline_deletes.row_map import RowMap
 from firnline_deletes.vectors import located
-from firnline_domain.conflicts import Conflict, named_by
+from firnline_domain.conflicts import Conflict
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
 from firnline_domain.swaps import Conversion
-from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 
 from firnline_committer.delete_files import DeleteFiles
@@ -74,7 +74,7 @@ def _marked(
     """Mark one file's rows; the delete files whose place that takes."""
     entry = at.live.data_file(normal_path(file.path))
     assert entry is not None, "examined on another head"
-    known = _Known(at, file, files.of_vectors)
+    known = _Known(at, entry, files.of_vectors)
     files.mark(files.live(entry), np.union1d(_masked(rows, file), known.dead))
     yield from known.own
 
@@ -84,10 +84,10 @@ class _Known:
     """What a head says of one data file by position."""
 
     at: Pinned
-    file: InputFile
+    entry: DataFileEntry
     of_vectors: bool
 
-    @cached_property
+    @property
     def own(self) -> Marks:
         """Vectors and position deletes that are about nothing else."""
         return tuple(one for one in self._marks if one.referenced_data_file is not None)
@@ -100,19 +100,12 @@ class _Known:
         others = [one for one in marks if one.kind is DeleteKind.POSITION]
         found = positions.gathered(
             [SequencedFile(one.path, one.sequence_number) for one in others],
-            [SequencedFile(self.file.path, self.file.sequence_number)],
+            [SequencedFile(self.entry.path, self.entry.sequence_number)],
             marks_of(self.at.table),
             [located(one) for one in vectors],
         )
-        return found.of(self.file.path)
+        return found.of(self.entry.path)
 
     @cached_property
     def _marks(self) -> Marks:
-        numbers = {normal_path(self.file.path): self.file.sequence_number}
-        entry = self.at.live.data_file(normal_path(self.file.path))
-        assert entry is not None, "examined on another head"
-        return tuple(
-            one
-            for one in self.at.live.deletes
-            if one.kind is not DeleteKind.EQUALITY and named_by(one, entry.scope, numbers)
-        )
+        return self.at.live.index.positional(self.entry)
