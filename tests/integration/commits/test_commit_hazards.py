@@ -347,9 +347,9 @@ def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
     first, second = two_results(table)
     by_stamp = swaps._by_stamp
 
-    def lumped(results: Any, repair: Any) -> Any:
-        made = by_stamp(results, repair)
-        return (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
+    def lumped(results: Any, repair: Any, converts: bool) -> Any:
+        made = by_stamp(results, repair, converts)
+        return () if converts else (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
 
     monkeypatch.setattr(swaps, "_by_stamp", lumped)
     monkeypatch.setattr(swaps, "spent_deletes", lambda *_: ())

@@ -56,9 +56,9 @@ def all_or_nothing(result: Any, head: Any) -> Any:
     return verdict
 
 
-def one_stamp(results: Any, repair: Any) -> Any:
-    made = _by_stamp(results, repair)
-    return (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
+def one_stamp(results: Any, repair: Any, converts: bool) -> Any:
+    made = _by_stamp(results, repair, converts)
+    return () if converts else (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
 
 
 def everything(_: Any, head: Any) -> Any:
