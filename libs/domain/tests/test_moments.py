@@ -51,6 +51,7 @@ def test_a_clock_that_is_ahead_of_ours_is_still_a_beat() -> None:
         ({"added-position-deletes": "5", "added-equality-deletes": "5"}, "overwrite", False),
         ({"added-data-files": "1"}, "append", False),
         ({"added-position-deletes": "²"}, "overwrite", False),
+        ({"added-dvs": "1", "firnline.task-id": "t"}, "delete", False),  # our own conversion
     ],
 )
 def test_who_names_rows(summary: dict[str, str], operation: str, named: bool) -> None:

@@ -27,7 +27,7 @@ def names_rows(summary: Mapping[str, str], operation: str) -> bool:
     Position deletes that come with equality deletes are a streaming writer's, of its own files;
     those of a `replace` are maintenance, as our own conversions are.
     """
-    ours = operation == "replace" or TASK_ID in summary
+    ours = operation == "replace" or summary.get(TASK_ID)  # PyIceberg's has every key
     if ours or number_in(summary, "added-equality-deletes"):
         return False
     rewritten = operation == "overwrite" and number_in(summary, "deleted-data-files")
