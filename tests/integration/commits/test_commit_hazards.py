@@ -349,7 +349,8 @@ def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
 
     def lumped(results: Any, repair: Any, converts: bool) -> Any:
         made = by_stamp(results, repair, converts)
-        return () if converts else (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
+        parts = tuple(part for swap in made for part in swap.parts)
+        return () if converts else (replace(made[0], parts=parts),)
 
     monkeypatch.setattr(swaps, "_by_stamp", lumped)
     monkeypatch.setattr(swaps, "spent_deletes", lambda *_: ())

@@ -58,7 +58,8 @@ def all_or_nothing(result: Any, head: Any) -> Any:
 
 def one_stamp(results: Any, repair: Any, converts: bool) -> Any:
     made = _by_stamp(results, repair, converts)
-    return () if converts else (replace(made[0], parts=tuple(part for swap in made for part in swap.parts)),)
+    parts = tuple(part for swap in made for part in swap.parts)
+    return () if converts else (replace(made[0], parts=parts),)
 
 
 def everything(_: Any, head: Any) -> Any:
