@@ -285,6 +285,10 @@ class Workshop:
         table = self.loaded
         return {entry.path for entry in live_files(table, table.head_id(ref)).deletes}
 
+    def deletes_of(self, kind: DeleteKind) -> list[DeleteFileEntry]:
+        """Those of the head."""
+        return [one for one in live_files(self.loaded, self.head).deletes if one.kind is kind]
+
     def live_data(self, ref: str = MAIN) -> set[str]:
         table = self.loaded
         return {entry.path for entry in live_files(table, table.head_id(ref)).data}

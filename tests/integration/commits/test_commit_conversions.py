@@ -52,11 +52,6 @@ def leftovers(table: Table) -> list[str]:
     return sorted(str(path) for path in ours if normal_path(f"file:{path}") not in live)
 
 
-def deletes_of(table: Table, kind: DeleteKind) -> list[Any]:
-    files = live_files(table.loaded, table.head).deletes
-    return [one for one in files if one.kind is kind]
-
-
 @pytest.fixture(params=[2, 3])
 def any_table(request: Any, make_table: Any) -> Table:
     return make_table(**{"format-version": str(request.param)})
@@ -69,7 +64,7 @@ def v3(make_table: Any) -> Table:
 
 def marks_of(table: Table) -> dict[str, int]:
     """Rows that are named by position, by data file."""
-    found = [*deletes_of(table, POSITION), *deletes_of(table, VECTOR)]
+    found = [*table.deletes_of(POSITION), *table.deletes_of(VECTOR)]
     return {one.referenced_data_file: one.records for one in found}
 
 
@@ -80,7 +75,7 @@ def test_equality_deletes_become_positions_of_the_files_that_they_hit(
     hit, missed = table.append((1, 1), (2, 1), (3, 1)), table.append((7, 1))
     table.delete_ids(1, 3)
     event = committed(table, committer, table.convert(hit, missed))
-    assert deletes_of(table, EQUALITY) == []
+    assert table.deletes_of(EQUALITY) == []
     assert marks_of(table) == {normal_path(hit): 2}
     assert table.live_data() == {hit, missed}
     assert (event.files_removed, event.equality_deletes_removed) == (0, 1)
@@ -98,7 +93,7 @@ def test_what_was_said_by_position_is_said_once_more_and_by_one_file(
     committed(v3, committer, v3.convert(path))
     assert v3.rows() == [(3, 1)]
     assert marks_of(v3) == {normal_path(path): 2}
-    assert len(deletes_of(v3, VECTOR)) == 1
+    assert len(v3.deletes_of(VECTOR)) == 1
 
 
 def test_in_v2_a_files_own_position_deletes_are_joined_and_the_partitions_stay(
@@ -124,7 +119,7 @@ def test_a_vector_takes_in_the_position_deletes_that_it_hides(
     table.delete_ids(1)
     committed(table, committer, table.convert(path, other))
     assert table.rows() == [(9, 1)]
-    ((vector,),) = [deletes_of(table, VECTOR)]
+    ((vector,),) = [table.deletes_of(VECTOR)]
     assert (vector.referenced_data_file, vector.records) == (normal_path(path), 3)
 
 
@@ -151,7 +146,7 @@ def test_equality_deletes_that_came_meanwhile_still_apply(
     committed(table, committer, result)
     assert table.rows() == [(3, 2)]
     assert later in table.live_deletes()
-    assert len(deletes_of(table, EQUALITY)) == 2
+    assert len(table.deletes_of(EQUALITY)) == 2
 
 
 def test_fragments_are_rewritten_and_large_files_converted_in_one_transaction(
@@ -163,7 +158,7 @@ def test_fragments_are_rewritten_and_large_files_converted_in_one_transaction(
     table.upsert((1, 3))
     event = committed(table, committer, table.convert(large))
     assert table.rows() == [(1, 3), (2, 1), (3, 1)]
-    assert deletes_of(table, EQUALITY) == []
+    assert table.deletes_of(EQUALITY) == []
     assert (len(event.snapshot_ids), event.files_removed, event.files_added) == (2, 2, 1)
     head, before = table.loaded.head("main"), event.snapshot_ids[0]
     assert head.parent_snapshot_id == before
@@ -171,13 +166,17 @@ def test_fragments_are_rewritten_and_large_files_converted_in_one_transaction(
     assert live  # between the two, the deletes are still there for the large file
 
 
+def two_hit(table: Table) -> tuple[str, str, str]:
+    """Two data files, and an equality delete of a row in each."""
+    return table.append((1, 1), (2, 1)), table.append((1, 5), (4, 1)), table.delete_ids(1)
+
+
 def test_a_delete_stays_as_long_as_some_file_needs_it(
     any_table: Table, committer: Committer
 ) -> None:
     """The group of one file is lost: what was converted of the other does no harm."""
     table = any_table
-    one, two = table.append((1, 1), (2, 1)), table.append((1, 5), (4, 1))
-    delete = table.delete_ids(1)
+    one, two, delete = two_hit(table)
     result = table.convert(one, two)
     kept = replace(result, groups=result.groups[:1])
     committed(table, committer, kept)
@@ -191,8 +190,7 @@ def test_a_file_that_went_meanwhile_costs_its_own_group(
     any_table: Table, committer: Committer
 ) -> None:
     table = any_table
-    one, two = table.append((1, 1), (2, 1)), table.append((1, 5), (4, 1))
-    delete = table.delete_ids(1)
+    one, two, delete = two_hit(table)
     result = table.convert(one, two)
     table.remove(one)
     event = committed(table, committer, result)
@@ -222,7 +220,7 @@ def test_other_partitions_keep_their_deletes(make_table: Any, committer: Committ
     committed(table, committer, table.convert(path, p="a"))
     assert table.live_deletes() >= {other}
     assert mine not in table.live_deletes()
-    (made,) = deletes_of(table, POSITION)
+    (made,) = table.deletes_of(POSITION)
     assert made.scope == table.scope("a")
 
 
@@ -331,7 +329,7 @@ def test_a_repair_and_a_conversion_share_a_result(any_table: Table, committer: C
     event = committed(table, committer, result)
     assert (event.classification, event.rows_repaired) == ("repaired", 1)
     assert table.rows() == [(3, 1)]
-    assert deletes_of(table, EQUALITY) == []
+    assert table.deletes_of(EQUALITY) == []
 
 
 def test_where_no_row_is_dead_the_deletes_go_all_the_same(

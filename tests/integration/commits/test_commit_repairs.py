@@ -16,7 +16,6 @@ from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
-from firnline_iceberg.planning import live_files
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
@@ -60,11 +59,6 @@ def leftovers(table: Table) -> list[str]:
     )
 
 
-def deletes_of(table: Table, kind: DeleteKind) -> list[Any]:
-    files = live_files(table.loaded, table.head).deletes
-    return [one for one in files if one.kind is kind]
-
-
 @pytest.fixture
 def v3(make_table: Any) -> Table:
     return make_table(**{"format-version": "3"})
@@ -91,7 +85,7 @@ def test_a_position_delete_on_a_replaced_file_moves_to_the_output(
     assert (event.classification, event.rows_repaired) == ("repaired", 1)
     assert table.rows() == [(3, 1), (9, 1)]
     replaced(table, result)
-    (made,) = deletes_of(table, DeleteKind.POSITION)
+    (made,) = table.deletes_of(DeleteKind.POSITION)
     assert made.path != old
     assert made.records == 1
     ((output,),) = [group.outputs for group in result.groups]
@@ -111,7 +105,7 @@ def test_what_a_shared_file_says_of_others_stays_under_its_own_number(
     number = table.loaded.head("main").sequence_number
     committed(table, committer, result)
     assert table.rows() == [(2, 1), (5, 1)]
-    kept = {one.referenced_data_file: one for one in deletes_of(table, DeleteKind.POSITION)}
+    kept = {one.referenced_data_file: one for one in table.deletes_of(DeleteKind.POSITION)}
     (moved,) = [path for path in kept if path is not None and path not in young]
     (trimmed,) = [one for path, one in kept.items() if path != moved]
     assert trimmed.sequence_number == number
@@ -137,7 +131,7 @@ def test_a_row_that_the_worker_had_masked_goes_nowhere(table: Table, committer: 
     result = table.rewrite()
     table.delete_rows(path, 0)
     assert committed(table, committer, result).rows_repaired == 0
-    assert deletes_of(table, DeleteKind.POSITION) == []
+    assert table.deletes_of(DeleteKind.POSITION) == []
 
 
 def test_a_rewritten_position_delete_is_not_a_lost_one(table: Table, committer: Committer) -> None:
@@ -218,7 +212,7 @@ def test_a_vector_on_a_replaced_file_moves_to_the_output(v3: Table, committer: C
     assert (event.classification, event.rows_repaired) == ("repaired", 1)
     assert v3.rows() == [(2, 1), (9, 1)]
     replaced(v3, result)
-    (made,) = deletes_of(v3, DeleteKind.DELETION_VECTOR)
+    (made,) = v3.deletes_of(DeleteKind.DELETION_VECTOR)
     assert made.format == "PUFFIN"
 
 

@@ -71,6 +71,5 @@ def brought(files: FileTally) -> Debt:
 
 
 def _debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
-    positions = holds.position_deletes.files + holds.deletion_vectors.files
     files, deletes = holds.fragments.files, holds.equality_deletes.files
-    return Debt(files, deletes, positions, global_deletes, undersized)
+    return Debt(files, deletes, holds.mark_files, global_deletes, undersized)

@@ -80,7 +80,11 @@ class Swap(Value):
     parts: tuple[Replacement, ...]
     removed_deletes: tuple[LiveDelete, ...] = ()
     added_deletes: tuple[AddedDelete, ...] = ()
-    converts: bool = False
+
+    @property
+    def converts(self) -> bool:
+        """All of its parts do, or none (`_by_stamp`)."""
+        return any(part.group.converts for part in self.parts)
 
     @property
     def repaired(self) -> bool:
@@ -162,7 +166,7 @@ def _by_stamp(
             if group.converts is converts
         )
     stamps = sorted(stamp for stamp in parts if parts[stamp])
-    return tuple(Swap(stamp, tuple(parts[stamp]), converts=converts) for stamp in stamps)
+    return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in stamps)
 
 
 def _repaired(swaps: tuple[Swap, ...], repairs: Mapping[str, Repair]) -> tuple[Swap, ...]:

@@ -134,5 +134,9 @@ class FileTally(Value):
     @property
     def delete_files(self) -> int:
         """Delete files of every kind."""
-        positions = self.position_deletes.files + self.deletion_vectors.files
-        return self.equality_deletes.files + positions
+        return self.equality_deletes.files + self.mark_files
+
+    @property
+    def mark_files(self) -> int:
+        """Those that name rows by position: position deletes and deletion vectors."""
+        return self.position_deletes.files + self.deletion_vectors.files

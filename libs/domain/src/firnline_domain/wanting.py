@@ -58,9 +58,7 @@ def _positions(
 ) -> Decision:
     """What conversions have left is compacted when readers have paid for it, or, where it is many
     files, when it has waited for long enough."""
-    holds = partition.counters.holds
-    files = holds.position_deletes.files + holds.deletion_vectors.files
-    many = files >= max(limits.min_position_deletes, 1)
+    many = partition.counters.holds.mark_files >= max(limits.min_position_deletes, 1)
     due_ms = weighed.from_ms if many else weighed.paid_ms
     if now_ms < due_ms:
         known_ms = due_ms if due_ms < FAR_MS else None

@@ -42,7 +42,11 @@ class Offer(Value):
     @property
     def gain(self) -> float:
         """CPU seconds spared per scan and CPU second spent."""
-        return self.spared_s / self.price_s if self.price_s > 0 else 0.0
+        return _gain(self.spared_s, self.price_s)
+
+
+def _gain(spared_s: float, price_s: float) -> float:
+    return spared_s / price_s if price_s > 0 else 0.0
 
 
 def paid_at_ms(price_s: float, spared_s: float, since_ms: int, limits: Thresholds) -> int:
@@ -142,7 +146,7 @@ class Weighed(Value):
     @property
     def gain(self) -> float:
         """CPU seconds spared per scan and CPU second spent."""
-        return self.spared_s / self.price_s if self.price_s > 0 else 0.0
+        return _gain(self.spared_s, self.price_s)
 
     @property
     def gb_hours(self) -> float:
@@ -196,8 +200,7 @@ def weigh_positions(partition: Partition, limits: Thresholds) -> Weighed | None:
     if since_ms is None:
         return None
     burden = burden_of(holds, limits.target_bytes)
-    files = holds.position_deletes.files + holds.deletion_vectors.files
-    spared_s = burden.positions_s() + files * READ_COST.open_s
+    spared_s = burden.positions_s() + holds.mark_files * READ_COST.open_s
     return _weighed(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
 
 
