@@ -3,7 +3,7 @@
 A rate that decays: what was read six hours ago counts a third of what is read now. It is divided by
 the weight that was there to be had since the first report, so it is right from the start, and
 believed only once there were thirty minutes to see something in. The clocks of those who count
-are ahead or behind: a report from the future is one of now, and a late one counts what is left of it.
+are ahead or behind: a report from the future is one of now, a late one counts what is left of it.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def run(settings: Settings, log: Log) -> None:
     where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    wanted = [TABLE_SCANS, WORKER_DIRECTIVES, *topics_of(defaults.groups), *_between_buckets(settings)]
+    wanted = [TABLE_SCANS, WORKER_DIRECTIVES, *topics_of(defaults.groups)]
+    wanted += _between_buckets(settings)
     demand_topics(settings.kafka, wanted, settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)

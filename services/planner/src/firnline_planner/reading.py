@@ -12,9 +12,7 @@ from firnline_domain.values import replace
 from firnline_planner.state import State
 
 
-def on_table_scanned(
-    event: TableScanned, state: State, defaults: Thresholds, now_ms: int
-) -> None:
+def on_table_scanned(event: TableScanned, state: State, defaults: Thresholds, now_ms: int) -> None:
     """Count the scans for `main`: reports name a snapshot and no ref. Nothing is decided here: the
     moments of all partitions move with the rate, so the table is due for a look at them."""
     table = state.table(event.table.uuid, MAIN)
