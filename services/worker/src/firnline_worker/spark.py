@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from firnline_iceberg.java import UNREPORTED
 from pyspark.sql import SparkSession
 
 from firnline_worker.settings import Settings

@@ -1,0 +1,110 @@
+"""Iceberg's Java client tells of its scans, the gateway of the tables that they were of."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from firnline_adapters.records import RecordCodec
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TableScanned, TickPassed
+from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.states import TableReads, TableState
+from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
+from firnline_iceberg.java import UNREPORTED
+from firnline_planner.bucket import Bucket
+from firnline_planner.state import MemoryPairs
+from pyspark.sql import SparkSession
+
+from .conftest import BUCKETS, WAIT_S
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark]
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def readers(spark: SparkSession, gateway_uri: str) -> SparkSession:
+    """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is made as
+    our own services make theirs."""
+    for catalog in ("loud", "quiet"):
+        for name, value in {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".type": "rest",
+            ".uri": gateway_uri,
+            ".cache-enabled": "false",
+        }.items():
+            spark.conf.set(f"spark.sql.catalog.{catalog}{name}", value)
+    spark.conf.set(f"spark.sql.catalog.quiet.{UNREPORTED}", "false")
+    return spark
+
+
+class Scans:
+    """What stands on `table-scans` of the tables of one namespace."""
+
+    def __init__(self, kafka: str, namespace: str) -> None:
+        self._codec = RecordCodec()
+        self._namespace = namespace
+        self._consumer = Consumer({"bootstrap.servers": kafka, "group.id": uuid.uuid4().hex})
+        self._consumer.assign(
+            [TopicPartition("table-scans", p, OFFSET_BEGINNING) for p in range(BUCKETS)]
+        )
+        self.all: list[TableScanned] = []
+
+    def until(self, done: Callable[[int, int], bool]) -> list[TableScanned]:
+        """Read until so many scans of so many files are as wanted."""
+        deadline = time.monotonic() + WAIT_S
+        while not done(sum(x.scans for x in self.all), sum(x.data_files for x in self.all)):
+            assert time.monotonic() < deadline, f"only {self.all}"
+            self._read()
+        return self.all
+
+    def _read(self) -> None:
+        for message in self._consumer.consume(1000, 0.5):
+            event = self._codec.decode(message.value())
+            if event.table.namespace == (self._namespace,):
+                assert message.partition() == bucket_of(event.table.uuid, BUCKETS)
+                self.all.append(event)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.fixture
+def scans(kafka: str, gateway_uri: str, namespace: str) -> Iterator[Scans]:
+    found = Scans(kafka, namespace)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def table(readers: SparkSession, namespace: str) -> str:
+    """Name of a table of four partitions with a file each; written through `quiet`."""
+    name = f"{namespace}.t"
+    readers.sql(
+        f"CREATE TABLE quiet.{name} (id BIGINT, part BIGINT) USING iceberg PARTITIONED BY (part)"
+    )
+    rows = ", ".join(f"({row}, {row % 4})" for row in range(8))
+    readers.sql(f"INSERT INTO quiet.{name} SELECT /*+ COALESCE(1) */ * FROM VALUES {rows}")
+    return name
+
+
+def test_scans_of_others_are_counted_and_ours_are_not(
+    readers: SparkSession, table: str, scans: Scans
+) -> None:
+    for _ in range(3):
+        assert len(readers.sql(f"SELECT * FROM quiet.{table}").collect()) == 8
+    assert len(readers.sql(f"SELECT * FROM loud.{table} WHERE part = 1").collect()) == 2
+    assert scans.until(lambda found, files: found == 1)[0].data_files == 1
+    for _ in range(3):
+        assert len(readers.sql(f"SELECT * FROM loud.{table}").collect()) == 8
+    scans.until(lambda found, files: (found, files) == (4, 1 + 3 * 4))
+    [uuid_told] = {one.table.uuid for one in scans.all}
+    metadata = readers.sql(f"SHOW TBLPROPERTIES quiet.{table}").collect()
+    assert metadata
+    assert {one.table.name for one in scans.all} == {"t"}
+    assert uuid_told
