@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.records import RecordCodec
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TableScanned, TickPassed
+from firnline_domain.events import (
+    ChangeKind,
+    FilesChanged,
+    PartitionChange,
+    TableScanned,
+    TickPassed,
+)
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.states import TableReads, TableState
 from firnline_domain.tallies import FileTally, Tally
@@ -18,6 +24,7 @@ from firnline_domain.values import replace
 from firnline_iceberg.java import UNREPORTED
 from firnline_planner.bucket import Bucket
 from firnline_planner.state import MemoryPairs
+from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
 from .conftest import BUCKETS, WAIT_S
@@ -93,18 +100,43 @@ def table(readers: SparkSession, namespace: str) -> str:
     return name
 
 
+def counted_rate(event: TableScanned) -> TableReads:
+    """What a planner makes of readers that do the same every minute of half an hour."""
+    bucket, now_ms = Bucket(MemoryPairs(), Thresholds()), event.to_ms
+    tally = FileTally(fragments=Tally(4, 8, 4_000))
+    part = PartitionChange(Scope(0, "[]"), tally, FileTally())
+    bucket.handle(
+        FilesChanged(
+            "e", event.table, "main", ChangeKind.DELTA, 1, None, 1, now_ms, "append", (part,), 2
+        ),
+        now_ms,
+    )
+    bucket.commit()
+    for _ in range(32):
+        bucket.handle(replace(event, to_ms=now_ms), now_ms)
+        bucket.commit()
+        now_ms += MINUTE_MS
+    outputs = bucket.handle(TickPassed(0, now_ms), now_ms).outputs
+    [state] = [one.record for one in outputs if isinstance(one.record, TableState)]
+    assert state.reads is not None
+    return state.reads
+
+
 def test_scans_of_others_are_counted_and_ours_are_not(
-    readers: SparkSession, table: str, scans: Scans
+    readers: SparkSession, lake: RestCatalog, table: str, namespace: str, scans: Scans
 ) -> None:
     for _ in range(3):
         assert len(readers.sql(f"SELECT * FROM quiet.{table}").collect()) == 8
     assert len(readers.sql(f"SELECT * FROM loud.{table} WHERE part = 1").collect()) == 2
-    assert scans.until(lambda found, files: found == 1)[0].data_files == 1
+    [first] = scans.until(lambda found, files: found == 1)
+    table_uuid = str(lake.load_table(table).metadata.table_uuid)
+    assert first.table == TableName(table_uuid, (namespace,), "t")
+    assert first.data_files == 1
+    assert first.from_ms < first.to_ms
     for _ in range(3):
         assert len(readers.sql(f"SELECT * FROM loud.{table}").collect()) == 8
     scans.until(lambda found, files: (found, files) == (4, 1 + 3 * 4))
-    [uuid_told] = {one.table.uuid for one in scans.all}
-    metadata = readers.sql(f"SHOW TBLPROPERTIES quiet.{table}").collect()
-    assert metadata
-    assert {one.table.name for one in scans.all} == {"t"}
-    assert uuid_told
+
+    reads = counted_rate(first)
+    assert reads.reported == pytest.approx(60 / 4, rel=0.05)  # a quarter of it, once a minute
+    assert reads.in_force == pytest.approx(60 / 4, rel=0.2)
