@@ -67,6 +67,7 @@ def test_a_scan_report_says_how_many_files_were_read() -> None:
         b"",
         b"\xff\xfe",
         b"[]",
+        b'{"report-type":"scan-report","filter":' + b"[" * 500_000,
         b"null",
         encoded()[:-1],
         encoded(-1),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -21,9 +23,11 @@ from firnline_domain.states import TableReads, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_iceberg.java import UNREPORTED
+from firnline_iceberg.java import load_table, rest_catalog
 from firnline_planner.bucket import Bucket
 from firnline_planner.state import MemoryPairs
+from firnline_worker.settings import Settings
+from firnline_worker.spark import configuration
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
@@ -31,22 +35,29 @@ from .conftest import BUCKETS, WAIT_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
+CATALOGS = "spark.sql.catalog."
 MINUTE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
 def readers(spark: SparkSession, gateway_uri: str) -> SparkSession:
-    """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is made as
-    our own services make theirs."""
-    for catalog in ("loud", "quiet"):
+    """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is that of
+    our workers."""
+    ours = Settings("-", "-", gateway_uri, "-", "-", catalog_name="quiet")
+    catalogs = {
+        name: text for name, text in configuration(ours).items() if name.startswith(CATALOGS)
+    }
+    catalogs |= {
+        f"{CATALOGS}loud{name}": value
         for name, value in {
             "": "org.apache.iceberg.spark.SparkCatalog",
             ".type": "rest",
             ".uri": gateway_uri,
             ".cache-enabled": "false",
-        }.items():
-            spark.conf.set(f"spark.sql.catalog.{catalog}{name}", value)
-    spark.conf.set(f"spark.sql.catalog.quiet.{UNREPORTED}", "false")
+        }.items()
+    }
+    for name, value in catalogs.items():
+        spark.conf.set(name, value)
     return spark
 
 
@@ -122,11 +133,27 @@ def counted_rate(event: TableScanned) -> TableReads:
     return state.reads
 
 
+def planned(jvm: Any, uri: str, table: TableName) -> int:
+    """Files of a scan through a catalog as our committers have it."""
+    with closing(load_table(jvm, rest_catalog(jvm, uri), table).newScan().planFiles()) as tasks:
+        files, found = tasks.iterator(), 0
+        while files.hasNext():
+            files.next()
+            found += 1
+    return found
+
+
 def test_scans_of_others_are_counted_and_ours_are_not(
-    readers: SparkSession, lake: RestCatalog, table: str, namespace: str, scans: Scans
+    readers: SparkSession,
+    lake: RestCatalog,
+    gateway_uri: str,
+    table: str,
+    namespace: str,
+    scans: Scans,
 ) -> None:
     for _ in range(3):
         assert len(readers.sql(f"SELECT * FROM quiet.{table}").collect()) == 8
+    assert planned(readers._jvm, gateway_uri, TableName("", (namespace,), "t")) == 4
     assert len(readers.sql(f"SELECT * FROM loud.{table} WHERE part = 1").collect()) == 2
     [first] = scans.until(lambda found, files: found == 1)
     table_uuid = str(lake.load_table(table).metadata.table_uuid)

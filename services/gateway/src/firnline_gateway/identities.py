@@ -9,7 +9,7 @@ from collections.abc import Callable
 from firnline_domain.identity import TableName
 
 Names = tuple[str, ...]  # as `calls.table_names` gives them
-MOST_NAMES = 100_000  # 50 MB of them
+MOST_NAMES = 100_000  # 60 MB of them
 KEPT_S = 600.0  # by then the name may mean another table: dropped and created through others
 UNKNOWN_S = 60.0  # a table that could not be read is asked for again
 

@@ -36,7 +36,7 @@ def files_scanned(body: bytes) -> int | None:
     UnreadableReport."""
     try:
         report = _read(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableReport(str(error)) from error
     if report.report_type != "scan-report":
         return None
