@@ -120,8 +120,7 @@ class Gateway:
         copy, headers = Copy(), to_upstream(request.raw_headers)
         answer = await self._pass(request, copy)
         if answer.status in HEARD:
-            readable = hdrs.CONTENT_ENCODING not in headers
-            scans.told(table, self.separator, copy.body if readable else None, headers)
+            scans.told(table, self.separator, copy.body, headers)
         return answer
 
     async def _pass(self, request: BaseRequest, copy: Copy | None = None) -> StreamResponse:

@@ -15,7 +15,7 @@ from firnline_gateway.scan_reports import UnreadableReport, files_scanned
 from firnline_gateway.upstream import Upstream
 
 AT_ONCE = 8  # tables that are being read: a catalog with much to do is not to get it from us
-MOST_ASKED = 10_000  # names that wait for that
+MOST_ASKED = 1_000  # names that wait for that, each with a credential
 # 404, 405 and 501 come from catalogs that have no use for reports. Whoever may not tell this one
 # (401, 403) is not believed, and what is to be told again (429, 5xx) is counted then.
 HEARD = frozenset({200, 201, 202, 204, 404, 405, 501})
@@ -34,6 +34,7 @@ class Scans:
         self._asked: dict[Names, list[int]] = {}  # data files of scans that wait for the identity
         self._reading = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_vain = False  # the last table could not be read: said once, not for each
 
     def told(
         self, route: TableRoute, separator: str, body: bytes | None, headers: CIMultiDict[str]
@@ -69,8 +70,11 @@ class Scans:
         try:
             async with self._reading:
                 uuid = await self._upstream.uuid(f"{route.path}?snapshots=refs", headers)
+            self._in_vain = False
         except Exception as error:  # whatever it is: nobody waits for this
-            self._log.warning("scans_of_unknown", path=route.path, why=error)
+            if not self._in_vain:
+                self._log.warning("scans_of_unknown", path=route.path, why=error)
+            self._in_vain = True
         finally:
             self._identities.learn(names, uuid)
             self._count(names, self._asked.pop(names))
