@@ -23,8 +23,9 @@ def rewritten(lab, rewriter, scope=None):
     """Run one order and commit its result; the start snapshot is noted on the way."""
     noted = []
     before = lab.rows()
-    result = rewriter.rewrite(lab.order(scope), noted.append)
+    result = rewriter.rewrite(values.replace(lab.order(scope), together=2), noted.append)
     assert noted == [result.start_snapshot_id]
+    assert result.together == 2
     assert result.mode == "native", result.handover_reason
     lab.commit(result)
     assert repr(lab.rows()) == repr(before)  # NaN is not equal to itself
