@@ -56,6 +56,15 @@ def test_equality_deletes_with_nulls_composite_keys_and_two_id_sets(lab, rewrite
     assert {path.rsplit("/", 1)[0] for path in outputs} == {f"{lab.table().metadata.location}/data"}
 
 
+def test_a_table_says_how_far_apart_in_time_merged_files_may_be(lab, rewriter):
+    lab.create("id BIGINT", **{"firnline.rewrite.max-span-ms": "1"})
+    for number in range(3):
+        lab.insert(f"({number})")
+    assert rewriter.rewrite(lab.order(), no_note).groups == ()
+    lab.sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('firnline.rewrite.max-span-ms')")
+    assert sum(len(group.inputs) for group in rewritten(lab, rewriter).groups) == 3
+
+
 def test_keys_are_those_of_the_deletes_else_the_identifier_fields_else_unknown(lab, rewriter):
     lab.create("id BIGINT NOT NULL, name STRING, v DOUBLE")
     lab.insert("(1, 'x', 1.0), (2, NULL, 2.0)")
