@@ -32,6 +32,7 @@ from firnline_domain.events import (
     FilesChanged,
     PartitionChange,
     RewriteConflicted,
+    TableScanned,
     TickPassed,
 )
 from firnline_domain.events import ConflictReason as Conflict
@@ -40,6 +41,7 @@ from firnline_domain.results import TaskFailed
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import serving
@@ -61,7 +63,10 @@ PATIENCE = 90  # looks; a look at Kafka takes up to a second
 
 
 class Drive(Protocol):
-    """A planner at work."""
+    """A planner at work, at a time of its own."""
+
+    @property
+    def now_ms(self) -> int: ...
 
     def put(self, topic: str, record: Any) -> None: ...
 
@@ -116,6 +121,10 @@ class OverKafka:
         group = f"contract-{uuid.uuid4().hex}"
         self.inbox = KafkaInbox(bootstrap, group, OUTPUTS, self.publisher, Log("contract"))
         self.seen: list[tuple[int, Any]] = []
+
+    @property
+    def now_ms(self) -> int:
+        return int(time.time() * 1_000)
 
     def put(self, topic: str, record: Any) -> None:
         self.publisher.publish(topic, record.table.uuid, record)
@@ -312,6 +321,30 @@ def test_events_of_both_topics_meet_in_one_state(drive: Drive, table: TableName)
     found = until(drive, table, lambda records: len(of(RewriteFiles, records)) == 2)
     again = of(RewriteFiles, found)[-1]
     assert (again.task_id, again.attempt) == (order.task_id, 2)
+
+
+def test_scans_that_readers_report_become_the_tables_rate(drive: Drive, table: TableName) -> None:
+    """Two hours of reports in a moment; time is in the records themselves."""
+    scanned = TableScanned(table, 0, 0, scans=60, data_files=10_000)
+    drive.put("table-scans", replace(scanned, table=replace(table, uuid="nobody's")))
+    drive.put("file-changes", change(table, 1))
+    until(drive, table, lambda records: shown(records, 1))
+    start_ms = drive.now_ms - 120 * 60_000
+    for minute in range(120):
+        at_ms = start_ms + minute * 60_000
+        drive.put("table-scans", replace(scanned, from_ms=at_ms - 60_000, to_ms=at_ms))
+
+    def known(records: list[tuple[int, Any]]) -> bool:
+        reads = of(TableState, records)[-1].reads
+        return reads is not None and reads.reported > 3_400
+
+    drive.put("file-changes", change(table, 2))
+    found = until(drive, table, known)
+    state = of(TableState, found)[-1]
+    assert state.reads.reported == pytest.approx(3_600, rel=0.05)
+    assert state.reads.since_ms == start_ms
+    assert state.reads.in_force == pytest.approx(3_600, rel=0.2)
+    assert not of(DeadLettered, found)
 
 
 def status(found: list[tuple[int, Any]]) -> tuple[str, str] | None:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from firnline_console.explain import explained
 from firnline_console.settings_shown import settings_json
-from firnline_console.tables import fold_state, fold_states
+from firnline_console.tables import TableStates, fold_state, fold_states
 from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
 from firnline_domain.decisions import Reason
 from firnline_domain.events import ConflictReason
 from firnline_domain.holds import Hold
 from firnline_domain.retention import ExpiryReason
 from firnline_domain.settings import SettingInForce, effective
+from firnline_domain.states import TableReads
 from firnline_domain.thresholds import PROPERTIES, Thresholds
 from firnline_domain.values import replace
 
@@ -129,6 +130,37 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
     )
     waiting = answer(replace(state, waiting_for_resync=True))
     assert waiting["verdict"].startswith("Commits are missing")
+
+
+@pytest.mark.parametrize(
+    ("reads", "settings", "words"),
+    [
+        (None, {"firnline.reads-per-hour": "1"}, "1 scan an hour, assumed"),
+        (None, {}, "2 scans an hour, assumed"),
+        (None, {"firnline.reads-per-hour": "7.5"}, "7.5 scans an hour, assumed"),
+        (TableReads(61.23, 0, 64.0), {}, "64 scans an hour, learned (61.2 by reports of 2 h)"),
+        (TableReads(0.42, 0, 2.0), {}, "2 scans an hour, assumed (0.42 by reports of 2 h)"),
+        (
+            TableReads(9_000_000.0, 0, 3.0),
+            {"firnline.reads-per-hour": "3", "firnline.reads-from": "assumed"},
+            "3 scans an hour, assumed (9,000,000 by reports of 2 h)",
+        ),
+    ],
+)
+def test_it_says_how_often_a_table_is_read_and_who_says_so(
+    make: Make, reads: TableReads | None, settings: dict[str, str], words: str
+) -> None:
+    state = make(STATE, reads=reads, settings=settings, updated_at_ms=7_200_000)
+    found = answer(state)["reads"]
+    assert found["words"] == words
+    assert found["per_hour"] == (reads.in_force if reads else float(words.split()[0]))
+    assert found["reported_per_hour"] == (reads and reads.reported)
+
+
+def test_the_fleets_assumption_is_that_of_its_planner(make: Make) -> None:
+    told = SettingInForce("firnline.reads-per-hour", "20", "fleet")
+    assert answer(make(STATE, in_force=(told,)))["reads"]["per_hour"] == 20.0
+    assert explained(fold_state(None, make(STATE)), TableStates(), [], None, 0)["reads"] is None
 
 
 def test_the_answer_is_json(make: Make) -> None:

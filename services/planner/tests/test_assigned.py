@@ -24,6 +24,7 @@ from firnline_domain.events import (
     FilesChanged,
     PartitionChange,
     TableAssigned,
+    TableScanned,
     TickPassed,
 )
 from firnline_domain.identity import Scope, TableName, bucket_of
@@ -31,7 +32,14 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import FILE_CHANGES, OPERATOR_ORDERS, TICKS, WITH_HANDOVERS, Reader
+from firnline_planner.inputs import (
+    FILE_CHANGES,
+    OPERATOR_ORDERS,
+    TABLE_SCANS,
+    TICKS,
+    WITH_HANDOVERS,
+    Reader,
+)
 from firnline_planner.state import State
 from firnline_planner.twin import MemoryDriver
 from firnline_planner.values import PARTITION, TABLE, table_uuid
@@ -95,6 +103,10 @@ class Stage:
 
     def order(self, record: Any) -> None:
         MemoryPublisher(self.broker).publish(OPERATOR_ORDERS, record.table.uuid, record)
+
+    def scan(self, table: TableName) -> None:
+        event = TableScanned(table, self.now_ms, self.now_ms, 1, 1)
+        MemoryPublisher(self.broker).publish(TABLE_SCANS, table.uuid, event)
 
     def move(self, table: TableName, bucket: int | None) -> None:
         self.meant[table.uuid] = bucket
@@ -211,6 +223,7 @@ acts = st.one_of(
     st.tuples(st.just("again"), tables, tellers),
     st.tuples(st.just("move"), tables, st.one_of(buckets, st.none())),
     st.tuples(st.just("pause"), tables, st.booleans()),
+    st.tuples(st.just("scan"), tables),
     st.tuples(st.just("hear"), st.integers(0, 2)),
     st.tuples(st.just("planners hear")),
     st.tuples(st.just("restart")),
@@ -232,6 +245,8 @@ def play(stage: Stage, story: list[tuple[Any, ...]]) -> None:
                 stage.move(table, bucket)
             case ("pause", table, pulled):
                 stage.pause(table, pulled)
+            case ("scan", table):
+                stage.scan(table)
             case ("hear", teller):
                 stage.heard[teller].catch_up()
             case ("planners hear",):
@@ -362,6 +377,38 @@ def test_what_a_table_has_of_people_and_of_orders_goes_with_it() -> None:
     assert [one.task_id for one in found.work.running] == [order.task_id]
     assert found.pause is not None
     assert stage.driver.buckets[target].paused == 1
+
+
+def test_scans_find_the_table_where_it_is_and_go_with_it() -> None:
+    stage, table = Stage(), TABLES[0]
+    target = settled_on(1, stage, table)
+    for _ in range(3):
+        stage.now_ms += 60_000
+        stage.scan(table)
+        stage.work_off()
+    known = stage.state(target).table(table.uuid, "main")
+    assert known is not None
+    assert known.work.reads is not None
+    assert 1.9 < known.work.reads.level < 2
+    target = settled_on(2, stage, table)
+    moved = stage.state(target).table(table.uuid, "main")
+    assert moved is not None
+    assert moved.work.reads == known.work.reads
+
+
+def test_a_table_that_is_to_be_at_home_before_anybody_knows_it_stays_there() -> None:
+    """Two topics: the order may be read before the table's first event."""
+    stage, uuid = Stage(), TABLES[2].uuid
+    home = bucket_of(uuid, BUCKETS)
+    stage.commit(named(next(one.uuid for one in TABLES if one.uuid != uuid)))
+    stage.work_off()
+    for bucket in range(BUCKETS):
+        stage.tick(bucket, 10)  # all tell of their load
+    stage.move(named(uuid), None)
+    stage.work_off()
+    stage.commit(named(uuid))
+    stage.work_off()
+    assert stage.counting(named(uuid)) == [home]
 
 
 def test_a_table_that_is_forgotten_is_not_assigned_any_more() -> None:

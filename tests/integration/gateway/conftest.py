@@ -72,6 +72,7 @@ def gateway_command(directory: Path, port: int, upstream: str, kafka: str) -> Co
         "FIRNLINE_GATEWAY_PORT": str(port),
         "FIRNLINE_STATE_DIR": str(directory),
         "FIRNLINE_BUCKETS": str(BUCKETS),
+        "FIRNLINE_SCANS_SECONDS": "0.5",
     }
     return Command(
         name="gateway",

@@ -17,6 +17,7 @@ CounterName = Literal[
     "gateway_commits",  # calls that changed a table and were accepted
     "gateway_unknown",  # commits whose outcome was unknown and was read from the table
     "gateway_latches",  # times that reads of a table were kept waiting for a commit of ours
+    "gateway_scan_reports",  # scans that clients have reported, by outcome: counted, dropped
     "gateway_outbox_failures",  # writes to the outbox file that failed
     "snapshots_enriched",  # snapshots whose manifests were read
     "manifests_read",  # manifests opened

@@ -57,6 +57,16 @@ class TableCommitted(Value):
     user_agent: str | None = None
 
 
+class TableScanned(Value):
+    """Readers have reported scans of a table, as one gateway has counted them in that time."""
+
+    table: TableName
+    from_ms: int
+    to_ms: int
+    scans: int
+    data_files: int  # that these scans have read, all together
+
+
 class ChangeKind(StrEnum):
     """How `FilesChanged` is to be folded."""
 

@@ -9,6 +9,7 @@ from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.others import OtherMaintainer
 from firnline_domain.pace import Pace
+from firnline_domain.reads import Reads
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import Value, field, replace
 
@@ -128,6 +129,7 @@ class TableWork(Value):
     other: OtherMaintainer | None = None
     habits: Habits = field(default_factory=Habits)
     advice: dict[str, Given] = field(default_factory=dict)  # by rule
+    reads: Reads | None = None  # what its readers report
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """The partition's order, if one is out."""

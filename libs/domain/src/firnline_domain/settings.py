@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -134,6 +135,8 @@ def _form(saying: Saying) -> str:
     kind = getattr(DEFAULTS, saying.field)
     if isinstance(kind, bool):
         return "true or false"
+    if isinstance(kind, StrEnum):
+        return "word: " + " or ".join(type(kind))
     whole = "whole " if isinstance(kind, int) else ""
     return f"{whole}number from 0 to {MOST:,}"
 

@@ -40,6 +40,14 @@ class TableAdvice(Value):
     at_ms: int
 
 
+class TableReads(Value):
+    """How often a partition of the table is read, as its readers report."""
+
+    reported: float  # scans in an hour
+    since_ms: int  # when the first report came
+    in_force: float  # scans in an hour that debt is weighed by (firnline.reads-from)
+
+
 class TableState(Value):
     """A table's state after a fold; the record of the compacted topic `table-states`."""
 
@@ -64,3 +72,4 @@ class TableState(Value):
     # Settings that are not the default, or have a problem; None: the planner did not tell.
     in_force: tuple[SettingInForce, ...] | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
+    reads: TableReads | None = None  # None: nobody has reported a scan

@@ -9,6 +9,7 @@ from functools import lru_cache
 from firnline_domain.amoro import UNDERSTOOD
 from firnline_domain.budgets import Budget
 from firnline_domain.groups import Group, served
+from firnline_domain.reads import Reads
 from firnline_domain.tallies import DEFAULT_TARGET_BYTES
 from firnline_domain.values import Value, replace
 
@@ -24,6 +25,14 @@ class Conversions(StrEnum):
     AUTO = "auto"  # where that spares more for what it costs
     ALWAYS = "always"  # where it can be done
     NEVER = "never"
+
+
+class ReadsFrom(StrEnum):
+    """Who says how often a table is read."""
+
+    ASSUMED = "assumed"  # firnline.reads-per-hour alone
+    AT_LEAST = "at-least"  # as often as that, or as readers report if that is oftener
+    REPORTED = "reported"  # as readers report, as soon as that is known (`reads`)
 
 
 class Thresholds(Value):
@@ -52,6 +61,7 @@ class Thresholds(Value):
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
     payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
     reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
+    reads_from: ReadsFrom = ReadsFrom.AT_LEAST  # firnline.reads-from
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
@@ -124,6 +134,7 @@ PROPERTIES = {
     "firnline.rewrite.heavy-bytes": "heavy_bytes",
     "firnline.rewrite.payback": "payback",
     "firnline.reads-per-hour": "reads_per_hour",
+    "firnline.reads-from": "reads_from",
     "firnline.rewrite.max-wait-ms": "max_wait_ms",
     "gc.enabled": "gc_enabled",
     "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
@@ -137,7 +148,9 @@ PROPERTIES = {
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
-_CONVERSIONS = {one.value: one for one in Conversions}
+_CHOICES: dict[str, dict[str, StrEnum]] = {
+    kind.__name__: {one.value: one for one in kind} for kind in (Conversions, ReadsFrom)
+}
 
 
 NAMESPACE = "namespace:"  # before the name of a property that the table's namespace sets
@@ -193,6 +206,20 @@ def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) 
     return _resolved(tuple(sorted(settings.items())), defaults or _DEFAULTS)
 
 
+def read_by(limits: Thresholds, reads: Reads, now_ms: int) -> Thresholds:
+    """The limits of a table whose readers report: debt is weighed by what they do."""
+    rate = reads_in_force(limits, reads.believed(now_ms))
+    return limits if rate == limits.reads_per_hour else replace(limits, reads_per_hour=rate)
+
+
+def reads_in_force(limits: Thresholds, reported: float | None) -> float:
+    """Scans of a partition in an hour; `reported` None = nobody knows yet."""
+    assumed = limits.reads_per_hour
+    if reported is None or limits.reads_from is ReadsFrom.ASSUMED:
+        return assumed
+    return reported if limits.reads_from is ReadsFrom.REPORTED else max(assumed, reported)
+
+
 @lru_cache(maxsize=4_096)  # asked with every record; most tables of a fleet say the same
 def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
     said = {one.field: one.value for one in sayings(dict(settings)) if one.value is not None}
@@ -206,8 +233,8 @@ def _read(text: str, kind: str) -> bool | int | float | str | None:
         return _FLAGS.get(text.strip().lower())
     if kind == "str":
         return text.strip()
-    if kind == "Conversions":
-        return _CONVERSIONS.get(text.strip().lower())
+    if kind in _CHOICES:
+        return _CHOICES[kind].get(text.strip().lower())
     try:
         value = int(text) if kind == "int" else float(text)
     except ValueError:

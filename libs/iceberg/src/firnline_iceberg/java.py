@@ -13,6 +13,7 @@ from firnline_domain.results import DeleteKind
 
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 
+UNREPORTED = "rest-metrics-reporting-enabled"  # Iceberg's clients say `true` unless told otherwise
 _CONTENT = {
     DeleteKind.EQUALITY: "equality-deletes",
     DeleteKind.POSITION: "position-deletes",
@@ -21,9 +22,10 @@ _CONTENT = {
 
 
 def rest_catalog(jvm: Any, uri: str, name: str = "lake", **properties: str) -> Any:
-    """A Java `RESTCatalog`; asks the server for its configuration at once."""
+    """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
+    reported: planners learn from reports how often others read a table."""
     given = jvm.java.util.HashMap()
-    for key, value in {**properties, "type": "rest", "uri": uri}.items():
+    for key, value in {UNREPORTED: "false", **properties, "type": "rest", "uri": uri}.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()
     return jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(name, given, configuration)

@@ -86,7 +86,10 @@ def figures(answer: dict[str, Any]) -> Text:
         f"{number(row['snapshots'])} snapshots, the oldest "
         f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
     )
-    return styled("", "dim").append("\n".join((files, deletes, snapshots)), "dim")
+    lines = [files, deletes, snapshots]
+    if reads := answer.get("reads"):  # an older console does not say
+        lines.append(f"read by {reads['words']}")
+    return styled("", "dim").append("\n".join(lines), "dim")
 
 
 def advice(words: list[dict[str, Any]]) -> list[RenderableType]:

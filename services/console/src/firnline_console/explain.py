@@ -12,6 +12,7 @@ from firnline_domain.states import PartitionState, TableState
 from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
+from firnline_console.readers import reads_json
 from firnline_console.settings_shown import settings_json
 from firnline_console.tables import TableStates, TableView, debt_of
 from firnline_console.tasks import Status, TaskView
@@ -34,6 +35,7 @@ def explained(
         "settings": settings_json(state),
         "advice": [advice_json(one) for one in advice.holding] if advice else [],
         "expiry": expiry_json(state),
+        "reads": reads_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
         "tasks": {
             "open": [task_json(one, now_ms) for one in tasks if one.status is Status.ORDERED],

@@ -26,7 +26,8 @@ def main() -> None:
         metrics.serve(settings.metrics_port)
         places = places_of(settings.assign, settings.kafka, settings.buckets, log)
         publisher = KafkaPublisher(settings.kafka, settings.buckets, "firnline-gateway", places)
-        asyncio.run(serve(settings, publisher, log))
+        statistics = KafkaPublisher(settings.kafka, settings.buckets, "firnline-gateway-scans")
+        asyncio.run(serve(settings, publisher, log, statistics))
     except Misconfigured as error:
         log.error("misconfigured", why=error)
         sys.exit(2)

@@ -6,9 +6,10 @@ import asyncio
 import fcntl
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from firnline_adapters.logs import Log
@@ -17,15 +18,20 @@ from firnline_domain.ports import Publisher
 
 from firnline_gateway.capture import Capture
 from firnline_gateway.handlers import Gateway
+from firnline_gateway.identities import Identities
 from firnline_gateway.journal import Journal
 from firnline_gateway.latches import Latches
 from firnline_gateway.pump import Pump
 from firnline_gateway.reconciler import Reconciler
+from firnline_gateway.scan_counts import ScanCounts
+from firnline_gateway.scan_sender import ScanSender
+from firnline_gateway.scans import Scans
 from firnline_gateway.settings import Settings
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 from firnline_gateway.upstream import HEADER_BYTES, Upstream
 
 DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work on them
+LAST_SCANS_S = 3.0  # for counts of scans: whoever waits for us to end may have 30 s in all
 LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
 
 
@@ -34,20 +40,25 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def serve(settings: Settings, publisher: Publisher, log: Log) -> None:
+async def serve(
+    settings: Settings, publisher: Publisher, log: Log, statistics: Publisher | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT: finish the calls in flight, then flush the outbox."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with running(settings, publisher, log):
+    async with running(settings, publisher, log, statistics):
         log.info("ready", uri=f"http://{settings.host}:{settings.port}")
         await stop.wait()
         log.info("stopping")
 
 
 @asynccontextmanager
-async def running(settings: Settings, publisher: Publisher, log: Log) -> AsyncIterator[Gateway]:
-    """A gateway that listens while the block runs."""
+async def running(
+    settings: Settings, publisher: Publisher, log: Log, statistics: Publisher | None = None
+) -> AsyncIterator[Gateway]:
+    """A gateway that listens while the block runs. `statistics`: a publisher for what may be lost,
+    so that the other one's `flush` waits for none of it."""
     state = Path(settings.state_dir)
     with alone(state, log):
         journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
@@ -57,21 +68,49 @@ async def running(settings: Settings, publisher: Publisher, log: Log) -> AsyncIt
             settings.upstream_uri, settings.catalog_token, settings.upstream_timeout_s
         )
         capture = Capture(journal, upstream, settings.catalog_name, log, now_ms)
-        gateway = Gateway(upstream, capture, Latches(settings.latch_ms), now_ms)
         reconciler = Reconciler(journal, upstream, capture, log, now_ms)
-        chores = {asyncio.create_task(gateway.learn()), asyncio.create_task(reconciler.run())}
         try:
-            async with listening(gateway, settings):
-                yield gateway
+            async with counting(settings, upstream, statistics or publisher, log) as scans:
+                gateway = Gateway(upstream, capture, Latches(settings.latch_ms), scans, now_ms)
+                async with doing(gateway.learn(), reconciler.run()), listening(gateway, settings):
+                    yield gateway
         finally:
             await capture.finish(DRAIN_S)
-            for chore in chores:
-                chore.cancel()
-            await asyncio.wait(chores)
             await upstream.close()
             sent = await asyncio.to_thread(pump.stop, LAST_FLUSH_S)
             log.info("stopped", outbox="empty" if sent else "kept for the next start")
             journal.stop(LAST_FLUSH_S)
+
+
+@asynccontextmanager
+async def counting(
+    settings: Settings, upstream: Upstream, statistics: Publisher, log: Log
+) -> AsyncIterator[Scans | None]:
+    """Scans that clients report are counted and sent while the block runs, if anybody asks."""
+    if settings.scans_s <= 0:
+        yield None
+        return
+    counts = ScanCounts(now_ms())
+    sender = ScanSender(counts, statistics, settings.scans_s, log, now_ms)
+    sender.start()
+    scans = Scans(upstream, counts, Identities(), log)
+    try:
+        yield scans
+    finally:
+        await scans.finish(LAST_SCANS_S)
+        await asyncio.to_thread(sender.stop, LAST_SCANS_S)
+
+
+@asynccontextmanager
+async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Chores that go on beside the block and end with it."""
+    tasks = {asyncio.create_task(chore) for chore in chores}
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 @asynccontextmanager

@@ -41,6 +41,23 @@ class Route(Value):
     table: str | None = None
 
 
+class TableRoute(Value):
+    """The path of a call about a table, in raw segments."""
+
+    root: str
+    namespace: str
+    table: str
+
+    @property
+    def path(self) -> str:
+        """Where the table itself is read."""
+        return f"{self.root}/namespaces/{self.namespace}/tables/{self.table}"
+
+    def names(self, separator: str) -> tuple[str, ...]:
+        """Root, levels and name of the table, whoever spelt them."""
+        return table_names(self.root, self.namespace, self.table, separator)
+
+
 class Call(Value):
     """A table-changing call as the gateway remembers it; never its headers' secrets.
 
@@ -74,6 +91,7 @@ _ROUTES = tuple(
     )
 )
 _READ = re.compile(_ROOT + _TABLE)
+_REPORT = re.compile(_ROOT + _TABLE + "/metrics")
 _CONFIG = re.compile(r"(?P<base>.*?)/v1/config")
 
 
@@ -93,6 +111,12 @@ def table_read(method: str, path: str, separator: str) -> tuple[str, ...] | None
     if method != "GET" or match is None:
         return None
     return table_names(match["root"], match["namespace"], match["table"], separator)
+
+
+def reported_table(method: str, path: str) -> TableRoute | None:
+    """The table about which a client reports what it did there; None for other calls."""
+    match = _REPORT.fullmatch(path.partition("?")[0])
+    return TableRoute(**match.groupdict()) if match and method == "POST" else None
 
 
 def table_names(root: str, namespace: str, table: str, separator: str) -> tuple[str, ...]:

@@ -15,8 +15,11 @@ from firnline_domain.latches import BEGIN, END, HEADER
 from firnline_gateway.calls import (
     SPEC_SEPARATOR,
     Call,
+    CallKind,
     Route,
+    TableRoute,
     config_base,
+    reported_table,
     route_of,
     table_names,
     table_read,
@@ -36,6 +39,8 @@ from firnline_gateway.proxy import (
     stream_of,
     to_upstream,
 )
+from firnline_gateway.scan_reports import Copy
+from firnline_gateway.scans import HEARD, Scans
 from firnline_gateway.upstream import Upstream
 
 
@@ -43,11 +48,18 @@ class Gateway:
     """The handler of every call. `separator` is the catalog's, as its last config said it."""
 
     def __init__(
-        self, upstream: Upstream, capture: Capture, latches: Latches, now_ms: Callable[[], int]
+        self,
+        upstream: Upstream,
+        capture: Capture,
+        latches: Latches,
+        scans: Scans | None,
+        now_ms: Callable[[], int],
     ) -> None:
+        """`scans`: None where nobody wants to know how often tables are read."""
         self._upstream = upstream
         self._capture = capture
         self._latches = latches
+        self._scans = scans
         self._now_ms = now_ms
         self.separator = SPEC_SEPARATOR
 
@@ -72,6 +84,8 @@ class Gateway:
             return await self._change_and_tell(request, route)
         if (table := table_read(request.method, path, self.separator)) is not None:
             await self._meet(request, table)
+        elif (told := reported_table(request.method, path)) is not None and self._scans:
+            return await self._report(request, told, self._scans)
         return await self._pass(request)
 
     async def _meet(self, request: BaseRequest, table: tuple[str, ...]) -> None:
@@ -92,13 +106,27 @@ class Gateway:
         finally:
             if route.namespace and route.table:
                 table = table_names(route.root, route.namespace, route.table, self.separator)
+                if self._scans and route.kind is not CallKind.COMMIT:
+                    self._scans.forget(table)
                 if HEADER in request.headers:
                     self._latches.end(table)
                 else:
                     self._latches.committed(table, _peer(request))
 
-    async def _pass(self, request: BaseRequest) -> StreamResponse:
+    async def _report(
+        self, request: BaseRequest, table: TableRoute, scans: Scans
+    ) -> StreamResponse:
+        """What a client did with a table, of which we take a copy."""
+        copy, headers = Copy(), to_upstream(request.raw_headers)
+        answer = await self._pass(request, copy)
+        if answer.status in HEARD:
+            scans.told(table, self.separator, copy.body, headers)
+        return answer
+
+    async def _pass(self, request: BaseRequest, copy: Copy | None = None) -> StreamResponse:
         body = stream_of(request) if request.can_read_body else None
+        if body is not None and copy is not None:
+            body = copy.of(body)
         headers = to_upstream(request.raw_headers)
         try:
             upstream = await self._upstream.call(request.method, request.raw_path, headers, body)

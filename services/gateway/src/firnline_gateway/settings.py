@@ -40,6 +40,11 @@ class Settings:
         "0 = never.",
         default=1000,
     )
+    scans_s: float = setting(
+        "FIRNLINE_SCANS_SECONDS",
+        "Seconds between two words on how often tables are read, as clients report it; 0 = never.",
+        default=60.0,
+    )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of `table-commits`.", default=8)
     assign: str = setting(
         "FIRNLINE_ASSIGN",

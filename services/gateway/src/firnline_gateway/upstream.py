@@ -13,6 +13,7 @@ from firnline_domain.errors import RetryLater
 from multidict import CIMultiDict
 from yarl import URL
 
+from firnline_gateway.commits import uuid_in
 from firnline_gateway.config_response import separator_in
 
 CONNECT_S = 10.0
@@ -23,6 +24,21 @@ IDLE_S = 4.0
 HEADER_BYTES = 64 * 1024  # tokens of large identity providers exceed aiohttp's 8 kB
 DNS_S = 10
 # aiohttp must not add what the client did not send.
+# Headers of a call that are of no use to another one, or wrong with it.
+_OF_ITS_CALL = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-md5",
+        "content-type",
+        "digest",
+        "idempotency-key",
+        "if-none-match",
+        "x-iceberg-access-delegation",  # or we were sent keys to the storage
+    }
+)
 _NOTHING_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
@@ -93,6 +109,19 @@ class Upstream:
         found = (await asyncio.to_thread(json.loads, body))["metadata"]
         return dict(found)
 
+    async def uuid(self, path: str, headers: Mapping[str, str]) -> str | None:
+        """Uuid of the table at this raw path, None if there is none.
+
+        Read as the client that has sent these headers. Raises RetryLater where it is not told.
+        """
+        theirs = [(name, one) for name, one in headers.items() if name.lower() not in _OF_ITS_CALL]
+        status, body = await self._read(path, CIMultiDict(theirs))
+        if status == 404:
+            return None
+        if status != 200:
+            raise RetryLater(f"GET {path}: {status}")
+        return await asyncio.to_thread(uuid_in, body)
+
     async def separator(self) -> str:
         """The catalog's namespace separator. Raises RetryLater where it does not say."""
         status, body = await self._read("/v1/config")
@@ -100,8 +129,12 @@ class Upstream:
             raise RetryLater(f"GET /v1/config: {status}")
         return separator_in(body)
 
-    async def _read(self, path: str) -> tuple[int, bytes]:
-        headers = CIMultiDict({**self._headers, "Accept": "application/json"})
+    async def _read(
+        self, path: str, credential: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """`credential`: headers to ask with, None = our own."""
+        headers = CIMultiDict(self._headers if credential is None else credential)
+        headers["Accept"] = "application/json"
         try:
             async with (
                 asyncio.timeout(OWN_READ_S),

@@ -23,7 +23,7 @@ from firnline_domain.windows import problem
 
 from firnline_planner.clock import wall_ms
 from firnline_planner.defaults import with_defaults
-from firnline_planner.inputs import Reader
+from firnline_planner.inputs import TABLE_SCANS, Reader
 from firnline_planner.settings import Settings
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
@@ -66,7 +66,8 @@ def run(settings: Settings, log: Log) -> None:
     where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    wanted = [WORKER_DIRECTIVES, *topics_of(defaults.groups), *_between_buckets(settings)]
+    wanted = [TABLE_SCANS, WORKER_DIRECTIVES, *topics_of(defaults.groups)]
+    wanted += _between_buckets(settings)
     demand_topics(settings.kafka, wanted, settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log)

@@ -19,6 +19,7 @@ from firnline_domain.events import (
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
+    TableScanned,
 )
 from firnline_domain.progress import Table
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
@@ -31,6 +32,7 @@ from firnline_planner.looking import look_at
 from firnline_planner.operator_orders import on_operator_order
 from firnline_planner.outcomes import on_outcome
 from firnline_planner.pausing import on_switch
+from firnline_planner.reading import on_table_scanned
 from firnline_planner.showing import show_or_forget
 from firnline_planner.state import State
 from firnline_planner.step import Step
@@ -57,6 +59,8 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
             on_switch(record, state, defaults, now_ms, step)
         case RowsCompared():
             on_comparison(record, state, defaults, now_ms, step)
+        case TableScanned():
+            on_table_scanned(record, state, defaults, now_ms)
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
         case MoveTable():

@@ -10,7 +10,7 @@ from firnline_domain.holds import rewrite_hold_of
 from firnline_domain.policy import depth, explained
 from firnline_domain.progress import Partition, Table
 from firnline_domain.settings import SettingInForce, effective
-from firnline_domain.states import PartitionState, TableState
+from firnline_domain.states import PartitionState, TableReads, TableState
 from firnline_domain.thresholds import Origin, Thresholds
 from firnline_domain.values import replace
 
@@ -64,7 +64,15 @@ def table_state(
         hold=rewrite_hold_of(table, limits, now_ms),
         in_force=in_force(table, fleet),
         advised=tuple(table.work.advice),
+        reads=reads_state(table, limits, now_ms),
     )
+
+
+def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:
+    """What readers report, and what is made of it."""
+    if (reads := table.work.reads) is None:
+        return None
+    return TableReads(round(reads.per_hour(now_ms), 3), reads.since_ms, limits.reads_per_hour)
 
 
 def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:

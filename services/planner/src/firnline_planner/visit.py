@@ -8,7 +8,7 @@ from firnline_domain.counters import PartitionCounters
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 from firnline_domain.recounting import is_gone
-from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.thresholds import Thresholds, read_by, thresholds
 from firnline_domain.values import Value, replace
 
 from firnline_planner.state import State
@@ -41,8 +41,10 @@ class Visit(Value):
 
 
 def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
-    """A visit under the table's own settings, with prices as they were learned here."""
+    """A visit under the table's own settings, with prices and readers as they were learned here."""
     limits = thresholds(table.counters.settings, defaults)
     if state.share.cost_factor != limits.cost_factor:
         limits = replace(limits, cost_factor=state.share.cost_factor)
+    if table.work.reads is not None:
+        limits = read_by(limits, table.work.reads, now_ms)
     return Visit(state, limits, now_ms, step, defaults)

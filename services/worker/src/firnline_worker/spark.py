@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from firnline_iceberg.java import UNREPORTED
 from pyspark.sql import SparkSession
 
 from firnline_worker.settings import Settings
@@ -65,6 +66,7 @@ def configuration(settings: Settings) -> dict[str, str]:
         f"{catalog}.type": "rest",
         f"{catalog}.uri": settings.catalog_uri,
         f"{catalog}.cache-enabled": "false",  # every task sees the table as it is now
+        f"{catalog}.{UNREPORTED}": "false",  # what a rewrite reads is nobody's query
     }
     if settings.spark_master.startswith("local"):
         common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"

@@ -1,0 +1,66 @@
+"""What readers tell the catalog of their scans (REST spec, `ReportMetricsRequest`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+
+MOST_BYTES = 1 << 20  # of a body that is looked into; a filter with many values is as long as these
+MOST_FILES = 10**9  # of one scan: more is no number of files
+
+
+class UnreadableReport(ValueError):
+    """No report, or none as the REST spec has it; the catalog must judge it."""
+
+
+class _Count(msgspec.Struct):
+    value: Annotated[int, msgspec.Meta(ge=0, le=MOST_FILES)]
+
+
+class _Metrics(msgspec.Struct, rename="kebab"):
+    result_data_files: _Count | None = None
+
+
+class _Report(msgspec.Struct, rename="kebab"):
+    report_type: str
+    metrics: _Metrics
+
+
+_read = msgspec.json.Decoder(_Report).decode  # what is not named here is passed over: 1 MB in 1 ms
+
+
+def files_scanned(body: bytes) -> int | None:
+    """Data files that the reported scan reads; None for a report of something else. Raises
+    UnreadableReport."""
+    try:
+        report = _read(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableReport(str(error)) from error
+    if report.report_type != "scan-report":
+        return None
+    if report.metrics.result_data_files is None:
+        raise UnreadableReport("a scan-report without result-data-files")
+    return report.metrics.result_data_files.value
+
+
+class Copy:
+    """What went by of a body, up to `MOST_BYTES`."""
+
+    def __init__(self) -> None:
+        self._pieces = bytearray()
+        self._whole = False
+
+    async def of(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same pieces, at the same time."""
+        async for piece in stream:
+            if len(self._pieces) <= MOST_BYTES:
+                self._pieces += piece
+            yield piece
+        self._whole = len(self._pieces) <= MOST_BYTES
+
+    @property
+    def body(self) -> bytes | None:
+        """All of it; None if it was too long or broke off."""
+        return bytes(self._pieces) if self._whole else None

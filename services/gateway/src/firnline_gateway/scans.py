@@ -1,0 +1,101 @@
+"""Reports of scans to counts by table. Nothing here is waited for by anybody's call."""
+
+from __future__ import annotations
+
+import asyncio
+
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from multidict import CIMultiDict
+
+from firnline_gateway.calls import TableRoute
+from firnline_gateway.identities import Identities, Names
+from firnline_gateway.scan_counts import ScanCounts
+from firnline_gateway.scan_reports import UnreadableReport, files_scanned
+from firnline_gateway.upstream import Upstream
+
+AT_ONCE = 8  # tables that are being read: a catalog with much to do is not to get it from us
+MOST_ASKED = 1_000  # names that wait for that, each with a credential
+# 404, 405 and 501 come from catalogs that have no use for reports. Whoever may not tell this one
+# (401, 403) is not believed, and what is to be told again (429, 5xx) is counted then.
+HEARD = frozenset({200, 201, 202, 204, 404, 405, 501})
+
+
+class Scans:
+    """Counts what readers report, under the uuid of the table that they name."""
+
+    def __init__(
+        self, upstream: Upstream, counts: ScanCounts, identities: Identities, log: Log
+    ) -> None:
+        self._upstream = upstream
+        self._counts = counts
+        self._identities = identities
+        self._log = log
+        self._asked: dict[Names, list[int]] = {}  # data files of scans that wait for the identity
+        self._reading = asyncio.Semaphore(AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_vain = False  # the last table could not be read: said once, not for each
+
+    def told(
+        self, route: TableRoute, separator: str, body: bytes | None, headers: CIMultiDict[str]
+    ) -> None:
+        """A report that the catalog has heard. `body`: None where it cannot be looked into."""
+        try:
+            files = None if body is None else files_scanned(body)
+        except UnreadableReport:
+            body = files = None
+        if body is None:
+            self._dropped(1)
+        elif files is not None:
+            self._scanned(route, separator, files, headers)
+
+    def _scanned(
+        self, route: TableRoute, separator: str, files: int, headers: CIMultiDict[str]
+    ) -> None:
+        names = route.names(separator)
+        if names in self._asked:
+            self._asked[names].append(files)
+        elif names in self._identities:
+            self._count(names, [files])
+        elif len(self._asked) < MOST_ASKED:
+            self._asked[names] = [files]
+            task = asyncio.create_task(self._identify(route, names, headers))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._dropped(1)
+
+    async def _identify(self, route: TableRoute, names: Names, headers: CIMultiDict[str]) -> None:
+        uuid = None
+        try:
+            async with self._reading:
+                uuid = await self._upstream.uuid(f"{route.path}?snapshots=refs", headers)
+            self._in_vain = False
+        except Exception as error:  # whatever it is: nobody waits for this
+            if not self._in_vain:
+                self._log.warning("scans_of_unknown", path=route.path, why=error)
+            self._in_vain = True
+        finally:
+            self._identities.learn(names, uuid)
+            self._count(names, self._asked.pop(names))
+
+    def _count(self, names: Names, files: list[int]) -> None:
+        table = self._identities[names]
+        if table is not None and self._counts.add(table, len(files), sum(files)):
+            metrics.count("gateway_scan_reports", len(files), outcome="counted")
+        else:
+            self._dropped(len(files))
+
+    def _dropped(self, reports: int) -> None:
+        metrics.count("gateway_scan_reports", reports, outcome="dropped")
+
+    def forget(self, names: Names) -> None:
+        """The table of these names was dropped."""
+        self._identities.forget(names)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for tables that are being read; then no more."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in late:
+                task.cancel()

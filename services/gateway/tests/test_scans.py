@@ -1,0 +1,381 @@
+"""Reports of scans: passed on as they came, and counted by table."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_domain.errors import RetryLater
+from firnline_domain.events import TableScanned
+from firnline_domain.identity import TableName, bucket_of
+from firnline_gateway import bootstrap
+from firnline_gateway.calls import TableRoute, reported_table
+from firnline_gateway.identities import KEPT_S, UNKNOWN_S, Identities
+from firnline_gateway.scan_counts import ScanCounts
+from firnline_gateway.scan_reports import MOST_BYTES, UnreadableReport, files_scanned
+from firnline_gateway.scan_sender import BATCH, ScanSender
+
+from .conftest import UUID, Bench, Catalog, said
+
+TABLE = "/v1/w/namespaces/a%1Fb/tables/t"
+NAME = TableName(UUID, ("a", "b"), "t")
+
+
+def report(files: Any = 3, kind: str = "scan-report", **more: Any) -> dict[str, Any]:
+    """As Iceberg 1.12 writes it (`ScanReportParser`), shortened."""
+    return {
+        "report-type": kind,
+        "table-name": "lake.a.b.t",
+        "snapshot-id": 2**62 + 1,
+        "filter": {"type": "eq", "term": "day", "value": "2026-01-01"},
+        "schema-id": 0,
+        "projected-field-ids": [1, 2],
+        "projected-field-names": ["id", "day"],
+        "metrics": {
+            "total-planning-duration": {
+                "count": 1, "time-unit": "nanoseconds", "total-duration": 2_000_000,
+            },
+            "result-data-files": {"unit": "count", "value": files},
+        },
+        "metadata": {"engine-name": "spark"},
+        **more,
+    }  # fmt: skip
+
+
+def encoded(files: Any = 3, **more: Any) -> bytes:
+    return json.dumps(report(files, **more)).encode()
+
+
+def test_a_scan_report_says_how_many_files_were_read() -> None:
+    assert files_scanned(encoded(7)) == 7
+    assert files_scanned(encoded(0)) == 0
+    assert files_scanned(encoded(kind="commit-report", metrics={})) is None
+    assert files_scanned(encoded(kind="of-next-year")) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b'{"report-type":"scan-report","filter":' + b"[" * 500_000,
+        b"null",
+        encoded()[:-1],
+        encoded(-1),
+        encoded(2**70),
+        encoded("many"),
+        encoded(metrics={}),
+        encoded(metrics=None),
+        encoded(kind=7),
+        b'{"metrics":{"result-data-files":{"value":1}}}',
+    ],
+)
+def test_what_is_no_scan_report_is_told_from_one(body: bytes) -> None:
+    with pytest.raises(UnreadableReport):
+        files_scanned(body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("POST", f"{TABLE}/metrics", TableRoute("/v1/w", "a%1Fb", "t")),
+        ("POST", "/v1/namespaces/a/tables/t/metrics?x=1", TableRoute("/v1", "a", "t")),
+        ("GET", f"{TABLE}/metrics", None),
+        ("POST", TABLE, None),
+        ("POST", "/v1/namespaces/a/views/t/metrics", None),
+        ("POST", f"{TABLE}/plan", None),
+    ],
+)
+def test_calls_that_report_are_found(method: str, path: str, found: TableRoute | None) -> None:
+    assert reported_table(method, path) == found
+
+
+def test_a_tables_names_are_the_same_however_a_client_spells_them() -> None:
+    spelt = [TableRoute("/v1", "a%1Fb", "t%20"), TableRoute("/v1", "a.b", "t%20")]
+    assert {one.names("%2E") for one in spelt} == {("/v1", "a", "b", "t ")}
+    assert spelt[0].path == "/v1/namespaces/a%1Fb/tables/t%20"
+
+
+def test_identities_are_few_and_grow_old() -> None:
+    now = [0.0]
+    known = Identities(2, lambda: now[0])
+    first, second, third = (("/v1", "a", name) for name in "xyz")
+    known.learn(first, "u1")
+    known.learn(second, None)
+    assert (first in known, second in known, third in known) == (True, True, False)
+    assert (known[second], known[first]) == (None, TableName("u1", ("a",), "x"))
+    known.learn(third, "u3")
+    assert (first in known, second in known) == (True, False)  # asked for last
+    now[0] = KEPT_S - 0.1
+    assert first in known
+    now[0] = KEPT_S
+    assert first not in known
+    known.learn(second, None)
+    now[0] += UNKNOWN_S
+    assert second not in known
+    known.learn(second, "u2")
+    known.forget(second)
+    assert second not in known
+
+
+def test_counts_are_of_so_many_tables_and_taken_once() -> None:
+    counts = ScanCounts(1_000, most=2)
+    x, y, z = (TableName(name, ("a",), name) for name in "xyz")
+    assert [counts.add(one, 2, 5) for one in (x, y, z, x)] == [True, True, False, True]
+    assert counts.take(1, 2_000) == [TableScanned(x, 1_000, 2_000, 4, 10)]
+    assert counts.add(z, 1, 1)
+    assert counts.take(9, 3_000) == [
+        TableScanned(y, 1_000, 3_000, 2, 5),
+        TableScanned(z, 2_000, 3_000, 1, 1),
+    ]
+    assert counts.take(9, 4_000) == []
+    counts.add(x, 1, 1)
+    assert counts.take(9, 3_900) == [TableScanned(x, 3_900, 3_900, 1, 1)]  # the clock was set back
+
+
+class Away(MemoryPublisher):
+    """A broker that confirms nothing."""
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        raise RetryLater("away")
+
+
+def test_a_broker_that_is_away_costs_one_batch_and_stops_nothing() -> None:
+    broker, counts = MemoryBroker(), ScanCounts(0)
+    for number in range(BATCH + 1):
+        counts.add(TableName(str(number), ("a",), "t"), 1, 1)
+    sender = ScanSender(counts, Away(broker), 0.01, Log("gateway"), lambda: 1)
+    with pytest.raises(RetryLater):
+        sender.send()
+    assert len(counts.take(BATCH, 2)) == 1
+    sender.start()
+    sender.stop(5)
+
+
+@pytest.fixture
+async def busy(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
+    """A gateway that sends its counts many times a second."""
+    made = make_bench(scans_s=0.05)
+    made.catalog.script[f"GET {TABLE}?snapshots=refs"] = said(
+        json.dumps({"metadata": {"table-uuid": UUID}}).encode()
+    )
+    made.catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway
+        yield made
+
+
+def scanned(bench: Bench) -> list[TableScanned]:
+    return bench.broker.records("table-scans")
+
+
+async def until(bench: Bench, scans: int) -> list[TableScanned]:
+    async with asyncio.timeout(20):
+        while sum(one.scans for one in scanned(bench)) < scans:
+            await asyncio.sleep(0.01)
+    return scanned(bench)
+
+
+def outcomes() -> dict[str, float]:
+    counter = metrics._made.get("firnline_gateway_scan_reports")
+    found = {} if counter is None else {
+        sample.labels["outcome"]: sample.value
+        for family in counter.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }  # fmt: skip
+    return {name: found.get(name, 0.0) for name in ("counted", "dropped")}
+
+
+def came(before: dict[str, float]) -> dict[str, float]:
+    return {name: value - before[name] for name, value in outcomes().items()}
+
+
+async def post(
+    client: aiohttp.ClientSession, bench: Bench, body: bytes, path: str = TABLE, **headers: str
+) -> int:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with client.post(f"{bench.uri}{path}/metrics", data=body, headers=named) as answer:
+        await answer.read()
+        return answer.status
+
+
+async def test_scans_are_counted_by_the_tables_uuid(
+    busy: Bench, client: aiohttp.ClientSession
+) -> None:
+    before = outcomes()
+    for files in (3, 4, 5):
+        assert await post(client, busy, encoded(files)) == 204
+    events = await until(busy, 3)
+    assert {one.table for one in events} == {NAME}
+    assert (sum(one.scans for one in events), sum(one.data_files for one in events)) == (3, 12)
+    assert all(one.from_ms <= one.to_ms for one in events)
+    place = "table-scans", bucket_of(UUID, busy.broker.buckets)
+    assert {key for key, _ in busy.broker.logs[place]} == {UUID}
+    assert came(before) == {"counted": 3, "dropped": 0}
+    assert busy.catalog.lines().count(f"GET {TABLE}?snapshots=refs") == 1
+
+
+async def test_the_table_is_read_as_the_client_that_reports(
+    busy: Bench, client: aiohttp.ClientSession
+) -> None:
+    await post(
+        client,
+        busy,
+        encoded(),
+        Authorization="Bearer theirs",
+        Polaris_Realm="r",
+        Idempotency_Key="k",
+        X_Iceberg_Access_Delegation="vended-credentials",
+    )
+    await until(busy, 1)
+    [asked] = [one for one in busy.catalog.seen if one.startswith(f"GET {TABLE}?".encode())]
+    lines = asked.decode().lower().split("\r\n")
+    assert "authorization: bearer theirs" in lines
+    assert "polaris-realm: r" in lines
+    names = {line.partition(":")[0] for line in lines}
+    assert not names & {"idempotency-key", "x-iceberg-access-delegation", "content-type"}
+    assert not names & {"content-length", "content-encoding", "transfer-encoding"}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"not json", {}),
+        (encoded(-5), {}),
+        (gzip.compress(encoded()), {"Content-Encoding": "gzip"}),
+        (encoded(filter="x" * MOST_BYTES), {}),
+    ],
+    ids=["broken", "wrong", "gzip", "large"],
+)
+async def test_what_cannot_be_counted_is_passed_on_as_it_is(
+    busy: Bench, body: bytes, headers: dict[str, str]
+) -> None:
+    before = outcomes()
+    lines = [
+        f"POST {TABLE}/metrics HTTP/1.1",
+        "Host: gateway.example",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+        *(f"{name}: {text}" for name, text in headers.items()),
+    ]
+    raw = await busy.raw("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+    assert raw.startswith(b"HTTP/1.1 204 No Content\r\n")
+    [passed] = [one for one in busy.catalog.seen if one.startswith(b"POST")]
+    head, _, arrived = passed.partition(b"\r\n\r\n")
+    assert arrived == body
+    assert head.decode().split("\r\n")[2:] == lines[3:]
+    assert came(before) == {"counted": 0, "dropped": 1}
+
+
+async def test_a_report_of_a_commit_is_none_of_a_scan(
+    busy: Bench, client: aiohttp.ClientSession
+) -> None:
+    before = outcomes()
+    await post(client, busy, encoded(kind="commit-report"))
+    await post(client, busy, encoded())
+    assert sum(one.scans for one in await until(busy, 1)) == 1
+    assert came(before) == {"counted": 1, "dropped": 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"),
+    [("200 OK", 1), ("404 Not Found", 1), ("501 Not Implemented", 1), ("403 Forbidden", 0),
+     ("401 Unauthorized", 0), ("503 Service Unavailable", 0)],
+)  # fmt: skip
+async def test_only_what_the_catalog_has_heard_counts(
+    busy: Bench, client: aiohttp.ClientSession, status: str, counted: int
+) -> None:
+    """What is refused may be anybody's, and what is to be sent again counts then."""
+    before = outcomes()
+    busy.catalog.script[f"POST {TABLE}/metrics"] = said(b"{}", status)
+    assert await post(client, busy, encoded()) == int(status[:3])
+    if counted:
+        await until(busy, 1)
+    else:
+        await asyncio.sleep(0.2)
+    assert came(before) == {"counted": counted, "dropped": 0}
+
+
+async def test_a_table_that_cannot_be_read_has_no_events(
+    busy: Bench, client: aiohttp.ClientSession
+) -> None:
+    before, other = outcomes(), "/v1/w/namespaces/a/tables/other"
+    for _ in range(2):
+        await post(client, busy, encoded(), other)
+        async with asyncio.timeout(20):
+            while f"GET {other}?snapshots=refs" not in busy.catalog.lines():
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+    assert came(before) == {"counted": 0, "dropped": 2}
+    assert busy.catalog.lines().count(f"GET {other}?snapshots=refs") == 1
+
+
+async def test_a_report_waits_for_nothing_of_ours(
+    make_bench: Callable[..., Bench],
+    client: aiohttp.ClientSession,
+    catalog: Catalog,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its answer is there although the catalog never says which table that is; nor does the end of
+    the gateway wait for that."""
+    monkeypatch.setattr(bootstrap, "LAST_SCANS_S", 0.1)
+    made, before = make_bench(), outcomes()
+    catalog.script[f"GET {TABLE}?snapshots=refs"] = b""
+    catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
+    async with asyncio.timeout(10):
+        async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+            for _ in range(3):
+                assert await post(client, made, encoded()) == 204
+            assert came(before) == {"counted": 0, "dropped": 0}
+        await asyncio.sleep(0)
+    assert came(before) == {"counted": 0, "dropped": 3}
+    assert catalog.lines().count(f"GET {TABLE}?snapshots=refs") == 1
+
+
+async def test_after_a_drop_the_name_means_another_table(
+    busy: Bench, client: aiohttp.ClientSession
+) -> None:
+    await post(client, busy, encoded())
+    await until(busy, 1)
+    busy.catalog.script[f"DELETE {TABLE}"] = said(b"", "204 No Content")
+    async with client.delete(f"{busy.uri}{TABLE}") as answer:
+        assert answer.status == 204
+    other = json.dumps({"metadata": {"table-uuid": "another"}}).encode()
+    busy.catalog.script[f"GET {TABLE}?snapshots=refs"] = said(other)
+    await post(client, busy, encoded())
+    assert {one.table.uuid for one in await until(busy, 2)} == {UUID, "another"}
+
+
+async def test_what_is_counted_is_sent_at_the_end(
+    make_bench: Callable[..., Bench], client: aiohttp.ClientSession, catalog: Catalog
+) -> None:
+    made = make_bench(scans_s=3_600.0)
+    body = json.dumps({"metadata": {"table-uuid": UUID}}).encode()
+    catalog.script[f"GET {TABLE}?snapshots=refs"] = said(body)
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        await post(client, made, encoded(9))
+        assert scanned(made) == []
+    [event] = scanned(made)
+    assert (event.table, event.scans, event.data_files) == (NAME, 1, 9)
+
+
+async def test_nobody_is_counted_where_that_is_off(
+    make_bench: Callable[..., Bench], client: aiohttp.ClientSession, catalog: Catalog
+) -> None:
+    made, before = make_bench(scans_s=0.0), outcomes()
+    catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        assert await post(client, made, encoded()) == 204
+    assert scanned(made) == []
+    assert came(before) == {"counted": 0, "dropped": 0}
+    assert not [line for line in catalog.lines() if line.startswith("GET /v1/w")]
