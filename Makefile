@@ -118,11 +118,10 @@ bench-rewrite-tables: setup ## Only make the tables of the main parts
 	$(BIN)/python -m bench.rewrite.table --folder $(BENCH_FOLDER) main composite
 
 DAYS ?= 7
-SYSTEMS ?= firnline,cron,hourly_mse,amoro
 .PHONY: simulate
 simulate: TABLES = 1000
 simulate: setup ## The policy on a synthetic fleet beside its peers: TABLES=n, DAYS=n, SEED=n, SYSTEMS=a,b
-	$(BIN)/python -m bench.simulate.run --tables $(TABLES) --days $(DAYS) --systems $(SYSTEMS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m bench.simulate.run --tables $(TABLES) --days $(DAYS) $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: simulate-sweep
 simulate-sweep: setup ## Which assumption of the simulator changes its conclusion

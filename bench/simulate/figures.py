@@ -72,7 +72,7 @@ def figures_of(sums: Sums, days: float) -> dict[str, Any]:
         "write_amplification": 1 + sums["bytes_written"] / max(sums["ingested"], 1.0),
         "tasks": sums["tasks"],
         "no_op_rate": sums["no_ops"] / tasks,
-        "commits": sums["tasks"] - sums["no_ops"],
+        "commits": sums["commits"],
         "looks_per_hour": sums["looks"] / (days * DAY_S / 3_600),
         "writers_commits": sums["writers_commits"],
         "ingested_gb": sums["ingested"] / (1 << 30),

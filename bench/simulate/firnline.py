@@ -15,7 +15,15 @@ from firnline_domain.debts import Debt, debt_of
 from firnline_domain.decisions import Reason
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy import decide, order_for
-from firnline_domain.progress import Partition, PartitionWork, Table, TableWork, ordered, succeeded
+from firnline_domain.progress import (
+    Partition,
+    PartitionWork,
+    RunningTask,
+    Table,
+    TableWork,
+    ordered,
+    succeeded,
+)
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_domain.values import replace
@@ -28,6 +36,7 @@ from bench.simulate.tasks import Batch, charge, converted, rewritten, work_of
 from bench.simulate.world import World
 
 LATE_MS = 10**14
+MOST_TICKS = 10**7  # of any simulation
 KINDS = ("fragments", "deletes", "positions", "undersized")  # that debt is counted in
 COUNTED, UNDERSIZED = slice(0, 3), 3  # those with a threshold, and the one that has to fill a file
 
@@ -41,11 +50,14 @@ class Firnline:
     def __init__(
         self, world: World, limits: Thresholds, ask_always: bool = False, heat: bool = False
     ) -> None:
-        """`heat`: the policy knows how often each table is read (firnline.reads-per-hour)."""
+        """`heat`: readers report their scans, and what is assumed of a table is the least."""
         self.world, self.limits, self._always = world, limits, ask_always
         self._limits: dict[int, Thresholds] = {}
         self._heat = heat
         units = world.fleet.units
+        assumed = np.full(units, limits.reads_per_hour)
+        known = np.maximum(world.fleet.reads_per_s * HOUR_S, assumed)
+        self._reads: Floats = known if heat else assumed  # an hour, as the policy believes
         self._floor = np.zeros((len(KINDS), units), dtype=np.int64)
         self._arrived = np.zeros((len(KINDS), units), dtype=np.int64)
         self._since = np.full(units, -1, dtype=np.int64)  # ms; -1 = no debt
@@ -59,7 +71,6 @@ class Firnline:
         self._before = self._files(np.arange(units))
         self._floor[:] = self._debt(np.arange(units))  # bases are as they are
         self._tables: dict[int, TableWork] = {}
-        self._snapshots = 1
 
     def _files(self, units: Ints) -> Ints:
         lake = self.world.lake
@@ -130,7 +141,7 @@ class Firnline:
         spared = held.positions * cost.open_s + held.position_records * cost.position_s
         spared = spared + dead * cost.scan_s
         price = FIRNLINE.fixed_s + held.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
-        paid = spared / 2 * self._reads(units) * age_ms / HOUR_MS / (self.limits.payback * price)
+        paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS / (self.limits.payback * price)
         paid = np.where(since < 0, 0.0, paid)
         self._look_once_paid(units, paid, age_ms, now_ms)
         many = (held.positions >= self.limits.min_position_deletes) & (since >= 0)
@@ -145,7 +156,7 @@ class Firnline:
         price = FIRNLINE.fixed_s + taken.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
         since = self._undersized_since[units]
         age_ms = np.where(since < 0, 0, now_ms - since)
-        scans = self._reads(units) * age_ms / HOUR_MS
+        scans = self._reads[units] * age_ms / HOUR_MS
         paid = taken.files * READ_COST.open_s / 2 * scans / (self.limits.payback * price)
         self._look_once_paid(units, np.where(grown, paid, 0.0), age_ms, now_ms)
         cheap = taken.bytes <= self.limits.cheap_bytes
@@ -164,16 +175,10 @@ class Firnline:
     def _paid_share(self, units: Ints, held: Holds, age_ms: Ints) -> Floats:
         """What readers have paid at most, against the least price."""
         spared = at_most_spared(held, self.world.p)
-        paid = spared / 2 * self._reads(units) * age_ms / HOUR_MS
+        paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS
         moved = held.fragment_bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
         price = FIRNLINE.fixed_s + moved + _keys(held) * FIRNLINE.read_s
         return np.asarray(paid / (self.limits.payback * price))
-
-    def _reads(self, units: Ints) -> Floats:
-        """An hour, as the policy believes."""
-        if self._heat:
-            return self.world.fleet.reads_per_s[units] * HOUR_S
-        return np.full(len(units), self.limits.reads_per_hour)
 
     def _limits_of(self, unit: int) -> Thresholds:
         """As the table's properties would make them."""
@@ -181,8 +186,7 @@ class Firnline:
             return self.limits
         key = self._table_of(unit)
         if key not in self._limits:
-            reads = float(self.world.fleet.reads_per_s[unit]) * HOUR_S
-            self._limits[key] = replace(self.limits, reads_per_hour=reads)
+            self._limits[key] = replace(self.limits, reads_per_hour=float(self._reads[unit]))
         return self._limits[key]
 
     def _orders(self, unit: int, now_ms: int) -> bool:
@@ -251,20 +255,20 @@ class Firnline:
 
     def ended(self, tick: int, batch: Batch) -> None:
         """Facts first, as they come back through the enricher; then the outcome."""
-        now_ms = self._ms(tick)
         self._before[:, batch.units] = self._files(batch.units)
         for unit in batch.units:
-            self._succeeded(int(unit), now_ms)
+            self._succeeded(int(unit), tick)
 
-    def _succeeded(self, unit: int, now_ms: int) -> None:
+    def _succeeded(self, unit: int, tick: int) -> None:
+        now_ms = self._ms(tick)
         key = self._table_of(unit)
         work, partition = self._tables[key], self._partition(unit)
         task = work.task_of(partition.counters.scope)
         assert task is not None
         debt = debt_of(partition.counters.holds, self.limits.target_bytes)
         self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms))
-        self._snapshots += 1
-        pace = work.pace.after((self._snapshots,), self.limits.max_commits, now_ms)
+        snapshot = _snapshot_of(task, tick)
+        pace = work.pace.after((snapshot,), self.limits.max_commits, now_ms)
         self._tables[key] = replace(work.ended(task), pace=pace)
         if self._since[unit] >= 0 or self._before[:, unit].any():
             self._look[unit] = self._until[unit]
@@ -308,6 +312,12 @@ class Firnline:
 
     def _ms(self, tick: int) -> int:
         return int((tick + 1) * self.world.p.tick_s * 1000)
+
+
+def _snapshot_of(task: RunningTask, tick: int) -> int:
+    """Results of one table's orders of one moment that are there in the same minute share a commit;
+    conversions have a snapshot of their own in it."""
+    return (task.ordered_at_ms * MOST_TICKS + tick) * 2 + (task.action == Action.CONVERT)
 
 
 def _kinds_of(debt: Debt) -> tuple[int, int, int, int]:

@@ -14,28 +14,24 @@ from bench.simulate.figures import Sums, added, figures_of, sums_of, table_of
 from bench.simulate.firnline import Firnline
 from bench.simulate.parameters import Parameters
 from bench.simulate.peers import Amoro, Cron, HourlyMse
-from bench.simulate.planned import Planned
 from bench.simulate.world import System, World
 
 RESULTS = Path(__file__).parents[1] / "results"
-SYSTEMS = ("firnline", "cron", "hourly_mse", "amoro")
+SYSTEMS = ("firnline", "firnline_heat", "cron", "hourly_mse", "amoro")
 PEERS = {peer.name: peer for peer in (Cron, HourlyMse, Amoro)}
 
 
 def system_of(name: str, world: World, limits: Thresholds | None = None) -> System:
-    """Whoever is called so, for that world. `_heat`: it knows how often tables are read;
+    """Whoever is called so, for that world. `_heat`: readers report their scans;
     `@firnline.rewrite.payback=0.5`: with that table property."""
     called, *given = name.split("@")
-    plain, heat = called.removesuffix("_heat"), called.endswith("_heat")
-    if plain in PEERS:
-        return PEERS[plain](world)
+    if called in PEERS:
+        return PEERS[called](world)
+    if called not in SYSTEMS:
+        raise SystemExit(f"no system is called {name}: {', '.join(SYSTEMS)}")
     limits = thresholds(dict(one.split("=", 1) for one in given), limits)
     limits = replace(limits, target_bytes=world.p.target_bytes)
-    if plain == Planned.name:
-        return Planned(world, limits, heat=heat)
-    if plain == Firnline.name:
-        return Firnline(world, limits, heat=heat)
-    raise SystemExit(f"no system is called {name}: {', '.join(SYSTEMS)}, {Planned.name}")
+    return Firnline(world, limits, heat=called.endswith("_heat"))
 
 
 def simulated(name: str, p: Parameters, limits: Thresholds | None = None) -> Sums:

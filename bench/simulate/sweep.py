@@ -15,7 +15,7 @@ from bench.simulate.figures import figures_of, shown
 from bench.simulate.parameters import MB, Kind, Parameters
 from bench.simulate.run import RESULTS, simulated
 
-OURS = ("firnline", "firnline_planned", "firnline_planned_heat")
+OURS = ("firnline", "firnline_heat")
 PEERS = ("hourly_mse", "amoro")
 Change = Callable[[Parameters], Parameters]
 ENOUGH = 0.5  # of a peer's GB-hours, with no more read amplification
@@ -57,10 +57,12 @@ CHANGES: dict[str, Change] = {
     "fixed cost of 10 s": lambda p: replace(p, costs=replace(p.costs, fixed_s=10.0)),
 }
 SETTINGS = {
-    "payback 0.3": Thresholds(payback=0.3),
-    "payback 3": Thresholds(payback=3.0),
+    "payback 0.25": Thresholds(payback=0.25),
+    "payback 1": Thresholds(payback=1.0),
+    "reads-per-hour 1": Thresholds(reads_per_hour=1.0),
     "reads-per-hour 4": Thresholds(reads_per_hour=4.0),
-    "cheap-bytes 8 MB": Thresholds(cheap_bytes=8 * MB),
+    "cheap-bytes 0": Thresholds(cheap_bytes=0),
+    "cheap-bytes 64 MB": Thresholds(cheap_bytes=64 * MB),
     "min-fragments 16": Thresholds(min_fragments=16),
 }
 

@@ -29,6 +29,7 @@ class Ledger:
 
     tasks: int = 0
     no_ops: int = 0
+    commits: int = 0  # partitions of a table that begin and end together share one
     cpu_s: float = 0.0
     gb_hours: float = 0.0  # with the same engine for everyone
     own_gb_hours: float = 0.0  # with the engine that the system brings

@@ -114,6 +114,10 @@ class World:
         self.lake.add(batch.units, batch.taken, -1.0)
         self.lake.add(batch.units, batch.gives)
         self.busy[batch.units] = False
+        changed = (batch.taken.deletes + batch.taken.positions > 0) | (
+            batch.gives.files < batch.taken.files
+        )
+        self.ledger.commits += len(np.unique(self.fleet.table[batch.units[changed]]))
         self._system.ended(tick, batch)
 
     def _write(self, tick: int) -> None:

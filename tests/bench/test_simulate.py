@@ -8,24 +8,21 @@ import numpy as np
 import pytest
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_domain.worth import Action, offers
 
 from bench.simulate.figures import added, course_of, figures_of, table_of
-from bench.simulate.firnline import Firnline, tally_of
+from bench.simulate.firnline import Firnline
 from bench.simulate.lake import Holds, lake_of, put_whole
 from bench.simulate.parameters import MB, Parameters
 from bench.simulate.peers import Amoro
-from bench.simulate.planned import prices_of
 from bench.simulate.reading import scan_of
 from bench.simulate.run import SYSTEMS, simulated, system_of
 from bench.simulate.world import World
 
-EVERY = (*SYSTEMS, "firnline_heat", "firnline_planned", "firnline_planned_heat")
 SMALL = replace(Parameters(), tables=60, days=0.2)
 NOT_FIGURES = ("simulator_cpu_s",)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_the_same_seed_gives_the_same_figures(name: str) -> None:
     one, other = simulated(name, SMALL), simulated(name, SMALL)
     for key in NOT_FIGURES:
@@ -36,7 +33,7 @@ def test_the_same_seed_gives_the_same_figures(name: str) -> None:
     assert third["writers_commits"] != one["writers_commits"]
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_no_live_row_is_lost_and_no_count_is_negative(name: str) -> None:
     """Whatever a system does, the live bytes are those that were written."""
     idle, busy = World(SMALL), World(SMALL)
@@ -138,29 +135,6 @@ def test_amoro_orders_as_its_code_does(
     world, amoro = amoro_of(**holds)
     amoro.act(minute)
     assert list(world.ledger.orders) == ([order] if order else [])
-
-
-def test_the_planned_policy_weighs_as_the_domain_does() -> None:
-    """Its arrays against `worth.offers`, unit by unit, on a lake in the middle of its life."""
-    world = World(replace(SMALL, days=0.4))
-    world.run(Amoro(world))
-    world.lake.deletes[::3] += 2
-    world.lake.delete_records[::3] += 90_000
-    limits = Thresholds(target_bytes=SMALL.target_bytes)
-    prices, seen = prices_of(world.lake, SMALL), set()
-    for unit in range(world.fleet.units):
-        holds = tally_of(world.lake, unit, SMALL)
-        for offer in offers(holds, limits, abilities=frozenset(Action)):
-            seen.add(offer.action)
-            price = getattr(prices, offer.action.value)[unit]
-            assert offer.price_s == pytest.approx(price, rel=1e-3), (offer, holds)
-            spared = {
-                Action.COMPACT: prices.deletes_s + prices.files_s + prices.positions_s,
-                Action.MERGE: prices.merged_s,
-            }
-            if offer.action in spared:
-                assert offer.spared_s == pytest.approx(spared[offer.action][unit], rel=0.02)
-    assert seen == set(Action)
 
 
 def test_shards_add_up_to_their_fleet() -> None:

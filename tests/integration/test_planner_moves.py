@@ -107,6 +107,17 @@ def assert_where_told(kafka: str, told: dict[str, int]) -> None:
     assert found == told
 
 
+def assert_paused(listener: Listener, uuid: str) -> None:
+    """In the end: what writers did may be read, and shown, before the order on another topic."""
+    for _ in range(60):
+        state = listener.heard.states.get(uuid)
+        if state and state.hold:
+            assert state.hold.reason == HoldReason.PAUSED
+            return
+        listener.listen()
+    raise AssertionError("no state says that the table is paused")
+
+
 def test_tables_move_and_nothing_is_counted_or_ordered_twice(
     herd: Herd, listener: Listener, script: Script
 ) -> None:
@@ -143,14 +154,7 @@ def test_a_planner_by_the_hash_does_not_take_tables_that_are_elsewhere(
         order = MoveTable(writer.table, away, "test", 1)
         listener.publisher.publish(ORDERS, writer.table.uuid, order)
         send(listener, [one for one in script.stream if one.table == writer.table])
-        # Records of two topics come in any order: it may be shown before the pause is read.
-        for _ in range(60):
-            listener.listen()
-            state = listener.heard.states.get(writer.table.uuid)
-            if state and state.hold and state.hold.reason == HoldReason.PAUSED:
-                break
-        else:
-            pytest.fail(f"not paused: {state}")
+        assert_paused(listener, writer.table.uuid)
         assert_where_told(members.kafka, {writer.table.uuid: away})
     other = Process(replace(members, assign="hash").command("kafka", "a"), members.log("a"))
     try:

@@ -15,6 +15,7 @@ from firnline_domain.events import PartitionChange
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_domain.worth import offers
 
 MB = 1 << 20
@@ -56,10 +57,11 @@ def test_of_one_partition_the_summary_weighs_what_the_manifests_do() -> None:
 
 def test_the_weight_is_the_gain_by_which_the_policy_ranks() -> None:
     holds = FileTally(fragments=Tally(1000, 50_000, 10 * MB))
-    assert weighed(**FRAGMENTS).weight == offers(holds, LIMITS)[0].gain
-    busy = Thresholds(reads_per_hour=7)
-    read_often = by_summary(TABLE, summary(**FRAGMENTS), busy, False, 2)
-    assert read_often.weight == pytest.approx(7 * weighed(**FRAGMENTS).weight)
+    gain = offers(holds, LIMITS)[0].gain
+    for rate in (1.0, 7.0):
+        read = replace(LIMITS, reads_per_hour=rate)
+        told = by_summary(TABLE, summary(**FRAGMENTS), read, False, 2)
+        assert told.weight == pytest.approx(rate * gain)
 
 
 def test_a_table_that_is_only_to_be_watched_comes_last() -> None:
@@ -127,7 +129,8 @@ def test_fragments_beside_large_files_are_expected_where_the_newest_are_small() 
     told = weighed(**mixed, added_data_files=2, added_files_size=2 * MB)
     assert not told.exact
     merged = FileTally(fragments=Tally(1000, 0, 1000 * MB), on_target=Tally(900, 0, 900 * 512 * MB))
-    assert told.weight == pytest.approx(offers(merged, LIMITS)[0].gain, rel=0.01)
+    gain = offers(merged, LIMITS)[0].gain * LIMITS.reads_per_hour
+    assert told.weight == pytest.approx(gain, rel=0.01)
     large = weighed(**mixed, added_data_files=2, added_files_size=1024 * MB)
     assert large.weight < told.weight / 5  # their mean is below half of the target: a merge of all
 

@@ -22,6 +22,7 @@ NAMES = (
     *UNUSED,
     "firnline.",
     "firnline.rewrite.hold-off-ms",
+    "firnline.rewrite.max-span-ms",
     "firnline.windows",
     "self-optimizing.",
     "write.format.default",

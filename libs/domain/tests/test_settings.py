@@ -9,6 +9,7 @@ from firnline_domain.amoro import NEVER_MS, UNDERSTOOD, UNUSED
 from firnline_domain.contradictions import SHORTEST_DEADLINE_MS, contradictions
 from firnline_domain.groups import groups_of, unserved
 from firnline_domain.settings import (
+    READ_ELSEWHERE,
     SettingInForce,
     effective,
     unknown,
@@ -137,7 +138,7 @@ def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:
 
 
 def test_known_names_are_not_told() -> None:
-    every = (*PROPERTIES, *UNUSED, *UNDERSTOOD, "firnline.rewrite.hold-off-ms", "write.delete.mode")
+    every = (*PROPERTIES, *UNUSED, *UNDERSTOOD, *READ_ELSEWHERE, "write.delete.mode")
     assert [*unknown(dict.fromkeys(every, "1"))] == []
 
 

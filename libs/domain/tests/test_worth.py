@@ -26,7 +26,7 @@ from firnline_domain.worth import (
 )
 
 MB = 1 << 20
-LIMITS = Thresholds(target_bytes=128 * MB, reads_per_hour=6.0, cheap_bytes=64 * MB)
+LIMITS = Thresholds(target_bytes=128 * MB, reads_per_hour=6.0, cheap_bytes=64 * MB, payback=1.0)
 LARGE = Tally(25, 100_000_000, 25 * 128 * MB)
 UPSERTED = FileTally(
     on_target=LARGE, fragments=Tally(4, 200_000, 6 * MB), equality_deletes=Tally(4, 200_000, MB)

@@ -139,7 +139,7 @@ def test_explain_says_why_in_words(site: Site) -> None:
     text = said(site, "explain", "shop.orders")
     assert "1 partition of 1 being rewritten now." in text
     assert "expiry: no snapshot is old enough" in text
-    assert "read by 1 scan an hour, assumed" in text
+    assert "read by 2 scans an hour, assumed" in text
     assert "2026-11-21  at work" in text
     assert "12 snapshots expired, 40 files deleted" in text
     assert "firnline.retain.hours  24" in text

@@ -20,11 +20,14 @@ class Defaults:
     mode: Mode = Mode.NATIVE
     committed: int | None = None
     reason: str | None = None
+    together: int = 1
+    took_ms: int = 2
 
 
 @pytest.fixture
 def result() -> Result:
-    """`result(task=..., table=uuid, inputs=..., mode=..., committed=..., reason=...)`."""
+    """`result(task=..., table=uuid, inputs=..., mode=..., committed=..., reason=..., together=...,
+    took_ms=...)`."""
 
     def make(**given: object) -> RewriteFinished:
         one = Defaults(**given)  # type: ignore[arg-type]
@@ -37,7 +40,8 @@ def result() -> Result:
             scope=Scope(0, "[]"), attempt=1, worker="w", mode=one.mode, start_snapshot_id=7,
             start_sequence_number=1, schema_id=0, groups=groups, applied_deletes=(),
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
-            finished_at_ms=4, handover_reason=one.reason, committed_snapshot_id=one.committed,
+            finished_at_ms=2 + one.took_ms, handover_reason=one.reason,
+            committed_snapshot_id=one.committed, together=one.together,
         )  # fmt: skip
 
     return make

@@ -80,6 +80,56 @@ def test_one_poll_of_a_table_is_one_call(bench, result) -> None:
     assert (bench.offset(A), bench.offset(B)) == (2, 1)
 
 
+@pytest.fixture
+def gathering(bench) -> Bench:
+    args = (bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now)
+    bench.pump = Pump(*args, gather_s=5.0)
+    return bench
+
+
+def test_what_was_ordered_together_is_one_call(gathering, result) -> None:
+    gathering.send(result(task="1", together=3, took_ms=2_000))
+    gathering.pump.step(0)
+    gathering.now = 3.9
+    gathering.send(result(task="2", together=3, took_ms=2_000), result(task="3", table=B))
+    gathering.pump.step(0)
+    assert gathering.handlers.calls == [["3"]]
+    gathering.now = 7.8  # twice as long as the last one took have not passed since it came
+    gathering.send(result(task="4", together=3, took_ms=2_000))
+    gathering.pump.step(0)
+    assert gathering.handlers.calls == [["3"], ["1", "2", "4"]]
+    assert gathering.offset(A) == 3
+
+
+@pytest.mark.parametrize(("took_ms", "wait_s"), [(2_000, 4.0), (60_000, 5.0)])
+def test_one_that_does_not_come_is_not_waited_for_any_longer(
+    gathering, result, took_ms, wait_s
+) -> None:
+    gathering.send(result(task="1", together=2, took_ms=took_ms))
+    gathering.pump.step(0)
+    gathering.now = wait_s - 0.1
+    gathering.pump.step(0)
+    assert gathering.handlers.calls == []
+    gathering.now = wait_s
+    gathering.pump.step(0)
+    assert gathering.handlers.calls == [["1"]]
+
+
+def test_a_failure_among_them_is_company_too(gathering, result) -> None:
+    """Whoever failed will not come; as many as were ordered are there."""
+    done = result(task="1", together=2, took_ms=2_000)
+    failed = TaskFailed("2", done.table, "main", done.scope, "rewrite", 1, "w", "oom", "", True, 1)
+    gathering.send(done, failed)
+    gathering.pump.step(0)
+    assert gathering.handlers.calls == [["1", "2"]]
+
+
+def test_nobody_gathers_where_that_is_off(bench, result) -> None:
+    bench.send(result(task="1", together=2, took_ms=2_000))
+    bench.pump.step(0)
+    assert bench.handlers.calls == [["1"]]
+
+
 def test_a_table_that_cannot_go_on_waits_alone(bench, result) -> None:
     bench.send(result(task="1"), result(task="2", table=B))
     bench.handlers.failing = {A: RetryLater("catalog")}

@@ -135,10 +135,11 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
 @pytest.mark.parametrize(
     ("reads", "settings", "words"),
     [
-        (None, {}, "1 scan an hour, assumed"),
+        (None, {"firnline.reads-per-hour": "1"}, "1 scan an hour, assumed"),
+        (None, {}, "2 scans an hour, assumed"),
         (None, {"firnline.reads-per-hour": "7.5"}, "7.5 scans an hour, assumed"),
         (TableReads(61.23, 0, 64.0), {}, "64 scans an hour, learned (61.2 by reports of 2 h)"),
-        (TableReads(0.42, 0, 1.0), {}, "1 scan an hour, assumed (0.42 by reports of 2 h)"),
+        (TableReads(0.42, 0, 2.0), {}, "2 scans an hour, assumed (0.42 by reports of 2 h)"),
         (
             TableReads(9_000_000.0, 0, 3.0),
             {"firnline.reads-per-hour": "3", "firnline.reads-from": "assumed"},

@@ -396,6 +396,21 @@ def test_scans_find_the_table_where_it_is_and_go_with_it() -> None:
     assert moved.work.reads == known.work.reads
 
 
+def test_a_table_that_is_to_be_at_home_before_anybody_knows_it_stays_there() -> None:
+    """Two topics: the order may be read before the table's first event."""
+    stage, uuid = Stage(), TABLES[2].uuid
+    home = bucket_of(uuid, BUCKETS)
+    stage.commit(named(next(one.uuid for one in TABLES if one.uuid != uuid)))
+    stage.work_off()
+    for bucket in range(BUCKETS):
+        stage.tick(bucket, 10)  # all tell of their load
+    stage.move(named(uuid), None)
+    stage.work_off()
+    stage.commit(named(uuid))
+    stage.work_off()
+    assert stage.counting(named(uuid)) == [home]
+
+
 def test_a_table_that_is_forgotten_is_not_assigned_any_more() -> None:
     stage, table = Stage(), TABLES[0]
     target = settled_on(1, stage, table)

@@ -53,6 +53,7 @@ class Fleet:
             hot_ms=0,
             max_age_ms=10**15,
             deadline_ms=10**9,
+            cheap_bytes=64 * MB,
             budget=budget,
             groups=self.groups,
         )
@@ -101,6 +102,15 @@ class Fleet:
 
 def test_without_a_budget_nothing_waits() -> None:
     assert len(Fleet(0.0).commit("a")) == 1
+
+
+def test_orders_of_a_table_that_are_paid_in_one_round_share_a_commit() -> None:
+    fleet = Fleet(1.0)
+    fleet.commit("a", partitions=(part(SCOPE, 8), part(Scope(0, '["x"]'), 8)))
+    fleet.commit("b")
+    fleet.now_ms += 1_000
+    sent = fleet.take(TickPassed(0, fleet.now_ms))
+    assert sorted((one.table.name, one.together) for one in sent) == [("a", 2), ("a", 2), ("b", 1)]
 
 
 def test_an_order_waits_for_the_next_tick_and_is_the_same_order() -> None:

@@ -740,11 +740,25 @@ def test_more_commits_than_the_ceiling_wait_their_turn() -> None:
 
 def test_orders_that_are_out_take_room_until_they_end() -> None:
     world = World(more=PACED)
-    sent = orders(world.commit(part(A, 8), part(B, 9), part(C, 10)))
-    assert [order.scope for order in sent] == [C, B]
+    [first] = orders(world.commit(part(C, 10)))
+    world.tick(1)
+    [_] = orders(world.commit(part(B, 9)))
+    world.tick(1)
+    assert not orders(world.commit(part(A, 8)))
     assert of(world.state(), A).reason == "commit_ceiling"
-    skipped = RewriteSkipped(sent[0].task_id, TABLE, "main", C, "nothing_to_do", 0)
+    skipped = RewriteSkipped(first.task_id, TABLE, "main", C, "nothing_to_do", 0)
     assert only(world.take(skipped)).scope == A
+
+
+def test_orders_of_one_moment_take_the_room_of_one() -> None:
+    """Their results share a commit, so the ceiling lets all of them go, and then nobody."""
+    world = World(more={"settings": {**PACED["settings"], "firnline.commit.max-per-hour": "2"}})
+    sent = orders(world.commit(part(A, 8), part(B, 9), part(C, 10)))
+    assert [(order.scope, order.together) for order in sent] == [(C, 3), (B, 3), (A, 3)]
+    world.tick(1)
+    later = Scope(0, '["d"]')
+    assert not orders(world.commit(part(later, 8)))
+    assert of(world.state(), later).reason == "commit_ceiling"
 
 
 def test_results_that_shared_a_commit_count_once() -> None:

@@ -33,7 +33,9 @@ TABLE = TableName("u1", ("db",), "t")
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MB = 1 << 20
 # Neither counts nor age: the price alone, against what readers pay.
-LIMITS = Thresholds(quiet_ms=0, min_fragments=1_000, max_age_ms=10**12, max_size_error=0.0)
+LIMITS = Thresholds(
+    quiet_ms=0, min_fragments=1_000, max_age_ms=10**12, max_size_error=0.0, reads_per_hour=1.0
+)
 FILES = 40
 
 

@@ -104,7 +104,8 @@ def test_snapshots_are_not_expired(world: World) -> None:
     assert orders(records) == []
     assert records[-1].expiry_reason == "shadow"
     world.restart(replace(FLEET, shadow=False))
-    assert [type(one) for one in orders(world.tick(SHADOW_LOOK_MS))] == [ExpireSnapshots]
+    sent = orders(world.tick(SHADOW_LOOK_MS))
+    assert ExpireSnapshots in {type(one) for one in sent}
 
 
 def test_a_table_of_the_canary_is_served(world: World) -> None:

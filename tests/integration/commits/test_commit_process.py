@@ -72,9 +72,9 @@ def events(kafka: str) -> Iterator[Events]:
     inbox.close()
 
 
-def fresh(table: Table) -> RewriteFinished:
+def fresh(table: Table, p: str | None = None) -> RewriteFinished:
     """A rewrite that began now: the process has the real clock, and commits no old ones."""
-    return replace(table.rewrite(), started_at_ms=int(time.time() * 1000))
+    return replace(table.rewrite(p), started_at_ms=int(time.time() * 1000))
 
 
 def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
@@ -106,6 +106,29 @@ def test_a_killed_committer_leaves_no_jvm_and_the_next_one_goes_on(
     again.send_signal(signal.SIGTERM)
     assert again.wait(30) == 0
     assert "action=ready" in (tmp_path / "committer.log").read_text()
+
+
+def test_what_was_ordered_together_is_one_snapshot(
+    make_table: Any, kafka: str, start: Start, events: Events
+) -> None:
+    """The last result comes while the one before waits for it."""
+    publisher, table = KafkaPublisher(kafka, 8, "test"), make_table(partitioned=True)
+    for p in "abc":
+        table.append((1, 1), p=p)
+        table.append((2, 1), p=p)
+    alone, *both = [fresh(table, p) for p in "abc"]
+    start()
+    publisher.publish("task-results", table.name.uuid, alone)
+    publisher.flush()
+    events(table.name.uuid, 1)  # it is in its group, and idle
+    for one in both:
+        slow = replace(one, together=2, finished_at_ms=one.started_at_ms + 60_000)
+        publisher.publish("task-results", table.name.uuid, slow)
+        publisher.flush()
+        time.sleep(2)
+    first, second, third = events(table.name.uuid, 3)
+    assert len(second.snapshot_ids) == 1
+    assert second.snapshot_ids == third.snapshot_ids != first.snapshot_ids
 
 
 @pytest.fixture

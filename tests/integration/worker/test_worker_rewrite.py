@@ -23,8 +23,9 @@ def rewritten(lab, rewriter, scope=None):
     """Run one order and commit its result; the start snapshot is noted on the way."""
     noted = []
     before = lab.rows()
-    result = rewriter.rewrite(lab.order(scope), noted.append)
+    result = rewriter.rewrite(values.replace(lab.order(scope), together=2), noted.append)
     assert noted == [result.start_snapshot_id]
+    assert result.together == 2
     assert result.mode == "native", result.handover_reason
     lab.commit(result)
     assert repr(lab.rows()) == repr(before)  # NaN is not equal to itself
@@ -53,6 +54,15 @@ def test_equality_deletes_with_nulls_composite_keys_and_two_id_sets(lab, rewrite
     outputs = {o.path for g in result.groups for o in g.outputs}
     assert outputs <= set(listed)
     assert {path.rsplit("/", 1)[0] for path in outputs} == {f"{lab.table().metadata.location}/data"}
+
+
+def test_a_table_says_how_far_apart_in_time_merged_files_may_be(lab, rewriter):
+    lab.create("id BIGINT", **{"firnline.rewrite.max-span-ms": "1"})
+    for number in range(3):
+        lab.insert(f"({number})")
+    assert rewriter.rewrite(lab.order(), no_note).groups == ()
+    lab.sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('firnline.rewrite.max-span-ms')")
+    assert sum(len(group.inputs) for group in rewritten(lab, rewriter).groups) == 3
 
 
 def test_keys_are_those_of_the_deletes_else_the_identifier_fields_else_unknown(lab, rewriter):

@@ -18,8 +18,14 @@ class Lane:
 
     waiting: deque[Delivery] = field(default_factory=deque)
     not_before: float = 0.0
+    newest: float = 0.0  # when the last one came
     _pause: float = FIRST_PAUSE_S
     _stuck_since: float | None = None
+
+    def arrived(self, delivery: Delivery, now: float) -> None:
+        """One more."""
+        self.waiting.append(delivery)
+        self.newest = now
 
     def stuck(self, now: float) -> bool:
         """Pause, twice as long each time; True when patience is at its end."""

@@ -63,7 +63,7 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
     if hold := _not_now(table, limits, now_ms) or _yielding(table, limits, now_ms):
         return hold
     work = table.work
-    room_ms = work.pace.room_ms(work.uncommitted, limits.max_commits, now_ms)
+    room_ms = work.pace.room_ms(len(work.uncommitted), limits.max_commits, now_ms)
     if room_ms == now_ms:
         return _shadow(limits)
     said = f"{limits.max_commits} an hour, {at_once(limits.max_commits)} of them at once"

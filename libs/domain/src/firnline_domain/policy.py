@@ -6,7 +6,7 @@ from firnline_domain.commands import RewriteFiles
 from firnline_domain.debts import Debt, debt_of
 from firnline_domain.decisions import ORDERS, Decision, Reason
 from firnline_domain.evidence import counts, weights
-from firnline_domain.holds import rewrite_hold_of
+from firnline_domain.holds import Hold, HoldReason, rewrite_hold_of
 from firnline_domain.identity import task_id
 from firnline_domain.progress import Partition, RunningTask, Table
 from firnline_domain.thresholds import Thresholds
@@ -63,7 +63,8 @@ def _on_its_merits(
     wanted = wanted_of(partition, found, limits, now_ms)
     if wanted.reason not in ORDERS:
         return wanted
-    if hold := rewrite_hold_of(table, limits, now_ms):
+    hold = rewrite_hold_of(table, limits, now_ms)
+    if hold and not _shares_a_commit(table, hold, now_ms):
         return Decision(Reason(hold.reason), until_ms=hold.until_ms)
     if len(table.work.running) >= limits.max_in_flight:
         return Decision(Reason.TABLE_BUSY)
@@ -71,6 +72,11 @@ def _on_its_merits(
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
     return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
+
+
+def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:
+    """What is ordered in the moment of another order adds no commit."""
+    return hold.reason == HoldReason.COMMIT_CEILING and now_ms in table.work.uncommitted
 
 
 def _barred(

@@ -140,9 +140,11 @@ class TableWork(Value):
         return next((task for task in self.running if task.task_id == task_id), None)
 
     @property
-    def uncommitted(self) -> int:
-        """Orders out of which no commit was told yet."""
-        return sum(task.committed_at_ms is None for task in self.running)
+    def uncommitted(self) -> frozenset[int]:
+        """Moments of the orders out of which no commit was told yet. Those of one moment share
+        one (`RewriteFiles.together`)."""
+        running = self.running
+        return frozenset(one.ordered_at_ms for one in running if one.committed_at_ms is None)
 
     def started(self, task: RunningTask) -> TableWork:
         """With one more order out; a partition has at most one."""

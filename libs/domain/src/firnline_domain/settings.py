@@ -23,7 +23,8 @@ from firnline_domain.values import Value
 from firnline_domain.windows import problem
 
 OURS = "firnline."
-READ_ELSEWHERE = ("firnline.rewrite.hold-off-ms",)  # by the workers, from the table alone
+# By the workers, from the table alone.
+READ_ELSEWHERE = ("firnline.rewrite.hold-off-ms", "firnline.rewrite.max-span-ms")
 DEFAULTS = Thresholds()
 PERIODS = ("window", "blackout")
 

@@ -56,11 +56,11 @@ class Thresholds(Value):
     yield_ms: int = HOUR_MS  # firnline.yield-ms: after the commit of another maintainer
     target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
     max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `sizes`; 0 = any
-    cheap_bytes: int = 64 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
+    cheap_bytes: int = 16 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
     convert: Conversions = Conversions.AUTO  # firnline.rewrite.convert
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
-    payback: float = 1.0  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
-    reads_per_hour: float = 1.0  # firnline.reads-per-hour: scans of a partition
+    payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
+    reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
     reads_from: ReadsFrom = ReadsFrom.AT_LEAST  # firnline.reads-from
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
     gc_enabled: bool = True  # gc.enabled

@@ -54,9 +54,15 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         # of a process that joins a group and has not closed its consumer.
         inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
         try:
-            share = settings.compare_share
             yield Pump(
-                inbox, publisher, handlers, log, sweeps=sweeps, switches=switches, share=share
+                inbox,
+                publisher,
+                handlers,
+                log,
+                sweeps=sweeps,
+                switches=switches,
+                share=settings.compare_share,
+                gather_s=settings.gather_s,
             )
         finally:
             inbox.close()

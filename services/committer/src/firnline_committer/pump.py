@@ -44,9 +44,10 @@ class Pump:
         sweeps: Sweeps | None = None,
         switches: Switches | None = None,
         share: float = 0.0,
+        gather_s: float = 0.0,
     ) -> None:
         """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused.
-        `share` of the commits are read back."""
+        `share` of the commits are read back. `gather_s`: see `_gathers`."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -55,6 +56,7 @@ class Pump:
         self._sweeps = sweeps
         self._switches = switches
         self._share = share
+        self._gather_s = gather_s
         self._lanes: dict[Place, Lane] = {}
 
     def step(self, timeout_s: float) -> None:
@@ -66,7 +68,7 @@ class Pump:
         if self._switches is not None:
             self._switches.catch_up()
         for delivery in self._inbox.poll(timeout_s):
-            self._lanes.setdefault(_place(delivery.record), Lane()).waiting.append(delivery)
+            self._lanes.setdefault(_place(delivery.record), Lane()).arrived(delivery, self._now())
         handled = [delivery for lane in self._lanes.values() for delivery in self._run(lane)]
         if handled:
             self._publisher.flush()
@@ -92,12 +94,23 @@ class Pump:
         batch = list(islice(lane.waiting, MOST_AT_ONCE))
         if not batch or lane.not_before > self._now() or self._held(batch):
             return []
+        if self._gathers(batch, lane):
+            return []
         if not self._dealt_with(batch, lane):
             return []
         for _ in batch:
             lane.waiting.popleft()
         lane.moving()
         return batch
+
+    def _gathers(self, batch: list[Delivery], lane: Lane) -> bool:
+        """Others that were ordered with these are on their way. Whoever does them needs as long as
+        for these: twice that is enough, or they are done elsewhere, or failed."""
+        results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
+        if len(batch) >= max((one.together for one in results), default=1):
+            return False
+        took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
+        return self._now() < lane.newest + min(self._gather_s, 2 * took_s)
 
     def _held(self, batch: list[Delivery]) -> bool:
         """A paused table's results wait where they are; what only tells of an end does not."""

@@ -30,6 +30,12 @@ class Settings:
         "reader; told by the task's id. 0 = none.",
         0.01,
     )
+    gather_s: float = setting(
+        "FIRNLINE_GATHER_SECONDS",
+        "A result waits so long at the most for another one that was ordered with it, to share "
+        "its commit; and no longer than twice its own task took. 0 = not at all.",
+        5.0,
+    )
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

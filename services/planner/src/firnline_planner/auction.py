@@ -12,10 +12,10 @@ from firnline_domain.ranking import Candidate, Paid, Purses, affordable
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
-from firnline_planner.looking import order
+from firnline_planner.looking import order, together
 from firnline_planner.showing import to_be_shown
 from firnline_planner.state import State
-from firnline_planner.step import Bid, Place, Step
+from firnline_planner.step import Bid, Output, Place, Step
 from firnline_planner.visit import visit_of
 
 ROUND_MS = 1_000  # not oftener: it goes over all who wait
@@ -84,24 +84,29 @@ class Auction:
 def order_winners(one: Round, state: State, defaults: Thresholds, now_ms: int, step: Step) -> None:
     """Order what still deserves it, and take the money for that alone."""
     left, unbound = one.left, replace(defaults, paid=True)
+    sent: dict[bytes, list[Output]] = defaultdict(list)  # by the table's key
     for paid in one.winners:
         step.bids[paid.key] = None
-        if _ordered(paid.key, state, unbound, now_ms, step):
+        if orders := _ordered(paid.key, state, unbound, now_ms, step):
+            sent[paid.key[0]] += orders
             step.spent_gb_hours += paid.gb_hours
         else:
             left = left.without(-paid.gb_hours, paid.from_old)
+    for orders in sent.values():
+        step.send(together(orders))
     share = state.share
     state.put_share(replace(share, purses={**share.purses, one.purse: left}))
 
 
-def _ordered(place: Place, state: State, unbound: Thresholds, now_ms: int, step: Step) -> bool:
+def _ordered(
+    place: Place, state: State, unbound: Thresholds, now_ms: int, step: Step
+) -> list[Output]:
     key, scope = place
     table = state.table_at(key)
     if table is None:
-        return False
+        return []
     visit = visit_of(state, table, unbound, now_ms, step)
-    after = order(visit, table, visit.partition(table, scope))
-    if after is table:
-        return False
-    state.put_table(to_be_shown(visit, after))
-    return True
+    after, orders = order(visit, table, visit.partition(table, scope))
+    if orders:
+        state.put_table(to_be_shown(visit, after))
+    return orders

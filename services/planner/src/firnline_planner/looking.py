@@ -108,8 +108,16 @@ def _ordering(visit: Visit, table: Table, touched: set[Scope]) -> Table:
     wanting.sort(
         key=lambda one: (one[0], -depth(table, one[1], visit.limits), one[1].counters.scope)
     )
-    for _, partition in wanting:
-        table = order(visit, table, partition)
+    return _all_ordered(visit, table, [partition for _, partition in wanting])
+
+
+def _all_ordered(visit: Visit, table: Table, partitions: Iterable[Partition]) -> Table:
+    """In that order, as long as there are places. Together they are one commit."""
+    sent: list[Output] = []
+    for partition in partitions:
+        table, outputs = order(visit, table, partition)
+        sent += outputs
+    visit.step.send(together(sent))
     return table
 
 
@@ -135,16 +143,24 @@ def _bid(visit: Visit, table: Table, partition: Partition, decision: Decision) -
         visit.step.bids[place] = (visit.limits.spending[0], candidate)
 
 
-def order(visit: Visit, table: Table, partition: Partition) -> Table:
-    """With an order out, if the partition deserves one now."""
+def order(visit: Visit, table: Table, partition: Partition) -> tuple[Table, list[Output]]:
+    """With an order out, if the partition deserves one now; and the order, to be sent."""
     decision = explained(table, partition, visit.limits, visit.now_ms)
     if not decision.order:
-        return table  # those deeper in debt have taken all places
+        return table, []  # those deeper in debt have taken all places
     order, task = order_for(table, partition, decision, visit.limits, visit.now_ms)
     topic = topic_of(lane_of(partition, visit.limits), visit.limits.served_by)
-    visit.step.send([Output(topic, order.table.uuid, order)])
     visit.keep(table, replace(partition, work=ordered(partition.work)))
-    return replace(table, work=table.work.started(task).looking(task.deadline_ms))
+    after = replace(table, work=table.work.started(task).looking(task.deadline_ms))
+    return after, [Output(topic, order.table.uuid, order)]
+
+
+def together(orders: list[Output]) -> list[Output]:
+    """Orders of one table and moment, each told how many they are."""
+    if len(orders) < 2:
+        return orders
+    several = len(orders)
+    return [Output(one.topic, one.key, replace(one.record, together=several)) for one in orders]
 
 
 def _expiring(visit: Visit, table: Table) -> Table:

@@ -180,6 +180,8 @@ class Routing:
             raise PoisonousRecord("no_such_bucket", text)
         at = self._bucket if route is None or route.bucket is None else route.bucket
         if to == at:
+            if route is None and turn.state.table(uuid, MAIN) is None:  # its first event is to come
+                self._say(uuid, Route(self._next_epoch(uuid, turn)), turn)
             return
         if route is None or at == self._bucket:
             self._hand_over(uuid, to, turn)

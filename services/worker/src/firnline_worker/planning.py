@@ -13,7 +13,10 @@ from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 
+from firnline_worker.spans import Spans
+
 Group = tuple[DataFileEntry, ...]
+ANY = Spans()
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,18 @@ class Plan:
 NOTHING = Plan((), ())
 
 
-def plan(live: LiveFiles, scope: Scope, target_bytes: int, action: str = Action.COMPACT) -> Plan:
+def plan(
+    live: LiveFiles,
+    scope: Scope,
+    target_bytes: int,
+    action: str = Action.COMPACT,
+    spans: Spans = ANY,
+) -> Plan:
     """Take every data file of the scope that any delete applies to, and all fragments if there are
     at least two; a MERGE takes the undersized files as well, where small ones fill a file of the
     target size (`levels`). Apply every delete that applies to any of them. A CONVERT leaves larger
     files where they are: their equality deletes become positions, beside those that they have.
+    Files whose ages `spans` keeps apart are not merged with each other.
 
     Where the inputs are all live data files of the snapshot there are at least two groups if
     there are two inputs: the committer can then commit them as two rewrites in one transaction,
@@ -50,16 +60,23 @@ def plan(live: LiveFiles, scope: Scope, target_bytes: int, action: str = Action.
     """
     files = live.files_of_scope(scope)
     kept = _kept(files, live, target_bytes) if action == Action.CONVERT else {}
-    chosen = [f for f in _chosen(files, target_bytes, action) if f.data.normal not in kept]
+    chosen = [f for f in _chosen(files, target_bytes, action, spans) if f.data.normal not in kept]
     applied = [delete for file in chosen for delete in file.deletes]
     applied += [delete for deletes in kept.values() for delete in deletes]
     deletes = tuple({delete.key: delete for delete in applied}.values())
-    inputs = sorted((f.data for f in chosen), key=lambda f: (f.sequence_number, f.normal))
-    least = 2 if len(inputs) == len(live.data) else 1
-    groups = grouped(inputs, target_bytes, least)
+    inputs = [f.data for f in chosen]
+    groups = _groups(inputs, target_bytes, len(inputs) == len(live.data), spans)
     if not deletes and len(groups) >= len(inputs):
         return NOTHING  # a merge that would not lessen the files changes nothing
     return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept))
+
+
+def _groups(
+    inputs: Sequence[DataFileEntry], target_bytes: int, whole: bool, spans: Spans
+) -> tuple[Group, ...]:
+    runs = list(spans.runs(inputs))
+    least = 2 if whole and len(runs) == 1 else 1
+    return tuple(group for run in runs for group in grouped(run, target_bytes, least))
 
 
 def _kept(
@@ -77,8 +94,10 @@ def _kept(
     return found
 
 
-def _chosen(files: Sequence[PlannedFile], target_bytes: int, action: str) -> list[PlannedFile]:
-    merged = _merged([f.data for f in files], target_bytes, action)
+def _chosen(
+    files: Sequence[PlannedFile], target_bytes: int, action: str, spans: Spans
+) -> list[PlannedFile]:
+    merged = _merged([f.data for f in files], target_bytes, action, spans)
     converts = action == Action.CONVERT
 
     def presses(file: PlannedFile) -> bool:
@@ -89,7 +108,9 @@ def _chosen(files: Sequence[PlannedFile], target_bytes: int, action: str) -> lis
     return [f for f in files if presses(f) or f.data.normal in merged]
 
 
-def _merged(files: Sequence[DataFileEntry], target_bytes: int, action: str) -> set[str]:
+def _merged(
+    files: Sequence[DataFileEntry], target_bytes: int, action: str, spans: Spans
+) -> set[str]:
     fragments, undersized = (
         [file for file in files if size_class(file.bytes, target_bytes) is one]
         for one in (SizeClass.FRAGMENT, SizeClass.UNDERSIZED)
@@ -97,7 +118,7 @@ def _merged(files: Sequence[DataFileEntry], target_bytes: int, action: str) -> s
     holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
     by_level = action == Action.MERGE and fills(holds, target_bytes)
     taken = _oldest(fragments + undersized) if by_level else fragments
-    return {file.normal for file in taken} if len(taken) > 1 else set()
+    return {file.normal for run in spans.runs(taken) if len(run) > 1 for file in run}
 
 
 def _oldest(files: Sequence[DataFileEntry]) -> list[DataFileEntry]:
@@ -119,8 +140,8 @@ _ROOM = 1.5  # targets of input per group: its outputs are in range with 50 % to
 
 
 def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> tuple[Group, ...]:
-    """Neighbours by age go together, as many bytes in each group; at least `least` groups, as far
-    as there are files for them."""
+    """Of files by age, neighbours go together, as many bytes in each group; at least `least`
+    groups, as far as there are files for them."""
     total = sum(file.bytes for file in inputs)
     wanted = max(least, round(total / (_ROOM * target_bytes)), 1)
     groups: list[list[DataFileEntry]] = []

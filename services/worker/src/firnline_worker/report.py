@@ -91,6 +91,7 @@ def _result(
         handover_reason=handover_reason,
         committed_snapshot_id=committed_snapshot_id,
         measures=dict(base.clock.seconds),
+        together=order.together,
     )
 
 

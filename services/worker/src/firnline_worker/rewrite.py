@@ -31,6 +31,7 @@ from firnline_worker.planning import Plan, plan
 from firnline_worker.sets import Published, published, sequenced
 from firnline_worker.shelf import Shelf
 from firnline_worker.snapshots import Snapshots
+from firnline_worker.spans import spans_of
 from firnline_worker.stage import (
     GroupDone,
     GroupOrder,
@@ -77,7 +78,7 @@ class Rewriter:
         refuse_if_over(table, order)
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
-        chosen = plan(live, order.scope, target_bytes(table), order.action)
+        chosen = plan(live, order.scope, target_bytes(table), order.action, spans_of(table))
         clock.lap("plan")
         base = report.Base(order, table, head, self.worker, clock)
         if not chosen.taken:

@@ -13,6 +13,8 @@ from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
+from firnline_worker.table_settings import milliseconds
+
 HOLD_OFF = "firnline.rewrite.hold-off-ms"  # table property
 HOLD_OFF_MS = 3_600_000
 WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
@@ -20,17 +22,11 @@ WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
 
 def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
     """Raises TaskRefused `open_branch` or `unpublished_wap`, to be tried again later."""
-    since_ms = now_ms - _hold_off_ms(table.properties.get(HOLD_OFF, ""))
+    since_ms = now_ms - milliseconds(table, HOLD_OFF, HOLD_OFF_MS)
     if branch := _branch_ahead(table, ref, since_ms):
         raise TaskRefused("open_branch", f"branch {branch} is ahead of {ref}", retryable=True)
     if staged := _staged(table, since_ms):
         raise TaskRefused("unpublished_wap", f"{WAP_ID} {staged} is not published", retryable=True)
-
-
-def _hold_off_ms(text: str) -> int:
-    """A value that cannot be read counts as unset."""
-    digits = text.strip()
-    return int(digits) if digits.isascii() and digits.isdigit() else HOLD_OFF_MS
 
 
 def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:

@@ -1,0 +1,18 @@
+"""What workers read of a table's own properties."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from firnline_worker.table_settings import milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("0", 0), (" 2000 ", 2_000), ("", 60), ("²", 60), ("-1", 60)]
+)
+def test_what_cannot_be_read_counts_as_unset(text: str, expected: int) -> None:
+    table: Any = SimpleNamespace(properties={"a.name": text})
+    assert milliseconds(table, "a.name", 60) == expected
+    assert milliseconds(table, "another", 7) == 7
