@@ -148,7 +148,8 @@ class Firnline:
         late = many & (
             (age_ms >= self.limits.max_wait_ms) | (held.bytes <= self.limits.cheap_bytes)
         )
-        return np.asarray((paid > 0.9) | late)
+        recycled = (held.positions > 0) & (age_ms >= self.limits.retention_ms)
+        return np.asarray((paid > 0.9) | late | recycled)
 
     def _may_merge(self, units: Ints, grown: Flags, held: Holds, now_ms: int) -> Flags:
         """The same of a merge by level."""

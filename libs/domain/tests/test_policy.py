@@ -187,6 +187,16 @@ def test_a_few_dead_rows_stay_until_somebody_pays_and_many_files_of_them_for_a_d
     assert decide(table(), converted(NOW, many), CONVERTING, day).order
 
 
+def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_whoever_reads() -> None:
+    unread = replace(CONVERTING, reads_per_hour=0.0, max_snapshot_age_ms=30 * 86_400_000)
+    left, due = converted(NOW, Tally(3, 30, 30)), NOW + 30 * 86_400_000
+    waiting = decide(table(), left, unread, due - 1)
+    assert (waiting.order, waiting.until_ms) == (False, due)
+    found = decide(table(), left, unread, due)
+    assert (found.order, found.reason, found.action) == (True, Reason.RECYCLING, Action.COMPACT)
+    assert not decide(table(), left, replace(unread, gc_enabled=False), due).order
+
+
 def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> None:
     left = converted(NOW, Tally(25, 250, 250))
     again = replace(left.counters.holds, equality_deletes=Tally(4, 200_000, 1_600_000))

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     SIZE_ERROR = "size_error"  # a merge brings sizes nearer to the target, by enough
     READ_DEBT = "read_debt"  # readers have paid for it what its rewrite costs
     OLD_DEBT = "old_debt"  # little, but for longer than max-age
+    RECYCLING = "recycling"  # rows that are deleted by position alone outlast the retention
     # not ordered
     HEALTHY = "healthy"  # no debt
     ACCUMULATING = "accumulating"  # some debt, below every threshold
@@ -66,6 +67,7 @@ ORDERS = frozenset(
         Reason.SIZE_ERROR,
         Reason.READ_DEBT,
         Reason.OLD_DEBT,
+        Reason.RECYCLING,
     }
 )
 

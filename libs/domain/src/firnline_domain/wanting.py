@@ -56,16 +56,21 @@ def _of_deletes(partition: Partition, found: Found, limits: Thresholds, now_ms: 
 def _positions(
     partition: Partition, idle: Decision, weighed: Weighed, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """What conversions have left is compacted when readers have paid for it, or, where it is many
-    files, when it has waited for long enough."""
-    many = partition.counters.holds.mark_files >= max(limits.min_position_deletes, 1)
-    due_ms = weighed.from_ms if many else weighed.paid_ms
+    """What conversions have left is compacted when readers have paid for it; where it is many
+    files, when it has waited for long enough; at the latest after the retention, or what was
+    deleted would never leave the storage."""
+    marks = partition.counters.holds.mark_files
+    many = marks >= max(limits.min_position_deletes, 1)
+    reason, due_ms = Reason.POSITION_DELETES, weighed.from_ms if many else weighed.paid_ms
+    recycled_ms = weighed.since_ms + limits.retention_ms
+    if marks and limits.gc_enabled and recycled_ms < due_ms:
+        reason, due_ms = Reason.RECYCLING, recycled_ms
     if now_ms < due_ms:
         known_ms = due_ms if due_ms < FAR_MS else None
         return replace(idle, until_ms=earliest(idle.until_ms, known_ms))
     if restless := _restless(partition, limits, now_ms, pressing=False):
         return Decision(restless[0], until_ms=restless[1])
-    return Decision(Reason.POSITION_DELETES, rank=weighed.paid_back(now_ms))
+    return Decision(reason, rank=weighed.paid_back(now_ms))
 
 
 def _merge(

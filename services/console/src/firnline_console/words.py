@@ -16,18 +16,20 @@ DECISIONS = {
     "{min_equality_deletes} are enough for a rewrite",
     "size_error": "its files are off their target by {size_error} of it, and a merge mends "
     "{mendable_size_error}; {max_size_error} is enough for a rewrite",
-    "read_debt": "readers have paid as much for it as its rewrite costs ({read_s_spared} CPU s a "
-    "scan, {rewrite_cpu_s} for the rewrite)",
+    "read_debt": "readers have paid their part (firnline.rewrite.payback) of what its rewrite "
+    "costs ({read_s_spared} CPU s a scan, {rewrite_cpu_s} for the rewrite)",
     "undersized": "{undersized} files below their size fill one of the target size",
     "old_debt": "below every threshold, but some of it has waited longer than "
     "firnline.rewrite.max-age-ms",
+    "recycling": "what was deleted by position has outlasted the retention, and would stay on "
+    "the storage",
     "healthy": "nothing to do",
     "accumulating": "not enough yet (small files {fragments} of {min_fragments}, "
     "equality deletes {equality_deletes} of {min_equality_deletes}, "
     "position deletes {position_deletes} of {min_position_deletes})",
     "fixed_point": "the last rewrite left as much; another would change nothing",
     "minimum_gain": "its rewrite costs {rewrite_cpu_s} CPU s and spares a scan {read_s_spared}; "
-    "waits until readers have paid for it, at most firnline.rewrite.max-wait-ms",
+    "waits until readers have paid their part of it, at most firnline.rewrite.max-wait-ms",
     "quiet_period": "writers are at work in it right now; waits until they pause",
     "hot": "a writer changes rows of its files (DELETE, UPDATE, MERGE) and would fail; waits until "
     "it pauses, at most firnline.rewrite.hot-max-ms",
