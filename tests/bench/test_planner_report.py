@@ -38,6 +38,12 @@ def test_each_figure_is_of_its_newest_run() -> None:
     assert "| kafka | 500 | 9 | 1 | 80 | 190 | 3 |" in text
 
 
+def test_a_run_that_was_seen_at_one_moment_has_no_rate() -> None:
+    leapt = run(9_000)
+    leapt["drivers"]["kafka"]["sizes"]["1000"]["throughput"]["seconds"] = 0.1
+    assert "| kafka | 1,000 | 900 |" in figures([run(900), leapt])
+
+
 def test_the_page_is_the_report_of_the_results() -> None:
     shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip()
     assert shown == figures(load())

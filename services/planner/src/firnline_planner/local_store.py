@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompactionStyle,
+    DBCompressionType,
+    Options,
+    Rdict,
+)
 from rocksdict import WriteBatch as RocksBatch
 
 CACHE_BYTES = 64 * 1024 * 1024  # of uncompressed blocks, for all buckets of a process
@@ -115,6 +123,7 @@ def _options(cache: Cache) -> Options:
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_open_files(64)
     options.set_compression_type(DBCompressionType.lz4())
+    options.set_compaction_style(DBCompactionStyle.universal())
     blocks = BlockBasedOptions()
     blocks.set_block_cache(cache)
     blocks.set_bloom_filter(BLOOM_BITS, False)
