@@ -117,12 +117,12 @@ def _summed(reads: Iterator[Read]) -> Read:
 def _costs(lake: Lake, machine: Java, kind: Kind) -> Costs:
     """Means over the newer half of a table's commits: what it costs at that age."""
     name = f"polled_{kind.name}"
-    table = _made(machine, name)
+    table = made(machine, name)
     commits = max(2, min(MOST_COMMITS, int(RETAINED_S / HOUR_S * per_hour(kind))))
     seen = []
     for number in range(commits):
         upsert = number % 10 < round(10 * kind.upserts)
-        _commit(machine, table, kind.files, upsert)
+        commit(machine, table, kind.files, upsert)
         if number >= commits // 2:
             seen.append(_seen(lake, name))
     return Costs(*(_summed(iter(reads)).times(1 / len(seen)) for reads in zip(*seen, strict=True)))
@@ -171,7 +171,8 @@ class CountingIO(FileIO):
         raise NotImplementedError(str(location))
 
 
-def _made(machine: Java, name: str) -> Any:
+def made(machine: Java, name: str) -> Any:
+    """A table of ten columns, partitioned by the first."""
     iceberg = machine.jvm.org.apache.iceberg
     fields = [
         {"id": number, "name": f"c{number}", "required": False, "type": "long"}
@@ -186,7 +187,7 @@ def _made(machine: Java, name: str) -> Any:
     return machine.catalog.createTable(machine.identifier(name), schema, spec, properties)
 
 
-def _commit(machine: Java, table: Any, files: int, upsert: bool) -> None:
+def commit(machine: Java, table: Any, files: int, upsert: bool) -> None:
     """`files` data files, and an equality delete for upserts, into each partition. The files
     themselves are nowhere: nobody reads them."""
     change = table.newRowDelta() if upsert else table.newAppend()

@@ -34,7 +34,7 @@ def figures(runs: list[Run]) -> str:
     """The generated section."""
     if not runs:
         return "Not measured yet."
-    parts = (_sizes, _takeovers, _latency, _polling, _runs)
+    parts = (_sizes, _takeovers, _latency, _ceilings, _polling, _runs)
     return "\n\n".join(part(runs) for part in parts)
 
 
@@ -107,6 +107,20 @@ def _latency(runs: list[Run]) -> str:
     return "From `FilesChanged` on the broker to its order, read there:\n\n" + _table(
         heads, list(rows.values())
     )
+
+
+def _ceilings(runs: list[Run]) -> str:
+    """Of the newest run that has them."""
+    found = [(number, run["ceilings"]) for number, run in enumerate(runs, 1) if "ceilings" in run]
+    if not found:
+        return "What a gateway and an enricher take in was not measured yet."
+    number, each = found[-1]
+    heads = ("one process", "commits/s as measured", "commits per CPU s", "run")
+    rows = [
+        (name, f"{one['per_s']:,}", f"{one['per_cpu_s']:,}", str(number))
+        for name, one in each.items()
+    ]
+    return "What the others on a commit's way take in:\n\n" + _table(heads, rows)
 
 
 def _polling(runs: list[Run]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.planner import parts
+from bench.planner.ceilings import ceilings
 from bench.planner.latency import latency
 from bench.planner.polling import polling
 from bench.planner.stage import Stage, broker
@@ -28,7 +29,7 @@ MOST = {"faust": 100_000}  # tables
 LATENCY_S = 30.0
 RATES = (500, 2_000)  # FilesChanged a second
 LATENCY_TABLES = 100_000
-PARTS = ("polling", "sizes", "takeovers", "latency")
+PARTS = ("polling", "ceilings", "sizes", "takeovers", "latency")
 
 
 def main() -> None:
@@ -43,6 +44,9 @@ def main() -> None:
     if "polling" in parts_:
         run["polling"] = polling()
         print("polling", run["polling"], flush=True)
+    if "ceilings" in parts_:
+        run["ceilings"] = ceilings()
+        print("ceilings", run["ceilings"], flush=True)
     earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     drivers = [] if given.drivers == "none" else given.drivers.split(",")
     sizes = [int(one) for one in given.tables.split(",")]

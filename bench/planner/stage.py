@@ -108,23 +108,38 @@ class Stage:
 
     def samples(self, process: Process, until: int, every_s: float = LOOK_S) -> list[Sample]:
         """Moments until so much is committed. Raises RuntimeError where the planner dies."""
-        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.app})
-        places = [TopicPartition(TOPIC, one) for one in range(BUCKETS)]
-        found: list[Sample] = []
-        while not found or found[-1].done < until:
-            assure_alive(process)
-            offsets = consumer.committed(places, timeout=30)
-            done = sum(max(one.offset, 0) for one in offsets)
-            found.append(Sample(time.monotonic(), cpu_s(process), done))
-            time.sleep(every_s)
-        consumer.close()
-        return found
+        return samples(Followed(self.kafka, self.app, TOPIC), process, until, every_s)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A group's progress on a topic."""
+
+    kafka: str
+    group: str
+    topic: str
+
+
+def samples(of: Followed, process: Process, until: int, every_s: float = LOOK_S) -> list[Sample]:
+    """Moments of a process until its group has committed so much. Raises RuntimeError where it
+    dies."""
+    consumer = Consumer({"bootstrap.servers": of.kafka, "group.id": of.group})
+    places = [TopicPartition(of.topic, one) for one in range(BUCKETS)]
+    found: list[Sample] = []
+    while not found or found[-1].done < until:
+        assure_alive(process)
+        offsets = consumer.committed(places, timeout=30)
+        done = sum(max(one.offset, 0) for one in offsets)
+        found.append(Sample(time.monotonic(), cpu_s(process), done))
+        time.sleep(every_s)
+    consumer.close()
+    return found
 
 
 def assure_alive(process: Process) -> None:
-    """Raises RuntimeError where a planner has ended."""
+    """Raises RuntimeError where a process has ended."""
     if process.exit_code() is not None:
-        raise RuntimeError(f"the planner ended\n{process.log_tail()}")
+        raise RuntimeError(f"it has ended\n{process.log_tail()}")
 
 
 def ends(bootstrap: str, topic: str = TOPIC) -> dict[int, int]:
