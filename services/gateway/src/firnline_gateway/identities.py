@@ -13,7 +13,7 @@ from firnline_domain.values import Value
 from firnline_gateway.layouts import Loaded
 
 Names = tuple[str, ...]  # as `calls.table_names` gives them
-MOST_NAMES = 100_000  # 60 MB of them
+MOST_NAMES = 100_000  # 80 MB of them
 KEPT_S = 600.0  # by then the name may mean another table: dropped and created through others
 UNKNOWN_S = 60.0  # a table that could not be read is asked for again
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-MOST_BYTES = 1 << 16  # of a filter that is looked into: 3,000 parts in 1 ms; values come shortened
+MOST_BYTES = 1 << 16  # of a filter that is looked into: 1,000 conditions, in 0.7 ms
 MOST_DEPTH = 100  # Spark nests as deep as there are conditions
 MOST_COLUMNS = 16
 MOST_LETTERS = 255  # of a column's name
