@@ -21,8 +21,11 @@ from firnline_domain.advice_layout import (
     SKEW_PARTITIONS,
 )
 from firnline_domain.advice_snapshots import FRUITLESS, MANIFEST_BYTES, MANIFESTS, SNAPSHOTS
+from firnline_domain.advice_sorting import DATA_FILES, SCANS, TARGETS, mark_of
 from firnline_domain.advising import Known, size
 from firnline_domain.counters import PartitionCounters, TableCounters, Totals, Waiting
+from firnline_domain.events import TableLayout
+from firnline_domain.filters import TAU_MS, Filters, Use
 from firnline_domain.habits import HOUR_MS, Habits, Hour
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.progress import ExpiryWork, Partition, Table, TableWork
@@ -41,13 +44,14 @@ def known(
     settings: dict[str, str] | None = None,
     hour: Hour | None = None,
     expiry: ExpiryWork | None = None,
+    filters: Filters | None = None,
     **counters: Any,
 ) -> Known:
     """A table with so many bytes in each partition."""
     said = {"write.target-file-size-bytes": str(TARGET), **(settings or {})}
     table = Table(
         TableCounters(TABLE, "main", known=True, settings=said, **counters),
-        TableWork(habits=Habits(hour or Hour()), expiry=expiry or ExpiryWork()),
+        TableWork(habits=Habits(hour or Hour()), expiry=expiry or ExpiryWork(), filters=filters),
     )
     fleet = Thresholds()
     spread = Spread(target_bytes_of(said))
@@ -77,6 +81,27 @@ def holding(**kinds: int) -> Totals:
     """Totals with so many files, of a thousand bytes each."""
     tallies = {kind: Tally(files, files, files * 1_000) for kind, files in kinds.items()}
     return Totals(FileTally(**tallies), partitions=1, partitioned=1)
+
+
+def filtering(
+    scans: float = SCANS,
+    share: float = 1.0,
+    every: float = SCANS,
+    *,
+    data_files: int = DATA_FILES,
+    held_bytes: int = int(TARGET * TARGETS),
+    more: tuple[Use, ...] = (),
+    ordered_by: tuple[str, ...] = (),
+    partitioned_by: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """A table whose readers filter by `id`, and read that share of it nevertheless."""
+    layout = TableLayout(ordered_by, partitioned_by)
+    uses = (Use("id", scans, scans * share), *more)
+    return {
+        "filters": Filters(NOW_MS, every, uses, layout),
+        "partitions": {"[]": held_bytes},
+        "totals": holding(on_target=data_files),
+    }
 
 
 SMALL = TARGET // 8 - 1
@@ -162,6 +187,19 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             "totals": holding(on_target=CODEC_BYTES // 1_000),
         },
     ),
+    ("missing_sort_order", filtering(), filtering(scans=SCANS - 0.01)),
+    ("missing_sort_order", filtering(every=5 * SCANS), filtering(every=5 * SCANS + 0.01)),
+    ("missing_sort_order", filtering(share=0.501), filtering(share=0.5)),
+    ("missing_sort_order", filtering(), filtering(data_files=DATA_FILES - 1)),
+    ("missing_sort_order", filtering(), filtering(held_bytes=int(TARGET * TARGETS) - 1)),
+    ("missing_sort_order", filtering(ordered_by=("ts", "id")), filtering(ordered_by=("id", "ts"))),
+    ("missing_sort_order", filtering(), filtering(partitioned_by=("ts", "id"))),
+    (
+        "missing_sort_order",
+        filtering(ordered_by=("ts",), more=(Use("ts", SCANS - 0.01, 1.0),)),
+        filtering(ordered_by=("ts",), more=(Use("ts", SCANS, 1.0),)),
+    ),
+    ("missing_sort_order", filtering(), {**filtering(), "filters": None}),
     ("frequent_commits", {"hour": hour(commits=COMMITS)}, {"hour": hour(commits=COMMITS - 1)}),
     (
         "frequent_commits",
@@ -359,6 +397,46 @@ def test_an_hour_that_is_long_over_says_nothing() -> None:
 def test_what_keeps_snapshots_decides_what_to_do(settings: dict[str, str], remedy: str) -> None:
     [told] = advise(known(settings=settings, snapshot_count=1_000)).told
     assert told.remedy.startswith(remedy)
+
+
+def test_a_table_is_sorted_by_what_most_scans_filter_by() -> None:
+    another = Use("a`b.c", 2 * SCANS, 2 * SCANS)
+    [told] = advise(known(**filtering(every=4 * SCANS, more=(another,)))).told
+    assert told.finding == (
+        "50% of all scans, 40 in a day, filter by a`b.c and read 100% of 16 data files nevertheless"
+    )
+    assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `a``b`.`c` (Spark) orders" in told.remedy
+    [told] = advise(known(**filtering(ordered_by=("ts", "day")))).told
+    assert "BY `id` (Spark; it replaces the order by ts, day) orders" in told.remedy
+
+
+def test_a_column_that_is_advised_stays_so_while_it_is_good_enough() -> None:
+    facts = known(**filtering())
+    before = advise(facts)
+    assert before.given["missing_sort_order"].mark == mark_of("id")
+
+    def later(**changes: Any) -> set[str]:
+        work = replace(known(**filtering(**changes)).table.work, advice=before.given)
+        after = advise(replace(facts, table=replace(facts.table, work=work)))
+        return {one.finding.partition(" filter by ")[2].partition(" ")[0] for one in after.told}
+
+    another = (Use("ts", 1.5 * SCANS, 1.5 * SCANS),)
+    assert later(scans=SCANS * EASE, every=5 * SCANS, more=another) == set()
+    assert later(scans=SCANS * EASE - 0.01, more=another) == {"ts"}
+    assert later(scans=SCANS * EASE - 0.01) == {""}  # withdrawn
+    assert later(share=0.5 * EASE + 0.01) == set()
+    assert later(share=0.5 * EASE) == {""}
+    assert later(ordered_by=("id",)) == {""}
+
+
+def test_what_nobody_filters_by_any_more_is_forgotten() -> None:
+    facts = known(**filtering(scans=2 * SCANS, every=2 * SCANS))
+    filters = facts.table.work.filters
+    assert filters is not None
+    faded_ms = filters.fades_ms(SCANS)
+    assert faded_ms - NOW_MS == pytest.approx(0.693 * TAU_MS, rel=0.001)
+    assert "missing_sort_order" in rules(replace(facts, now_ms=faded_ms - 2))
+    assert "missing_sort_order" not in rules(replace(facts, now_ms=faded_ms))
 
 
 def test_sizes() -> None:

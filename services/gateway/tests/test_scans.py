@@ -14,13 +14,14 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import TableScanned
+from firnline_domain.events import FilteredBy, TableLayout, TableScanned
 from firnline_domain.identity import TableName, bucket_of
 from firnline_gateway import bootstrap
 from firnline_gateway.calls import TableRoute, reported_table
-from firnline_gateway.identities import KEPT_S, UNKNOWN_S, Identities
-from firnline_gateway.scan_counts import ScanCounts
-from firnline_gateway.scan_reports import MOST_BYTES, UnreadableReport, files_scanned
+from firnline_gateway.identities import KEPT_S, UNKNOWN_S, Identities, Identity
+from firnline_gateway.layouts import Loaded
+from firnline_gateway.scan_counts import MOST_COLUMNS, ScanCounts
+from firnline_gateway.scan_reports import MOST_BYTES, Scan, UnreadableReport, scan_of
 from firnline_gateway.scan_sender import BATCH, ScanSender
 
 from .conftest import UUID, Bench, Catalog, said
@@ -55,10 +56,18 @@ def encoded(files: Any = 3, **more: Any) -> bytes:
 
 
 def test_a_scan_report_says_how_many_files_were_read() -> None:
-    assert files_scanned(encoded(7)) == 7
-    assert files_scanned(encoded(0)) == 0
-    assert files_scanned(encoded(kind="commit-report", metrics={})) is None
-    assert files_scanned(encoded(kind="of-next-year")) is None
+    assert scan_of(encoded(7)) == Scan(7, frozenset({"day"}))
+    assert scan_of(encoded(0, filter=True)) == Scan(0)
+    assert scan_of(encoded(kind="commit-report", metrics={})) is None
+    assert scan_of(encoded(kind="of-next-year")) is None
+
+
+def test_a_filter_that_is_none_leaves_the_scan() -> None:
+    assert scan_of(encoded(7, filter="x")) == Scan(7)
+    assert scan_of(json.dumps({**report(7), "filter": {"type": ["eq"]}}).encode()) == Scan(7)
+    without = report(7)
+    del without["filter"]
+    assert scan_of(json.dumps(without).encode()) == Scan(7)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,7 @@ def test_a_scan_report_says_how_many_files_were_read() -> None:
 )
 def test_what_is_no_scan_report_is_told_from_one(body: bytes) -> None:
     with pytest.raises(UnreadableReport):
-        files_scanned(body)
+        scan_of(body)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +118,11 @@ def test_identities_are_few_and_grow_old() -> None:
     now = [0.0]
     known = Identities(2, lambda: now[0])
     first, second, third = (("/v1", "a", name) for name in "xyz")
-    known.learn(first, "u1")
+    known.learn(first, Loaded("u1"))
     known.learn(second, None)
     assert (first in known, second in known, third in known) == (True, True, False)
-    assert (known[second], known[first]) == (None, TableName("u1", ("a",), "x"))
-    known.learn(third, "u3")
+    assert (known[second], known[first]) == (None, Identity(TableName("u1", ("a",), "x")))
+    known.learn(third, Loaded("u3"))
     assert (first in known, second in known) == (True, False)  # asked for last
     now[0] = KEPT_S - 0.1
     assert first in known
@@ -122,24 +131,51 @@ def test_identities_are_few_and_grow_old() -> None:
     known.learn(second, None)
     now[0] += UNKNOWN_S
     assert second not in known
-    known.learn(second, "u2")
+    known.learn(second, Loaded("u2"))
     known.forget(second)
     assert second not in known
 
 
+def scans(*files: int, by: tuple[str, ...] = ()) -> list[Scan]:
+    return [Scan(one, frozenset(by)) for one in files]
+
+
 def test_counts_are_of_so_many_tables_and_taken_once() -> None:
     counts = ScanCounts(1_000, most=2)
-    x, y, z = (TableName(name, ("a",), name) for name in "xyz")
-    assert [counts.add(one, 2, 5) for one in (x, y, z, x)] == [True, True, False, True]
-    assert counts.take(1, 2_000) == [TableScanned(x, 1_000, 2_000, 4, 10)]
-    assert counts.add(z, 1, 1)
+    names = [TableName(name, ("a",), name) for name in "xyz"]
+    x, y, z = map(Identity, names)
+    assert [counts.add(one, scans(2, 3)) for one in (x, y, z, x)] == [True, True, False, True]
+    assert counts.take(1, 2_000) == [TableScanned(names[0], 1_000, 2_000, 4, 10)]
+    assert counts.add(z, scans(1))
     assert counts.take(9, 3_000) == [
-        TableScanned(y, 1_000, 3_000, 2, 5),
-        TableScanned(z, 2_000, 3_000, 1, 1),
+        TableScanned(names[1], 1_000, 3_000, 2, 5),
+        TableScanned(names[2], 2_000, 3_000, 1, 1),
     ]
     assert counts.take(9, 4_000) == []
-    counts.add(x, 1, 1)
-    assert counts.take(9, 3_900) == [TableScanned(x, 3_900, 3_900, 1, 1)]  # the clock was set back
+    counts.add(x, scans(1))
+    # the clock was set back
+    assert counts.take(9, 3_900) == [TableScanned(names[0], 3_900, 3_900, 1, 1)]
+
+
+def test_scans_are_counted_by_the_columns_of_their_filters() -> None:
+    counts, layout = ScanCounts(0), TableLayout(("id",), ())
+    counts.add(Identity(NAME), [*scans(7), *scans(5, by=("id",)), *scans(3, 2, by=("day", "id"))])
+    counts.add(Identity(NAME, layout), scans(1, by=("day",)))
+    [event] = counts.take(9, 1)
+    assert (event.scans, event.data_files, event.layout) == (5, 18, layout)
+    assert event.filtered == (FilteredBy("id", 3, 10), FilteredBy("day", 3, 6))
+    counts.add(Identity(NAME), scans(1))
+    [event] = counts.take(9, 2)
+    assert event.filtered == ()
+
+
+def test_columns_of_a_table_are_few() -> None:
+    counts, several = ScanCounts(0), [f"c{number:02}" for number in range(MOST_COLUMNS + 1)]
+    for column in (*several, *several):
+        counts.add(Identity(NAME), scans(1, by=(column,)))
+    [event] = counts.take(9, 1)
+    assert [(one.column, one.scans) for one in event.filtered] == [(x, 2) for x in several[:-1]]
+    assert event.scans == 2 * MOST_COLUMNS + 2
 
 
 class Away(MemoryPublisher):
@@ -152,7 +188,7 @@ class Away(MemoryPublisher):
 def test_a_broker_that_is_away_costs_one_batch_and_stops_nothing() -> None:
     broker, counts = MemoryBroker(), ScanCounts(0)
     for number in range(BATCH + 1):
-        counts.add(TableName(str(number), ("a",), "t"), 1, 1)
+        counts.add(Identity(TableName(str(number), ("a",), "t")), scans(1))
     sender = ScanSender(counts, Away(broker), 0.01, Log("gateway"), lambda: 1)
     with pytest.raises(RetryLater):
         sender.send()
@@ -223,6 +259,24 @@ async def test_scans_are_counted_by_the_tables_uuid(
     assert {key for key, _ in busy.broker.logs[place]} == {UUID}
     assert came(before) == {"counted": 3, "dropped": 0}
     assert busy.catalog.lines().count(f"GET {TABLE}?snapshots=refs") == 1
+
+
+async def test_what_readers_filter_by_is_told_with_the_tables_layout(
+    busy: Bench, client: aiohttp.ClientSession
+) -> None:
+    metadata = {
+        "table-uuid": UUID,
+        "schemas": [{"schema-id": 0, "fields": [{"id": 1, "name": "day", "type": "date"}]}],
+        "partition-specs": [
+            {"spec-id": 0, "fields": [{"source-id": 1, "transform": "month", "name": "m"}]}
+        ],
+    }
+    body = json.dumps({"metadata": metadata}).encode()
+    busy.catalog.script[f"GET {TABLE}?snapshots=refs"] = said(body)
+    await post(client, busy, encoded(3))
+    [event] = await until(busy, 1)
+    assert event.filtered == (FilteredBy("day", 1, 3),)
+    assert event.layout == TableLayout((), ("day",))
 
 
 async def test_the_table_is_read_as_the_client_that_reports(

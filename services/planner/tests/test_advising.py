@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 from firnline_domain.advice_habits import METADATA_COMMITS
+from firnline_domain.advice_sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.events import (
     ChangeKind,
     ConflictReason,
     FilesChanged,
+    FilteredBy,
     PartitionChange,
     RewriteConflicted,
+    TableLayout,
+    TableScanned,
     TickPassed,
 )
+from firnline_domain.filters import TAU_MS
 from firnline_domain.habits import HOUR_MS
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.states import TableAdvice, TableState
@@ -71,6 +76,16 @@ class World:
             "observed_at_ms": self.now_ms,
         }
         return self.take(FilesChanged(**values | more))
+
+    def scanned(self, scans: int, read: float = 1.0, order: str = "ts") -> list[Any]:
+        """A report of scans that filter by `id`, each of which reads that share of the table."""
+        files = round(scans * DATA_FILES * read)
+        by_id = FilteredBy("id", scans, files)
+        return self.take(
+            TableScanned(
+                TABLE, self.now_ms, self.now_ms, scans, files, (by_id,), TableLayout((order,))
+            )
+        )
 
     def told(self, ms: int = 1_000) -> list[tuple[str, bool]]:
         """(Rule, withdrawn) of what is told within so long."""
@@ -133,6 +148,63 @@ def test_results_that_writers_spoil_are_counted_once(world: World) -> None:
         world.take(spoilt)
         world.now_ms += 60_000
     assert ("write_conflicts", False) in world.told()
+
+
+def sortable(world: World) -> World:
+    """With files that are worth an order; nothing else happens to the table."""
+    world.settings = {"firnline.enabled": "false", "write.target-file-size-bytes": "1000"}
+    data = FileTally(on_target=Tally(DATA_FILES, 1, int(TARGETS * 1_000)))
+    world.append(partitions=(PartitionChange(Scope(0, "[]"), data, FileTally()),))
+    assert world.told() == []
+    return world
+
+
+def test_readers_who_miss_an_order_are_heard_though_nothing_else_happens(world: World) -> None:
+    sortable(world)
+    world.scanned(int(SCANS) - 1)
+    assert world.told() == []
+    world.scanned(2)
+    assert world.told() == [("missing_sort_order", False)]
+    [told] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
+    assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `id` (Spark" in told.remedy
+    shown = len(world.sent)
+    for _ in range(10):
+        world.scanned(1)
+        assert world.told() == []
+    assert len(world.sent) == shown  # nor is the table shown for it
+
+
+def test_a_restart_remembers_what_readers_filter_by(world: World) -> None:
+    sortable(world)
+    world.scanned(int(SCANS) - 1)
+    world.restart()
+    world.scanned(2)
+    assert world.told() == [("missing_sort_order", False)]
+
+
+def test_an_order_that_was_made_withdraws_it(world: World) -> None:
+    sortable(world)
+    world.scanned(int(SCANS) + 1)
+    world.told()
+    world.scanned(1, order="id")
+    assert world.told() == [("missing_sort_order", True)]
+
+
+def test_scans_that_read_little_withdraw_it(world: World) -> None:
+    sortable(world)
+    world.scanned(int(SCANS) + 1)
+    world.told()
+    world.scanned(int(3 * SCANS), read=0.0)
+    assert world.told() == [("missing_sort_order", True)]
+
+
+def test_readers_who_are_gone_withdraw_it_though_nothing_happens(world: World) -> None:
+    sortable(world)
+    world.scanned(int(SCANS) + 1)
+    assert world.told() == [("missing_sort_order", False)]
+    assert world.told(TAU_MS // 5) == []  # 21 scans are 17
+    assert world.told(TAU_MS // 10) == [("missing_sort_order", True)]  # and 15.6
+    assert world.told(TAU_MS) == []
 
 
 def test_a_dropped_table_takes_its_advice_along(world: World) -> None:

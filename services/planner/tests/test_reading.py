@@ -12,9 +12,11 @@ from firnline_domain.events import (
     ChangeKind,
     FilesChanged,
     PartitionChange,
+    TableLayout,
     TableScanned,
     TickPassed,
 )
+from firnline_domain.filters import MOST, Filters, Use
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.progress import Table
 from firnline_domain.reads import Reads
@@ -233,6 +235,13 @@ def test_rates_come_back_after_a_restart_and_cost_nothing_where_there_are_none()
     watched = replace(table, work=replace(table.work, reads=known))
     assert table_from(to_bytes(watched)).work.reads == known
     assert len(to_bytes(watched)) - len(plain) <= 70
+    uses = tuple(Use(f"column_{number}", 123.4, 12.3) for number in range(MOST))
+    filters = Filters(10**12, 1234.5, uses, TableLayout(("column_5",), ("column_6",)))
+    filtered = replace(table, work=replace(table.work, filters=filters))
+    assert b"filters" not in plain
+    assert table_from(plain).work.filters is None
+    assert table_from(to_bytes(filtered)).work.filters == filters
+    assert len(to_bytes(filtered)) - len(plain) <= 350
 
 
 def test_older_planners_read_states_with_a_rate() -> None:

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.records import RecordCodec
+from firnline_domain.advice_sorting import quoted
 from firnline_domain.events import (
     ChangeKind,
     FilesChanged,
+    FilteredBy,
     PartitionChange,
+    TableLayout,
     TableScanned,
     TickPassed,
 )
@@ -167,3 +170,22 @@ def test_scans_of_others_are_counted_and_ours_are_not(
     reads = counted_rate(first)
     assert reads.reported == pytest.approx(60 / 4, rel=0.05)  # a quarter of it, once a minute
     assert reads.in_force == pytest.approx(60 / 4, rel=0.2)
+
+
+def test_what_readers_filter_by_is_told_beside_the_order_of_their_table(
+    readers: SparkSession, table: str, namespace: str, scans: Scans
+) -> None:
+    assert len(readers.sql(f"SELECT * FROM loud.{table} WHERE id = 5").collect()) == 1
+    [event] = scans.until(lambda found, files: found == 1)
+    assert event.filtered == (FilteredBy("id", 1, 3),)  # in one of four, all ids are below
+    assert event.layout == TableLayout((), ("part",))
+
+    # What advice quotes is what Spark's SQL takes, and has the name that reports and orders have.
+    other, column, by = f"{namespace}.u", "a`b.x", quoted("a`b", "x")
+    readers.sql(f"CREATE TABLE quiet.{other} ({quoted('a`b')} STRUCT<x: BIGINT>) USING iceberg")
+    readers.sql(f"ALTER TABLE quiet.{quoted(*other.split('.'))} WRITE ORDERED BY {by}")
+    readers.sql(f"INSERT INTO quiet.{other} SELECT named_struct('x', 5)")
+    assert len(readers.sql(f"SELECT * FROM loud.{other} WHERE {by} > 4").collect()) == 1
+    *_, event = scans.until(lambda found, files: found == 2)
+    assert event.filtered == (FilteredBy(column, 1, 1),)
+    assert event.layout == TableLayout((column,), ())

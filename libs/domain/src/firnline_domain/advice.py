@@ -12,6 +12,7 @@ from firnline_domain import (
     advice_layout,
     advice_settings,
     advice_snapshots,
+    advice_sorting,
 )
 from firnline_domain.advising import Finding, Known, Rule, without_limit
 from firnline_domain.progress import Given, Table
@@ -35,6 +36,7 @@ RULES: dict[str, Rule] = {
     "global_deletes": advice_layout.global_deletes,
     "file_format": without_limit(advice_layout.file_format),
     "codec": advice_layout.codec,
+    "missing_sort_order": advice_sorting.missing_sort_order,
     "frequent_commits": advice_habits.frequent_commits,
     "metadata_files_kept": advice_habits.metadata_files_kept,
     "copy_on_write": advice_habits.copy_on_write,

@@ -57,6 +57,22 @@ class TableCommitted(Value):
     user_agent: str | None = None
 
 
+class FilteredBy(Value):
+    """Scans whose filter lets them leave files out by a column; nested ones are dotted."""
+
+    column: str
+    scans: int
+    data_files: int  # that these scans have read nevertheless
+
+
+class TableLayout(Value):
+    """Source columns of a table's default sort order, as far as it keeps theirs, and of its
+    default partition spec."""
+
+    ordered_by: tuple[str, ...] = ()
+    partitioned_by: tuple[str, ...] = ()
+
+
 class TableScanned(Value):
     """Readers have reported scans of a table, as one gateway has counted them in that time."""
 
@@ -65,6 +81,8 @@ class TableScanned(Value):
     to_ms: int
     scans: int
     data_files: int  # that these scans have read, all together
+    filtered: tuple[FilteredBy, ...] = ()
+    layout: TableLayout | None = None  # None = the table did not say
 
 
 class ChangeKind(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters import PartitionCounters, TableCounters
 from firnline_domain.debts import NO_DEBT, Debt
+from firnline_domain.filters import Filters
 from firnline_domain.habits import Habits
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
@@ -130,6 +131,7 @@ class TableWork(Value):
     habits: Habits = field(default_factory=Habits)
     advice: dict[str, Given] = field(default_factory=dict)  # by rule
     reads: Reads | None = None  # what its readers report
+    filters: Filters | None = None  # and by which columns they filter
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """The partition's order, if one is out."""

@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
+from firnline_domain.values import Value
+
+from firnline_gateway.scan_filters import columns_of
 
 MOST_BYTES = 1 << 20  # of a body that is looked into; a filter with many values is as long as these
 MOST_FILES = 10**9  # of one scan: more is no number of files
@@ -13,6 +16,14 @@ MOST_FILES = 10**9  # of one scan: more is no number of files
 
 class UnreadableReport(ValueError):
     """No report, or none as the REST spec has it; the catalog must judge it."""
+
+
+class Scan(Value):
+    """One scan: how many data files it reads, and the columns that its filter leaves files out
+    by."""
+
+    data_files: int
+    filtered_by: frozenset[str] = frozenset()
 
 
 class _Count(msgspec.Struct):
@@ -26,14 +37,14 @@ class _Metrics(msgspec.Struct, rename="kebab"):
 class _Report(msgspec.Struct, rename="kebab"):
     report_type: str
     metrics: _Metrics
+    filter: msgspec.Raw = msgspec.Raw()
 
 
 _read = msgspec.json.Decoder(_Report).decode  # what is not named here is passed over: 1 MB in 1 ms
 
 
-def files_scanned(body: bytes) -> int | None:
-    """Data files that the reported scan reads; None for a report of something else. Raises
-    UnreadableReport."""
+def scan_of(body: bytes) -> Scan | None:
+    """The scan that is reported; None for a report of something else. Raises UnreadableReport."""
     try:
         report = _read(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -42,7 +53,7 @@ def files_scanned(body: bytes) -> int | None:
         return None
     if report.metrics.result_data_files is None:
         raise UnreadableReport("a scan-report without result-data-files")
-    return report.metrics.result_data_files.value
+    return Scan(report.metrics.result_data_files.value, columns_of(report.filter))
 
 
 class Copy:

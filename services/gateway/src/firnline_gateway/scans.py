@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 from firnline_gateway.calls import TableRoute
 from firnline_gateway.identities import Identities, Names
 from firnline_gateway.scan_counts import ScanCounts
-from firnline_gateway.scan_reports import UnreadableReport, files_scanned
+from firnline_gateway.scan_reports import Scan, UnreadableReport, scan_of
 from firnline_gateway.upstream import Upstream
 
 AT_ONCE = 8  # tables that are being read: a catalog with much to do is not to get it from us
@@ -31,7 +31,7 @@ class Scans:
         self._counts = counts
         self._identities = identities
         self._log = log
-        self._asked: dict[Names, list[int]] = {}  # data files of scans that wait for the identity
+        self._asked: dict[Names, list[Scan]] = {}  # those that wait for the identity
         self._reading = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_vain = False  # the last table could not be read: said once, not for each
@@ -41,24 +41,24 @@ class Scans:
     ) -> None:
         """A report that the catalog has heard. `body`: None where it cannot be looked into."""
         try:
-            files = None if body is None else files_scanned(body)
+            scan = None if body is None else scan_of(body)
         except UnreadableReport:
-            body = files = None
+            body = scan = None
         if body is None:
             self._dropped(1)
-        elif files is not None:
-            self._scanned(route, separator, files, headers)
+        elif scan is not None:
+            self._scanned(route, separator, scan, headers)
 
     def _scanned(
-        self, route: TableRoute, separator: str, files: int, headers: CIMultiDict[str]
+        self, route: TableRoute, separator: str, scan: Scan, headers: CIMultiDict[str]
     ) -> None:
         names = route.names(separator)
         if names in self._asked:
-            self._asked[names].append(files)
+            self._asked[names].append(scan)
         elif names in self._identities:
-            self._count(names, [files])
+            self._count(names, [scan])
         elif len(self._asked) < MOST_ASKED:
-            self._asked[names] = [files]
+            self._asked[names] = [scan]
             task = asyncio.create_task(self._identify(route, names, headers))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -66,25 +66,25 @@ class Scans:
             self._dropped(1)
 
     async def _identify(self, route: TableRoute, names: Names, headers: CIMultiDict[str]) -> None:
-        uuid = None
+        loaded = None
         try:
             async with self._reading:
-                uuid = await self._upstream.uuid(f"{route.path}?snapshots=refs", headers)
+                loaded = await self._upstream.loaded(f"{route.path}?snapshots=refs", headers)
             self._in_vain = False
         except Exception as error:  # whatever it is: nobody waits for this
             if not self._in_vain:
                 self._log.warning("scans_of_unknown", path=route.path, why=error)
             self._in_vain = True
         finally:
-            self._identities.learn(names, uuid)
+            self._identities.learn(names, loaded)
             self._count(names, self._asked.pop(names))
 
-    def _count(self, names: Names, files: list[int]) -> None:
-        table = self._identities[names]
-        if table is not None and self._counts.add(table, len(files), sum(files)):
-            metrics.count("gateway_scan_reports", len(files), outcome="counted")
+    def _count(self, names: Names, scans: list[Scan]) -> None:
+        identity = self._identities[names]
+        if identity is not None and self._counts.add(identity, scans):
+            metrics.count("gateway_scan_reports", len(scans), outcome="counted")
         else:
-            self._dropped(len(files))
+            self._dropped(len(scans))
 
     def _dropped(self, reports: int) -> None:
         metrics.count("gateway_scan_reports", reports, outcome="dropped")

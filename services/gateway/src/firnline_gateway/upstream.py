@@ -13,8 +13,8 @@ from firnline_domain.errors import RetryLater
 from multidict import CIMultiDict
 from yarl import URL
 
-from firnline_gateway.commits import uuid_in
 from firnline_gateway.config_response import separator_in
+from firnline_gateway.layouts import Loaded, loaded_table
 
 CONNECT_S = 10.0
 OWN_READ_S = 30.0
@@ -109,8 +109,8 @@ class Upstream:
         found = (await asyncio.to_thread(json.loads, body))["metadata"]
         return dict(found)
 
-    async def uuid(self, path: str, headers: Mapping[str, str]) -> str | None:
-        """Uuid of the table at this raw path, None if there is none.
+    async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
+        """What the table at this raw path says of itself, None if there is none.
 
         Read as the client that has sent these headers. Raises RetryLater where it is not told.
         """
@@ -120,7 +120,7 @@ class Upstream:
             return None
         if status != 200:
             raise RetryLater(f"GET {path}: {status}")
-        return await asyncio.to_thread(uuid_in, body)
+        return await asyncio.to_thread(loaded_table, body)
 
     async def separator(self) -> str:
         """The catalog's namespace separator. Raises RetryLater where it does not say."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from firnline_domain.advice import advise
+from firnline_domain.advice import EASE, advise
+from firnline_domain.advice_sorting import RULE, SCANS, sought
 from firnline_domain.advising import Known
 from firnline_domain.events import FilesChanged, RewriteCommitted, RewriteConflicted
 from firnline_domain.habits import after_commit, after_result
 from firnline_domain.others import noticed
-from firnline_domain.progress import Table
+from firnline_domain.progress import Table, TableWork
+from firnline_domain.schedule import earliest
 from firnline_domain.states import TableAdvice
 from firnline_domain.values import replace
 
@@ -26,8 +28,27 @@ def _key(advice: TableAdvice) -> str:
 
 
 def stale_ms(table: Table, now_ms: int) -> int | None:
-    """When advice about an hour of the writers' is over, though nothing more happens."""
-    return table.work.habits.stale_ms(now_ms) if table.work.advice else None
+    """When advice about an hour of the writers', or a day of the readers', is over, though nothing
+    more happens."""
+    work = table.work
+    return earliest(work.habits.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
+
+
+def _faded_ms(work: TableWork, now_ms: int) -> int | None:
+    if RULE not in work.advice or work.filters is None:
+        return None
+    faded_ms = work.filters.fades_ms(SCANS * EASE)
+    return faded_ms if faded_ms > now_ms else None
+
+
+def column_sought(work: TableWork, now_ms: int) -> str | None:
+    """The column that a table's readers miss an order by, if its files are worth it."""
+    given = work.advice.get(RULE)
+    if work.filters is None:
+        return None
+    ease, mark = (EASE, given.mark) if given else (1.0, 0)
+    use = sought(work.filters.at(now_ms), ease, mark)
+    return use.column if use else None
 
 
 def noting_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:

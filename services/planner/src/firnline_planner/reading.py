@@ -1,15 +1,20 @@
-"""TableScanned: how often a table is read, and another look at it where that changes its policy."""
+"""TableScanned: how often a table is read, and by what; another look at it where that changes its
+policy, another word to its owner where that changes the advice."""
 
 from __future__ import annotations
 
 from firnline_domain.events import TableScanned
+from firnline_domain.filters import filtered
 from firnline_domain.identity import MAIN
-from firnline_domain.progress import Table
 from firnline_domain.reads import Reads, share_read, watched
 from firnline_domain.thresholds import Thresholds, reads_in_force, thresholds
 from firnline_domain.values import replace
 
+from firnline_planner.advising import column_sought
+from firnline_planner.showing import to_be_shown
 from firnline_planner.state import State
+from firnline_planner.step import Step
+from firnline_planner.visit import visit_of
 
 
 def on_table_scanned(event: TableScanned, state: State, defaults: Thresholds, now_ms: int) -> None:
@@ -18,18 +23,21 @@ def on_table_scanned(event: TableScanned, state: State, defaults: Thresholds, no
     table = state.table(event.table.uuid, MAIN)
     if table is None or table.counters.removed:
         return
-    reads = watched(table.work.reads, _whole_scans(event, table), event.to_ms, now_ms)
-    if reads == table.work.reads:
+    before, files = table.work, table.counters.totals.holds.data.files
+    reads = watched(before.reads, _whole_scans(event, files), event.to_ms, now_ms)
+    work = replace(before, reads=reads, filters=filtered(before.filters, event, files, now_ms))
+    if work == before:
         return
-    work = replace(table.work, reads=reads)
     limits = thresholds(table.counters.settings, defaults)
-    if _is_news(table.work.reads, reads, limits, now_ms):
+    if _is_news(before.reads, reads, limits, now_ms):
         work = work.looking(now_ms)
-    state.put_table(replace(table, work=work))
+    table = replace(table, work=work)
+    if column_sought(before, now_ms) != column_sought(work, now_ms):
+        table = to_be_shown(visit_of(state, table, defaults, now_ms, Step()), table)
+    state.put_table(table)
 
 
-def _whole_scans(event: TableScanned, table: Table) -> float:
-    files = table.counters.totals.holds.data.files
+def _whole_scans(event: TableScanned, files: int) -> float:
     return event.scans * share_read(event.scans, event.data_files, files)
 
 

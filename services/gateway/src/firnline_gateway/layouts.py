@@ -1,0 +1,103 @@
+"""What a loaded table says of itself to those who count its scans (`LoadTableResult`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+
+import msgspec
+from firnline_domain.events import TableLayout
+from firnline_domain.values import Value
+
+from firnline_gateway.commits import uuid_in
+from firnline_gateway.scan_filters import keeps_order
+
+
+class Loaded(Value):
+    """Its uuid, and how its files are laid out; None = it does not say so."""
+
+    uuid: str
+    layout: TableLayout | None = None
+
+
+class _Nested(msgspec.Struct):
+    fields: tuple[_Field, ...] = ()  # of a struct; what is in lists and maps has no bounds
+
+
+class _Field(msgspec.Struct):
+    id: int
+    name: str
+    type: str | _Nested
+
+
+class _Schema(msgspec.Struct, rename="kebab"):
+    schema_id: int = 0
+    fields: tuple[_Field, ...] = ()
+
+
+class _Source(msgspec.Struct, rename="kebab"):
+    transform: str
+    source_id: int | None = None  # None = of several columns
+
+
+class _Order(msgspec.Struct, rename="kebab"):
+    order_id: int
+    fields: tuple[_Source, ...] = ()
+
+
+class _Spec(msgspec.Struct, rename="kebab"):
+    spec_id: int
+    fields: tuple[_Source, ...] = ()
+
+
+class _Metadata(msgspec.Struct, rename="kebab"):
+    table_uuid: str
+    current_schema_id: int = 0
+    schemas: tuple[_Schema, ...] = ()
+    default_spec_id: int = 0
+    partition_specs: tuple[_Spec, ...] = ()
+    default_sort_order_id: int = 0
+    sort_orders: tuple[_Order, ...] = ()
+
+
+class _Answer(msgspec.Struct):
+    metadata: _Metadata
+
+
+_read = msgspec.json.Decoder(_Answer).decode  # snapshots are passed over
+
+
+def loaded_table(answer: bytes) -> Loaded | None:
+    """None where the answer names no table. What is strange about a layout hides it alone."""
+    try:
+        metadata = _read(answer).metadata
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        uuid = uuid_in(answer)
+        return None if uuid is None else Loaded(uuid)
+    return Loaded(metadata.table_uuid, _layout(metadata))
+
+
+def _layout(metadata: _Metadata) -> TableLayout | None:
+    schemas = {one.schema_id: one.fields for one in metadata.schemas}
+    specs = {one.spec_id: one.fields for one in metadata.partition_specs}
+    orders = {one.order_id: one.fields for one in metadata.sort_orders}
+    fields, spec = schemas.get(metadata.current_schema_id), specs.get(metadata.default_spec_id)
+    if fields is None or spec is None:
+        return None
+    names: dict[int | None, str] = dict(_names(fields))
+    order = orders.get(metadata.default_sort_order_id, ())  # 0 = none, and need not be there
+    # After a field that scatters values the others order nothing that a filter could use.
+    leading = takewhile(lambda one: keeps_order(one.transform) and one.source_id in names, order)
+    parts = (one for one in spec if one.transform != "void")
+    return TableLayout(_sources(leading, names), _sources(parts, names))
+
+
+def _sources(fields: Iterable[_Source], names: Mapping[int | None, str]) -> tuple[str, ...]:
+    return tuple(names[one.source_id] for one in fields if one.source_id in names)
+
+
+def _names(fields: Iterable[_Field], before: str = "") -> Iterator[tuple[int | None, str]]:
+    for one in fields:
+        yield one.id, before + one.name
+        if isinstance(one.type, _Nested):
+            yield from _names(one.type.fields, f"{before}{one.name}.")
