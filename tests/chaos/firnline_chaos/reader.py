@@ -44,11 +44,11 @@ class Reader:
     def load(self, name: str) -> LoadedTable:
         return self.tables.named((NAMESPACE,), name)
 
-    def facts(self, name: str, committed: Collection[str], promised_s: float) -> FileFacts:
+    def facts(self, name: str, committed: Collection[str], promise: Promise) -> FileFacts:
         """Of the table as it is; looked at again where an expiry ran meanwhile."""
         for _ in range(LOOKS):
             table = self.load(name)
-            found = _facts_or_gone(table, committed, promised_s)
+            found = _facts_or_gone(table, committed, promise)
             if not found.missing or self.load(name).metadata_location == table.metadata_location:
                 break
         return found
@@ -74,14 +74,27 @@ def recount(table: LoadedTable, target_bytes: int) -> dict[Scope, FileTally]:
     return {part.scope: part.added for part in partition_changes(entries, target_bytes)}
 
 
-def _facts_or_gone(table: LoadedTable, committed: Collection[str], promised_s: float) -> FileFacts:
+@dataclass(frozen=True)
+class Promise:
+    """No write-ahead list was older at that moment; None = when one looks."""
+
+    age_s: float
+    at_ms: int | None = None
+
+    def is_broken(self, dated_ms: int, deadline_ms: int) -> bool:
+        """By a list of that date, of a task with that deadline."""
+        at_ms = time.time() * 1000 if self.at_ms is None else self.at_ms
+        return max(dated_ms + self.age_s * 1000, deadline_ms) < at_ms
+
+
+def _facts_or_gone(table: LoadedTable, committed: Collection[str], promise: Promise) -> FileFacts:
     try:
-        return file_facts(table, committed, promised_s)
+        return file_facts(table, committed, promise)
     except MetadataFileGone as gone:
         return FileFacts(missing=[str(gone)])
 
 
-def file_facts(table: LoadedTable, committed: Collection[str], promised_s: float) -> FileFacts:
+def file_facts(table: LoadedTable, committed: Collection[str], promise: Promise) -> FileFacts:
     """`committed`: ids of tasks whose commit was told of. Once replaced, their files are expiry's
     to remove, and one that was killed leaves some."""
     live = {ref: _live(table, number.snapshot_id) for ref, number in table.metadata.refs.items()}
@@ -91,7 +104,7 @@ def file_facts(table: LoadedTable, committed: Collection[str], promised_s: float
         for path, _ in _live(table, snapshot.snapshot_id)
     }
     missing = [path for path in retained | _metadata(table) if not local(path).exists()]
-    listed, overdue = _listed(table, promised_s)
+    listed, overdue = _listed(table, promise)
     stems = tuple(output_lists.output_stem(task, 0, "").removesuffix("0-") for task in committed)
     unlisted = [
         path
@@ -115,10 +128,10 @@ def _live(table: LoadedTable, snapshot_id: int) -> list[tuple[str, int | None]]:
     ]
 
 
-def _listed(table: LoadedTable, promised_s: float) -> tuple[set[str], list[str]]:
+def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
     """What write-ahead lists name, and those of them that are past their age."""
     paths: set[str] = set()
-    overdue, now_ms = [], time.time() * 1000
+    overdue = []
     for place in output_lists.places(table.io, folders(table)):
         try:
             found = output_lists.read(table.io, place.path)
@@ -126,7 +139,7 @@ def _listed(table: LoadedTable, promised_s: float) -> tuple[set[str], list[str]]
             continue
         paths |= {normal_path(path) for path in found.outputs}
         dated_ms = max(found.written_at_ms, place.stored_at_ms)  # a worker's clock may be behind
-        if max(dated_ms + promised_s * 1000, found.deadline_ms) < now_ms:
+        if promise.is_broken(dated_ms, found.deadline_ms):
             overdue.append(place.path)
     return paths, overdue
 

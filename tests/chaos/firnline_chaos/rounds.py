@@ -23,7 +23,7 @@ from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
-from firnline_chaos.reader import Reader, reader, recount, shown
+from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import KINDS, NAMESPACE, Kind, create
 from firnline_chaos.topics import FOREVER, Topics
@@ -33,7 +33,7 @@ READY_S = 300.0  # until all parts serve again after a storm
 REST_S = 300.0  # until nothing moves any more: longer than an order's deadline
 SAID_S = 20.0
 QUIET_S = 3.0  # nothing has moved for so long
-PROMISED_S = SWEEP_AGE_S + AGAIN_MS / 1000
+PROMISED = Promise(SWEEP_AGE_S + AGAIN_MS / 1000)
 LOOKS = 3  # at a rest that does not last
 
 
@@ -71,10 +71,11 @@ class Run:
         looked at once more: nothing of age is left, and nothing is gone that anybody needs."""
         tables = Tables(self.ground.stack.catalog_uri)
         sweeper = Sweeper(tables, now_ms, int(SWEEP_AGE_S * 1000))
+        began_ms = now_ms()  # what comes of age after that is not promised
         for kind in KINDS:
             swept = sweeper.sweep(self.reader.load(kind.name).identity)
             self.swept += Counter(lists=len(swept.lists), files=len(swept.removed), **swept.reasons)
-        found = self._look_at_rest(SWEEP_AGE_S)
+        found = self._look_at_rest(Promise(SWEEP_AGE_S, began_ms))
         self.findings += found
         return found
 
@@ -151,30 +152,30 @@ class Run:
 
     # ---- look
 
-    def _look_at_rest(self, promised_s: float = PROMISED_S) -> list[str]:
+    def _look_at_rest(self, promise: Promise = PROMISED) -> list[str]:
         """What is found while nothing moves: a partition that has backed off is ordered again when
         its time has come, and a commit in the middle of a look would be a finding."""
         found: list[str] = []
         for _ in range(LOOKS):
             if restless := self._rest():
-                return restless + self._look(promised_s)
+                return restless + self._look(promise)
             before = self._position()
-            found = self._look(promised_s)
+            found = self._look(promise)
             if not found or self._position() == before:
                 break
         return found
 
-    def _look(self, promised_s: float = PROMISED_S) -> list[str]:
-        """`promised_s`: no write-ahead list is older."""
+    def _look(self, promise: Promise = PROMISED) -> list[str]:
+        """`promise`: of write-ahead lists."""
         ledger = self.topics.read()
         found = [*invariants.ends(ledger), *invariants.letters(ledger)]
         found += invariants.able(ledger, self.calm_ms)
         found += [f"a writer failed: {one}" for one in self.book.errors]
         for kind in KINDS:
-            found += self._table(kind, promised_s)
+            found += self._table(kind, promise)
         return found
 
-    def _table(self, kind: Kind, promised_s: float) -> list[str]:
+    def _table(self, kind: Kind, promise: Promise) -> list[str]:
         name = kind.name
         table, lineage = self.reader.load(name), self.book.lineages[name]
         markers = [marker for where, marker in self.book.acknowledged if where == name]
@@ -185,7 +186,7 @@ class Run:
             *invariants.whole_history(name, lineage),
             *invariants.acknowledged(name, lineage, markers),
             *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
-            *invariants.files(name, self.reader.facts(name, committed, promised_s)),
+            *invariants.files(name, self.reader.facts(name, committed, promise)),
             *invariants.counters(name, head, state, recount(table, kind.target_bytes)),
         ]
         for ref in table.metadata.refs:
