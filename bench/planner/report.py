@@ -109,12 +109,16 @@ def _latency(runs: list[Run]) -> str:
     )
 
 
+def _last(runs: list[Run], part: str) -> tuple[int, Run]:
+    """(number, that part) of the newest run that has it; empty where none has."""
+    found = [(number, run[part]) for number, run in enumerate(runs, 1) if part in run]
+    return found[-1] if found else (0, {})
+
+
 def _ceilings(runs: list[Run]) -> str:
-    """Of the newest run that has them."""
-    found = [(number, run["ceilings"]) for number, run in enumerate(runs, 1) if "ceilings" in run]
-    if not found:
+    number, each = _last(runs, "ceilings")
+    if not each:
         return "What a gateway and an enricher take in was not measured yet."
-    number, each = found[-1]
     heads = ("one process", "commits/s as measured", "commits per CPU s", "run")
     rows = [
         (name, f"{one['per_s']:,}", f"{one['per_cpu_s']:,}", str(number))
@@ -124,11 +128,9 @@ def _ceilings(runs: list[Run]) -> str:
 
 
 def _polling(runs: list[Run]) -> str:
-    """Of the newest run that has it."""
-    found = [(number, run["polling"]) for number, run in enumerate(runs, 1) if "polling" in run]
-    if not found:
+    number, one = _last(runs, "polling")
+    if not one:
         return "What polling would read was not measured yet."
-    number, one = found[-1]
     heads = ("to know what changed", "metadata files/hour", "GB/hour", "run")
     names = {
         "firnline": "Firnline's enricher, tables known to it",

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from firnline_domain.events import TableLayout, TableScanned
-from firnline_domain.reads import share_read
+from firnline_domain.reads import left_of, share_read
 from firnline_domain.values import Value, replace
 
 TAU_MS = 24 * 3_600_000  # readers of the day and those of the night count alike
@@ -42,7 +42,7 @@ class Filters(Value):
 
     def at(self, now_ms: int) -> Filters:
         """What is left of it by then."""
-        left = _left(now_ms - self.as_of_ms)
+        left = left_of(now_ms - self.as_of_ms, TAU_MS)
         if left == 1.0:
             return self
         uses = tuple(one.times(left) for one in self.uses)
@@ -52,7 +52,7 @@ class Filters(Value):
         """With reported scans of a table that has so many files."""
         at_ms = min(event.to_ms, max(now_ms, self.as_of_ms))
         known = self.at(max(at_ms, self.as_of_ms))
-        left = _left(known.as_of_ms - at_ms)
+        left = left_of(known.as_of_ms - at_ms, TAU_MS)
         came = (
             Use(one.column, one.scans, one.scans * share_read(one.scans, one.data_files, files))
             for one in event.filtered
@@ -105,7 +105,3 @@ def _most_used(known: tuple[Use, ...], *came: Use) -> tuple[Use, ...]:
 
 def _worth_keeping(uses: Iterable[Use]) -> Iterable[Use]:
     return (one for one in uses if one.scans >= LEAST)
-
-
-def _left(age_ms: int) -> float:
-    return math.exp(-max(age_ms, 0) / TAU_MS)

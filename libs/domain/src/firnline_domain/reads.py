@@ -39,16 +39,16 @@ class Reads(Value):
         if at_ms <= self.since_ms:
             return self
         as_of_ms = max(self.as_of_ms, at_ms)
-        came = max(scans, 0.0) * _left(as_of_ms - at_ms)
-        level = self.level * _left(as_of_ms - self.as_of_ms) + came
+        came = max(scans, 0.0) * left_of(as_of_ms - at_ms)
+        level = self.level * left_of(as_of_ms - self.as_of_ms) + came
         seen = replace(self, level=level, as_of_ms=as_of_ms)
         return replace(seen, step=seen.step_at(now_ms))
 
     def per_hour(self, now_ms: int) -> float:
         """Scans of a partition in an hour."""
         now_ms = max(now_ms, self.as_of_ms)
-        there = TAU_MS * (1 - _left(now_ms - self.since_ms))
-        return self.level * _left(now_ms - self.as_of_ms) / there * HOUR_MS if there > 0 else 0.0
+        there = TAU_MS * (1 - left_of(now_ms - self.since_ms))
+        return self.level * left_of(now_ms - self.as_of_ms) / there * HOUR_MS if there > 0 else 0.0
 
     def step_at(self, now_ms: int) -> int | None:
         """The step that the rate is on, None while nobody would believe it. It stays on one until
@@ -93,5 +93,6 @@ def share_read(scans: int, data_files: int, files_there: int) -> float:
     return min(1.0, data_files / wanted) if wanted > 0 else 1.0
 
 
-def _left(age_ms: int) -> float:
-    return math.exp(-age_ms / TAU_MS)
+def left_of(age_ms: int, tau_ms: int = TAU_MS) -> float:
+    """The share that has not decayed yet of what is so old."""
+    return math.exp(-max(age_ms, 0) / tau_ms)

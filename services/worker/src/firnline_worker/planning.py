@@ -13,7 +13,7 @@ from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 
-from firnline_worker.spans import Spans
+from firnline_worker.spans import Spans, by_age
 
 Group = tuple[DataFileEntry, ...]
 ANY = Spans()
@@ -124,7 +124,7 @@ def _merged(
 def _oldest(files: Sequence[DataFileEntry]) -> list[DataFileEntry]:
     """As many as one order merges, two at least."""
     found, size = list[DataFileEntry](), 0
-    for file in sorted(files, key=lambda one: (one.sequence_number, one.normal)):
+    for file in sorted(files, key=by_age):
         size += file.bytes
         if size > MOST_BYTES and len(found) > 1:
             break

@@ -17,6 +17,11 @@ from firnline_worker.table_settings import milliseconds
 MAX_SPAN = "firnline.rewrite.max-span-ms"  # table property; 0 = any
 
 
+def by_age(file: DataFileEntry) -> tuple[int, str]:
+    """Sorts data files, the oldest first."""
+    return file.sequence_number, file.normal
+
+
 @dataclass(frozen=True)
 class Spans:
     """`most_ms` from the oldest to the newest file of a run; `times`: of snapshots, in ms, by
@@ -30,7 +35,7 @@ class Spans:
         snapshots is as old as the oldest of them."""
         oldest_ms = min(self.times.values(), default=0)
         run, since_ms = list[DataFileEntry](), oldest_ms
-        for file in sorted(files, key=lambda one: (one.sequence_number, one.normal)):
+        for file in sorted(files, key=by_age):
             at_ms = self.times.get(file.sequence_number, oldest_ms)
             if run and 0 < self.most_ms < at_ms - since_ms:
                 yield run
