@@ -15,6 +15,7 @@ from firnline_adapters.records import encode
 from firnline_domain.counters import TableCounters
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.lineage import SNAPSHOTS, Lineage
 from firnline_domain.progress import Partition, Table
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
@@ -25,7 +26,7 @@ from firnline_schemas import codec
 
 SCOPE = Scope(0, '["2026-11-22"]')
 ROUND = 7  # commits until the fragments are gone again: below what a rewrite is ordered for
-LIVED = 70  # commits before the bench: the ring of recent snapshots (64) is full
+LIVED = 70  # commits before the bench: the lineage (64 snapshots) is full
 # Nothing is old enough to expire, nor will debt be old enough for an order while the bench lasts.
 START_MS = int(time.time() * 1000) - 60_000
 SETTINGS = {"write.target-file-size-bytes": "536870912", "firnline.rewrite.quiet-ms": "0"}
@@ -130,12 +131,10 @@ def lived(tables: range) -> Iterator[tuple[Table, Partition]]:
 
 
 def _renamed(counters: TableCounters, number: int) -> TableCounters:
-    last = LIVED - len(counters.recent)
-    ids = [snapshot_id(number, commit) for commit in range(last, LIVED + 1)]
+    ids = [snapshot_id(number, commit) or 0 for commit in range(LIVED - SNAPSHOTS, LIVED + 1)]
     return replace(
         counters,
         table=table_of(number),
         head_snapshot_id=ids[-1],
-        recent=tuple(one or 0 for one in ids[1:]),
-        recent_parents=tuple(ids[:-1]),
+        recent=Lineage.of(zip(ids[1:], ids, strict=False)),
     )

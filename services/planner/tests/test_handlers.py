@@ -955,9 +955,10 @@ def as_version_1(key: bytes, value: bytes) -> dict[str, Any]:
     read = table_from if key[:1] == TABLE_KEYS else partition_from
     body: dict[str, Any] = json.loads(msgspec.json.encode(read(value)))
     counters = body["counters"]
-    parents = counters.pop("recent_parents", ())
-    links = zip(counters.pop("recent", ()), parents, strict=True)
-    counters["recent"] = [{"snapshot_id": one, "parent_snapshot_id": two} for one, two in links]
+    if counters.pop("recent", None):
+        recent = table_from(value).counters.recent.parents()
+        links = [{"snapshot_id": one, "parent_snapshot_id": two} for one, two in recent.items()]
+        counters["recent"] = links
     return body
 
 

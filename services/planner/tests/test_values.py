@@ -8,6 +8,7 @@ from firnline_domain.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.debts import Debt
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.lineage import Lineage
 from firnline_domain.progress import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.values import replace
@@ -55,15 +56,13 @@ def chain(first: int | None = None) -> Links:
 
 
 def table(recent: Links, **work: object) -> Table:
-    ids, parents = tuple(one for one, _ in recent), tuple(parent for _, parent in recent)
-    counters = TableCounters(NAME, "main", known=True, epoch=3, recent=ids, recent_parents=parents)
+    counters = TableCounters(NAME, "main", known=True, epoch=3, recent=Lineage.of(recent))
     return Table(counters, TableWork(running=(TASK,), **work))  # type: ignore[arg-type]
 
 
 def version_1(one: Table, recent: Links) -> bytes:
     links = [{"snapshot_id": id_, "parent_snapshot_id": parent} for id_, parent in recent]
     body = msgspec.json.decode(msgspec.json.encode(one))
-    body["counters"].pop("recent_parents", None)
     body["counters"]["recent"] = links
     return b"\x01" + msgspec.json.encode(body)
 
@@ -100,8 +99,7 @@ def test_what_version_2_has_written_is_read() -> None:
         epoch=3,
         settings={"a": "b"},
         totals=Totals(holds, 1, 1),
-        recent=(11, 12, 13),
-        recent_parents=(7, 11, 12),
+        recent=Lineage.of(((11, 7), (12, 11), (13, 12))),
     )
     running = replace(TASK, numbers={"files": 8.0})
     head = bytes.fromhex("02 2800000000000000 0100 03 01 0700000000000000")
@@ -115,13 +113,41 @@ def test_what_version_2_has_written_is_read() -> None:
     )
 
 
+RECENT = Lineage.of(((11, 7), (12, 11), (13, 12)))
+ORPHAN = Lineage.of(((11, None), (12, 11), (13, 12)))
+FORK = Lineage.of(((2, 1), (9, 8)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "ring", "more", "recent"),
+    [
+        ("03 01 0700000000000000", (11, 12, 13), {}, RECENT),
+        ("03 03 0000000000000000", (11, 12, 13), {}, ORPHAN),
+        ("00 02 0000000000000000", (), {"recent": (2, 9), "recent_parents": (1, 8)}, FORK),
+        ("00 02 0000000000000000", (), {}, Lineage()),
+    ],
+)
+def test_what_version_3_has_written_is_read(
+    flags: str, ring: tuple[int, ...], more: dict[str, object], recent: Lineage
+) -> None:
+    body = msgspec.json.decode(TABLE_2)
+    body["counters"].update(more)
+    head = bytes.fromhex(f"03 2800000000000000 0100 {flags}")
+    ids = b"".join(one.to_bytes(8, "little") for one in ring)
+    found = table_from(head + ids + msgspec.msgpack.encode(body))
+    assert (found.counters.recent, found.counters.head_snapshot_id) == (recent, 13)
+    assert (found.counters.settings, found.work.look_ms) == ({"a": "b"}, 40)
+    assert head_of(head) == Head(40, 1)
+    assert table_from(to_bytes(found)) == found
+
+
 def test_a_switch_is_not_kept_with_the_table() -> None:
     one = table(chain())
     assert table_from(to_bytes(replace(one, pause=Pause(1, "me", "")))) == one
 
 
-def test_a_ring_of_64_snapshots_takes_little_more_than_their_ids() -> None:
-    assert len(to_bytes(table(chain()))) - len(to_bytes(table(()))) == 64 * 8
+def test_64_recent_snapshots_take_little_more_than_their_ids() -> None:
+    assert len(to_bytes(table(chain()))) - len(to_bytes(table(()))) < 65 * 8 + 20
 
 
 def test_bytes_of_a_newer_planner_are_refused() -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.lineage import Lineage
 from firnline_domain.tallies import NO_FILES, FileTally
 from firnline_domain.values import Value, field, replace
 
 EMPTY = FileTally()
-RECENT_SNAPSHOTS = 64  # redeliveries are seconds old; an older duplicate costs one resync
 RECENT_EVENTS = 16  # events without a snapshot of their own are rare
 
 
@@ -109,7 +109,7 @@ class OpenChunks(Value):
     ordinal: int
     chunks: int
     seen: tuple[int, ...] = ()
-    totals: Totals = field(default_factory=Totals)  # of the new epoch, while ABSOLUTE is open
+    totals: Totals = Totals()  # of the new epoch, while ABSOLUTE is open
 
 
 class Waiting(Value):
@@ -140,11 +140,10 @@ class TableCounters(Value):
     oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
     manifests: int = 0  # of the head; 0 = unknown
     manifest_bytes: int = 0
-    totals: Totals = field(default_factory=Totals)
+    totals: Totals = Totals()
     observed_ms: int = 0  # newest observation in the counters
     absolute_observed_ms: int = 0  # when the absolute counters of this epoch were read
-    recent: tuple[int, ...] = ()  # snapshots that are in the counters, the newest last
-    recent_parents: tuple[int | None, ...] = ()  # of each of these
+    recent: Lineage = Lineage()  # snapshots that are in the counters
     recent_events: tuple[str, ...] = ()
     held: tuple[FilesChanged, ...] = ()
     open: OpenChunks | None = None
@@ -157,17 +156,14 @@ class TableCounters(Value):
 
     def has(self, snapshot_id: int | None) -> bool:
         """True if that snapshot is known to be in the counters (or was, before a rollback)."""
-        return snapshot_id in self.recent
+        return snapshot_id is not None and self.recent.has(snapshot_id)
 
     def remembering(self, change: FilesChanged) -> TableCounters:
-        """With the change's snapshot in the ring of recent ones."""
+        """With the change's snapshot among the recent ones."""
         if change.snapshot_id is None or self.has(change.snapshot_id):
             return self
-        return replace(
-            self,
-            recent=(*self.recent, change.snapshot_id)[-RECENT_SNAPSHOTS:],
-            recent_parents=(*self.recent_parents, change.parent_snapshot_id)[-RECENT_SNAPSHOTS:],
-        )
+        recent = self.recent.followed_by(change.snapshot_id, change.parent_snapshot_id)
+        return replace(self, recent=recent)
 
     def remembering_event(self, change: FilesChanged) -> TableCounters:
         """With the change's event in the ring of recent ones."""

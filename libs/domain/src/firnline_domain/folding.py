@@ -65,7 +65,6 @@ def _removed(table: TableCounters, change: FilesChanged) -> Folded:
         epoch=table.epoch,
         observed_ms=max(table.observed_ms, change.observed_at_ms),
         recent=table.recent,
-        recent_parents=table.recent_parents,
     )
     return Folded(gone.remembering_event(change), Verdict.REMOVED)
 

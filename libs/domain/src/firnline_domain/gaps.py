@@ -108,9 +108,10 @@ def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
 
 
 def _ancestors(table: TableCounters) -> set[int | None]:
-    parents: dict[int | None, int | None] = {}
-    parents |= zip(table.recent, table.recent_parents, strict=True)
-    parents |= {one.snapshot_id: one.parent_snapshot_id for one in table.held}
+    parents = table.recent.parents()
+    for one in table.held:
+        if one.snapshot_id is not None:
+            parents[one.snapshot_id] = one.parent_snapshot_id
     found: set[int | None] = set()
     step = table.head_snapshot_id
     while step is not None and step not in found:

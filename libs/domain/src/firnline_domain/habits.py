@@ -16,7 +16,7 @@ from firnline_domain.events import (
     RewriteConflicted,
 )
 from firnline_domain.others import REPLACE
-from firnline_domain.values import Value, field, replace
+from firnline_domain.values import Value, replace
 
 HOUR_MS = 3_600_000
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
@@ -51,8 +51,8 @@ class Hour(Value):
 class Habits(Value):
     """The hour that runs (from the first event after the one before) and the one before it."""
 
-    current: Hour = field(default_factory=Hour)
-    last: Hour = field(default_factory=Hour)
+    current: Hour = Hour()
+    last: Hour = Hour()
 
     def at(self, at_ms: int) -> Habits:
         """With an hour that `at_ms` is in."""

@@ -77,7 +77,7 @@ class Partition(Value):
     """One partition of a table's ref: the value of its key in the planner's state."""
 
     counters: PartitionCounters
-    work: PartitionWork = field(default_factory=PartitionWork)
+    work: PartitionWork = PartitionWork()
 
 
 class RunningTask(Value):
@@ -120,15 +120,15 @@ class TableWork(Value):
     """What maintenance does in one ref of a table."""
 
     running: tuple[RunningTask, ...] = ()
-    expiry: ExpiryWork = field(default_factory=ExpiryWork)
+    expiry: ExpiryWork = ExpiryWork()
     expiry_reason: str = ""  # why expiry was, or was not, ordered
     expiry_ms: int | None = None  # when time may change that
     look_ms: int | None = None  # when some partition may deserve another decision
     show_ms: int | None = None  # when to publish the table's state; None = nothing new
     shown_ms: int = 0  # when it was published last
-    pace: Pace = field(default_factory=Pace)  # of our own commits
+    pace: Pace = Pace()  # of our own commits
     other: OtherMaintainer | None = None
-    habits: Habits = field(default_factory=Habits)
+    habits: Habits = Habits()
     advice: dict[str, Given] = field(default_factory=dict)  # by rule
     reads: Reads | None = None  # what its readers report
     filters: Filters | None = None  # and by which columns they filter
@@ -171,7 +171,7 @@ class Table(Value):
     """
 
     counters: TableCounters
-    work: TableWork = field(default_factory=TableWork)
+    work: TableWork = TableWork()
     pause: Pause | None = None
 
 

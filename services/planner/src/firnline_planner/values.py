@@ -1,10 +1,9 @@
 """State as bytes: a version byte, what is needed often as numbers, the rest as MessagePack.
 
-A table begins with what its bucket has to know on start (a million whole values take a minute to
-read, a million such heads seconds), then the ring of recent snapshots, 8 bytes each instead of 20.
-Fields have their names and are left out where they have their defaults (`Value`), so a new field
-with a default needs no new version. Versions 1 (JSON alone) and 2 (a table as here, the rest JSON)
-are read still. The keys sort a table's entries together, for scans by prefix.
+A table begins with what its bucket has to know on start: a million whole values take a minute to
+read, a million such heads seconds. Fields have their names and are left out where they have their
+defaults (`Value`), so a new field with a default needs no new version. What is older is read still
+(`older_values`). The keys sort a table's entries together, for scans by prefix.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from firnline_domain.fleet_share import FleetShare
 from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
-from firnline_domain.values import replace
 
 from firnline_planner.due import due_ms
+from firnline_planner.older_values import JSON, JSON_AND_RING, RING, older_table
 
-JSON, JSON_AND_RING, PACKED = b"\x01", b"\x02", b"\x03"  # versions
-HEAD = struct.Struct("<cqHBBq")  # version, due, orders out, links, flags, the oldest link's parent
+PACKED = RING  # of all but tables, for which it is an older version
+TABLE_PACKED = b"\x04"
+HEAD = struct.Struct("<cqH")  # of a table since version 2: version, due, orders out
 NEVER = -1
-CHAINED, ORPHAN = 1, 2  # each link's parent is the one before; the oldest link has no parent
 SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
 # record is in the state only after all that it changed. A crash in between is seen then.
@@ -46,6 +45,7 @@ class Head:
     in_flight: int
 
 
+_TABLE_VERSIONS = frozenset({JSON, JSON_AND_RING, RING, TABLE_PACKED})
 _pack = msgspec.msgpack.Encoder().encode
 _packed_table = msgspec.msgpack.Decoder(Table).decode
 _packed_partition = msgspec.msgpack.Decoder(Partition).decode
@@ -59,63 +59,33 @@ def to_bytes(value: Table | Partition | FleetShare | Route) -> bytes:
 
 
 def _table_to_bytes(table: Table) -> bytes:
-    counters, due = table.counters, due_ms(table)
-    ids, parents = counters.recent, counters.recent_parents
-    chained = bool(ids) and len(ids) < 256 and parents[1:] == ids[:-1]
-    oldest = parents[0] if chained else None
-    flags = (CHAINED if chained else 0) | (ORPHAN if oldest is None else 0)
-    head = HEAD.pack(
-        PACKED,
-        NEVER if due is None else due,
-        min(len(table.work.running), 0xFFFF),
-        len(ids) if chained else 0,
-        flags,
-        oldest or 0,
-    )
-    if not chained:
-        return head + _pack(replace(table, pause=None))
-    rest = _pack(Table(replace(counters, recent=(), recent_parents=()), table.work))
-    return head + struct.pack(f"<{len(ids)}q", *ids) + rest
+    due = due_ms(table)
+    out = min(len(table.work.running), 0xFFFF)
+    head = HEAD.pack(TABLE_PACKED, NEVER if due is None else due, out)
+    return head + _pack(Table(table.counters, table.work))  # its pause is kept by itself
 
 
 def head_of(data: bytes) -> Head:
     """Of a table. Raises UnknownVersion."""
-    if data[:1] == JSON:
-        table = table_from(data)
+    if _version(data) == JSON:
+        table = older_table(data)
         return Head(due_ms(table), len(table.work.running))
-    due, in_flight = _unpacked(data)[1:3]
+    _, due, in_flight = HEAD.unpack_from(data)
     return Head(None if due == NEVER else due, in_flight)
 
 
 def table_from(data: bytes) -> Table:
     """A table back. Raises UnknownVersion."""
-    if data[:1] == JSON:
-        return _older_table(data[1:])
-    version, _, _, links, flags, oldest = _unpacked(data)
-    rest = memoryview(data)[HEAD.size + 8 * links :]
-    table = _packed_table(rest) if version == PACKED else _older_table(rest)
-    if not flags & CHAINED:
-        return table
-    ids = struct.unpack_from(f"<{links}q", data, HEAD.size)
-    parents = (None if flags & ORPHAN else oldest, *ids[:-1])
-    return replace(table, counters=replace(table.counters, recent=ids, recent_parents=parents))
+    if _version(data) == TABLE_PACKED:
+        return _packed_table(memoryview(data)[HEAD.size :])
+    return older_table(data)
 
 
-def _older_table(text: bytes | memoryview) -> Table:
-    """Of versions 1 and 2, which kept each recent snapshot with its parent."""
-    fields = msgspec.json.decode(text)
-    counters = fields["counters"]
-    links = counters.pop("recent", ())
-    counters["recent"] = [link["snapshot_id"] for link in links]
-    counters["recent_parents"] = [link["parent_snapshot_id"] for link in links]
-    return msgspec.convert(fields, Table)
-
-
-def _unpacked(data: bytes) -> tuple[bytes, int, int, int, int, int]:
-    if data[:1] not in (JSON_AND_RING, PACKED):
-        raise UnknownVersion(f"state of version {data[:1].hex()}")
-    found: tuple[bytes, int, int, int, int, int] = HEAD.unpack_from(data)
-    return found
+def _version(data: bytes) -> bytes:
+    version = data[:1]
+    if version not in _TABLE_VERSIONS:
+        raise UnknownVersion(f"state of version {version.hex()}")
+    return version
 
 
 def partition_from(data: bytes) -> Partition:
