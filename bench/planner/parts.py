@@ -92,19 +92,27 @@ def cold_start(stage: Stage) -> dict[str, Any]:
 def throughput(stage: Stage, events: int, dice: random.Random) -> dict[str, Any]:
     """Events that lie on the topic, worked off: commits of random tables of the fleet."""
     before = stage.committed()
-    until = before + publish(stage.kafka, _commits(stage.tables, events, dice))
+    until = before + publish(stage.kafka, Commits(stage.tables, dice).next(events))
     with stage.planner() as process:
         samples = stage.samples(process, until)
         memory = memory_bytes(process)
     return {"events": events, **rates(samples), "memory": memory}
 
 
-def _commits(tables: int, events: int, dice: random.Random) -> Iterator[tuple[str, bytes]]:
-    heads: dict[int, int] = defaultdict(lambda: fleet.LIVED)
-    for _ in range(events):
-        table = dice.randrange(tables)
-        heads[table] += 1
-        yield fleet.message(table, heads[table])
+class Commits:
+    """Of random tables of the fleet, one after the other."""
+
+    def __init__(self, tables: int, dice: random.Random) -> None:
+        self._tables = tables
+        self._dice = dice
+        self._heads: dict[int, int] = defaultdict(lambda: fleet.LIVED)
+
+    def next(self, events: int) -> Iterator[tuple[str, bytes]]:
+        """So many more, as messages."""
+        for _ in range(events):
+            table = self._dice.randrange(self._tables)
+            self._heads[table] += 1
+            yield fleet.message(table, self._heads[table])
 
 
 def rates(samples: list[Sample]) -> dict[str, float]:

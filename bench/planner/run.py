@@ -21,6 +21,7 @@ from bench.planner.latency import latency
 from bench.planner.polling import polling
 from bench.planner.stage import Stage, broker
 from bench.planner.takeover import takeover
+from bench.planner.turns import turns
 
 RESULTS = Path(__file__).parents[1] / "results" / "planner.json"
 EVENTS = 100_000  # of a throughput run at scale 1; Faust gets a quarter
@@ -29,7 +30,7 @@ MOST = {"faust": 100_000}  # tables
 LATENCY_S = 30.0
 RATES = (500, 2_000)  # FilesChanged a second
 LATENCY_TABLES = 100_000
-PARTS = ("polling", "ceilings", "sizes", "takeovers", "latency")
+PARTS = ("polling", "ceilings", "turns", "sizes", "takeovers", "latency")
 
 
 def main() -> None:
@@ -47,6 +48,9 @@ def main() -> None:
     if "ceilings" in parts_:
         run["ceilings"] = ceilings()
         print("ceilings", run["ceilings"], flush=True)
+    if "turns" in parts_:
+        run["turns"] = turns(given.scale)
+        print("turns", run["turns"], flush=True)
     earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     drivers = [] if given.drivers == "none" else given.drivers.split(",")
     sizes = [int(one) for one in given.tables.split(",")]

@@ -27,6 +27,8 @@ TOPIC = "file-changes"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 START_S = 1_200.0  # a cold start of Faust with a million tables
 LOOK_S = 0.1
+IDLE_S = 3.0  # without work for so long, it has caught up
+IDLE_CPU_S = 0.6  # of these: its ticks
 
 
 @contextmanager
@@ -140,6 +142,16 @@ def assure_alive(process: Process) -> None:
     """Raises RuntimeError where a process has ended."""
     if process.exit_code() is not None:
         raise RuntimeError(f"it has ended\n{process.log_tail()}")
+
+
+def await_idle(process: Process) -> None:
+    """Return when it has caught up. Raises RuntimeError where it ends."""
+    while True:
+        assure_alive(process)
+        before = cpu_s(process)
+        time.sleep(IDLE_S)
+        if cpu_s(process) - before < IDLE_CPU_S:
+            return
 
 
 def ends(bootstrap: str, topic: str = TOPIC) -> dict[int, int]:

@@ -7,12 +7,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from firnline_local.process import Process
+from bench.planner.stage import Stage, assure_alive, await_idle
 
-from bench.planner.stage import Stage, assure_alive, cpu_s
-
-IDLE_S = 3.0  # without work for so long, it has caught up
-IDLE_CPU_S = 0.6  # of these: its ticks
 LOOK_S = 0.05
 RESTORED = re.compile(r"action=restored buckets=(\d+) records=(\d+)")
 
@@ -23,8 +19,8 @@ def takeover(stage: Stage, standby: bool) -> dict[str, Any]:
     first = replace(stage, standby=standby)
     second = replace(first, folder=stage.folder / ("standby" if standby else "second"))
     with first.planner() as dying, second.planner() as heir:
-        _await_idle(dying)
-        _await_idle(heir)
+        await_idle(dying)
+        await_idle(heir)
         said = len(_restored(second))
         killed_s = time.monotonic()
         dying.kill_group()
@@ -42,10 +38,3 @@ def _restored(stage: Stage) -> list[tuple[int, int]]:
     return [(int(buckets), int(records)) for buckets, records in found]
 
 
-def _await_idle(process: Process) -> None:
-    while True:
-        assure_alive(process)
-        before = cpu_s(process)
-        time.sleep(IDLE_S)
-        if cpu_s(process) - before < IDLE_CPU_S:
-            return

@@ -1,0 +1,97 @@
+"""What an event costs where the fleet does not fit into memory, against one that does: two planners
+in turn, because a host is not as fast now as it was a minute ago.
+
+Each has a broker of its own, and is frozen while its next events are put on the topic: like after a
+pause it finds all of them there, and nothing else runs while it works them off.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firnline_local.process import Process
+
+from bench.planner import parts
+from bench.planner.stage import Stage, await_idle, broker, publish
+
+SIZES = (1_000, 1_000_000)  # tables
+TURNS = 9  # of each; the small fleet has one more
+EVENTS = 20_000  # of a turn: some 3 s, less than half a session
+
+
+@dataclass
+class Player:
+    """A planner and its fleet."""
+
+    stage: Stage
+    process: Process
+    commits: parts.Commits
+    events_per_cpu_s: list[float] = field(default_factory=list)
+
+    def play(self, events: int) -> None:
+        """Work that many events off."""
+        await_idle(self.process)
+        before = self.stage.committed()
+        with frozen(self.process):
+            until = before + publish(self.stage.kafka, self.commits.next(events))
+        found = parts.rates(self.stage.samples(self.process, until))
+        self.events_per_cpu_s.append(found["events_per_cpu_s"])
+
+
+def turns(scale: float) -> dict[str, Any]:
+    """Events per CPU second of each turn, and the median of how much more one costs in the large
+    fleet than in the small one's turns before and after. Raises RuntimeError where a planner
+    ends."""
+    with ExitStack() as stack:
+        small, large = (stack.enter_context(_player(tables)) for tables in SIZES)
+        events = int(EVENTS * scale)
+        small.play(events)
+        for _ in range(TURNS):
+            large.play(events)
+            small.play(events)
+        rates = (small.events_per_cpu_s, large.events_per_cpu_s)
+    return {
+        "tables": SIZES,
+        "events": events,
+        "events_per_cpu_s": rates,
+        "ratio": round(statistics.median(ratios(*rates)), 2),
+    }
+
+
+def ratios(small: list[float], large: list[float]) -> list[float]:
+    """The cost of each turn of the large fleet by the mean cost of its two neighbours."""
+    return [
+        (1 / rate) / ((1 / before + 1 / after) / 2)
+        for rate, before, after in zip(large, small, small[1:], strict=False)
+    ]
+
+
+@contextmanager
+def _player(tables: int) -> Iterator[Player]:
+    with (
+        tempfile.TemporaryDirectory(prefix="firnline-bench-planner-") as folder,
+        broker(Path(folder)) as kafka,
+    ):
+        stage = Stage(kafka, Path(folder), "kafka", tables)
+        parts.seed(stage)
+        with stage.planner() as process:
+            yield Player(stage, process, parts.Commits(tables, random.Random(tables)))
+
+
+@contextmanager
+def frozen(process: Process) -> Iterator[None]:
+    """Stopped meanwhile. Its session lasts 8 s."""
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
