@@ -36,5 +36,3 @@ def takeover(stage: Stage, standby: bool) -> dict[str, Any]:
 def _restored(stage: Stage) -> list[tuple[int, int]]:
     found = RESTORED.findall(stage.log.read_text())
     return [(int(buckets), int(records)) for buckets, records in found]
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -87,3 +87,26 @@ def test_changes_above_a_store_are_seen_in_their_order(store: LocalStore) -> Non
     assert len(overlay.changes) == 3
     overlay.discard()
     assert overlay.get(under + b"a") == b"1"
+
+
+def test_what_was_read_ahead_is_not_asked_for_again(store: LocalStore) -> None:
+    store.keep({b"2u": b"1", b"2v": b"2"}, MARK)
+    overlay = Overlay(store)
+    overlay.read_ahead([b"2u", b"2w"])
+    store.keep({b"2u": b"new", b"2w": b"new"}, MARK)  # nobody does, between two batches
+    assert (overlay.get(b"2u"), overlay.get(b"2v"), overlay.get(b"2w")) == (b"1", b"2", None)
+    overlay.put(b"2u", b"changed")
+    overlay.delete(b"2w")
+    assert (overlay.get(b"2u"), overlay.get(b"2w")) == (b"changed", None)
+
+
+@pytest.mark.parametrize("after", [Overlay.discard, lambda overlay: overlay.read_ahead([])])
+def test_what_was_read_ahead_is_for_the_batch_at_hand(
+    after: Callable[[Overlay], None], store: LocalStore
+) -> None:
+    store.keep({b"2u": b"1"}, MARK)
+    overlay = Overlay(store)
+    overlay.read_ahead([b"2u"])
+    store.keep({b"2u": b"new"}, MARK)
+    after(overlay)
+    assert overlay.get(b"2u") == b"new"

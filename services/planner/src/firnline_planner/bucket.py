@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from firnline_domain.errors import Misconfigured
@@ -87,6 +88,10 @@ class Bucket:
     def in_flight(self) -> int:
         """Partitions with an order out."""
         return sum(self._in_flight.values())
+
+    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
+        """See `State.unknown`."""
+        return self._state.unknown(keys)
 
     def handle(self, record: Any, now_ms: int) -> Step:
         """What a record comes to. Raises PoisonousRecord; nothing is kept then."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from firnline_adapters.logs import Log
 from firnline_domain.thresholds import Thresholds
 from rocksdict import Cache
 
+from firnline_planner.ahead import keys_of
 from firnline_planner.bucket import Bucket
 from firnline_planner.changelog import Changelog
 from firnline_planner.local_store import LocalStore, Mark
@@ -29,6 +31,11 @@ class Holding:
     store: LocalStore
     pairs: Overlay
     bucket: Bucket
+
+    def read_ahead(self, records: Iterable[Any]) -> None:
+        """Have at hand what the bucket will ask for when it handles these."""
+        keys = (key for record in records for key in keys_of(record))
+        self.pairs.read_ahead(self.bucket.unknown(keys))
 
 
 class Holdings:

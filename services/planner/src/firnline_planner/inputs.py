@@ -45,18 +45,30 @@ class Reader:
 
     def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
         """What an input comes to; the bucket waits for `commit` or `discard` then."""
-        step = self._step(came, bucket, now_ms)
+        return self.handle(came, self.read(came), bucket, now_ms)
+
+    def read(self, came: Input) -> Any:
+        """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
+        try:
+            return self.codec.decode(came.value)
+        except Exception as error:
+            return error
+
+    def handle(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Step:
+        """What an input with that record comes to; see `step`."""
+        step = self._step(came, record, bucket, now_ms)
         if came.topic in WITH_HANDOVERS:
             bucket.passed(came.topic, came.offset)
         return step
 
-    def _step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
+    def _step(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Step:
         """A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
         for stopping would only fail on it again. What it would have changed is then a gap, and
         gaps are healed.
         """
         try:
-            record: Any = self.codec.decode(came.value)
+            if isinstance(record, Exception):
+                raise record
             at_ms = record.at_ms if isinstance(record, TickPassed) else now_ms
             return bucket.handle(record, at_ms)
         except PoisonousRecord as poison:

@@ -8,8 +8,9 @@ committed like everything else, and is never read again (H16 is Faust's).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import NoReturn
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from firnline_adapters.assignments import KafkaAssignments
@@ -18,6 +19,7 @@ from firnline_adapters.records import encode
 from firnline_domain.events import TickPassed
 
 from firnline_planner import meters
+from firnline_planner.ahead import portions
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
 from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, WITH_HANDOVERS, Input, Reader
@@ -89,9 +91,9 @@ class KafkaDriver:
         if self._assignments:
             self._assignments.catch_up()
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
-        ours, batch = [one for one in messages if self._is_ours(one)], Batch()
-        meters.count_read(one.topic() for one in ours)
-        steps = [self._take(one, batch) for one in ours]
+        ours, batch = [_input(one) for one in messages if self._is_ours(one)], Batch()
+        meters.count_read(one.topic for one in ours)
+        steps = [step for few in portions(ours) for step in self._take(few, batch)]
         steps += self._pass_time(batch, room_for_shows(len(messages), len(self._holdings.buckets)))
         if steps:
             self._commit(batch, steps)
@@ -109,11 +111,17 @@ class KafkaDriver:
             self._stop("other_driver")
         self._log.warning("poll_error", error=error.str())
 
-    def _take(self, message: Message, batch: Batch) -> Step:
-        partition = message.partition()
-        came = Input(message.topic(), partition, message.offset(), message.key(), message.value())
-        holding = self._holdings[partition]
-        return self._kept(self._reader.step(came, holding.bucket, wall_ms()), partition, batch)
+    def _take(self, inputs: list[Input], batch: Batch) -> Iterator[Step]:
+        records = [self._reader.read(one) for one in inputs]
+        of_partition = defaultdict[int, list[Any]](list)
+        for one, record in zip(inputs, records, strict=True):
+            of_partition[one.partition].append(record)
+        for partition, few in of_partition.items():
+            self._holdings[partition].read_ahead(few)
+        for one, record in zip(inputs, records, strict=True):
+            bucket = self._holdings[one.partition].bucket
+            step = self._reader.handle(one, record, bucket, wall_ms())
+            yield self._kept(step, one.partition, batch)
 
     def _pass_time(self, batch: Batch, shows: int) -> Iterable[Step]:
         """Time in every bucket once a tick, and at once where more was due than one visit takes.
@@ -204,6 +212,11 @@ class KafkaDriver:
             for one in partitions
             for topic in self._topics
         ]
+
+
+def _input(message: Message) -> Input:
+    place = (message.topic(), message.partition(), message.offset())
+    return Input(*place, message.key(), message.value())
 
 
 def room_for_shows(records: int, buckets: int) -> int:

@@ -72,6 +72,11 @@ class LocalStore:
         value: bytes | None = self._rocks.get(key)
         return value
 
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """See `state.Store.get_all`."""
+        values: list[bytes | None] = self._rocks.get(keys)
+        return values
+
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """See `Pairs.scan`."""
         for key, value in self._rocks.items(from_key=prefix):

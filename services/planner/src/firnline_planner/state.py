@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol
@@ -73,6 +73,13 @@ class Readable(Protocol):
         """Pairs whose key starts with the prefix, in order; the pairs do not change meanwhile."""
 
 
+class Store(Readable, Protocol):
+    """Pairs that were kept."""
+
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """The value of each key, or None."""
+
+
 class Pairs(Readable, Protocol):
     """All that a driver has to bring."""
 
@@ -112,8 +119,9 @@ class Overlay:
     Changes lie by the group of their key: a batch changes thousands of tables, and shows each.
     """
 
-    def __init__(self, below: Readable) -> None:
+    def __init__(self, below: Store) -> None:
         self._below = below
+        self._ahead: dict[bytes, bytes | None] = {}
         self._groups: dict[bytes, dict[bytes, bytes | None]] = {}
 
     @property
@@ -127,7 +135,14 @@ class Overlay:
     def get(self, key: bytes) -> bytes | None:
         """See `Pairs.get`."""
         group = self._groups.get(group_of(key))
-        return group[key] if group and key in group else self._below.get(key)
+        if group and key in group:
+            return group[key]
+        return self._ahead[key] if key in self._ahead else self._below.get(key)
+
+    def read_ahead(self, keys: list[bytes]) -> None:
+        """Have these at hand, and nothing else of the store, until they are replaced or changes
+        are kept or discarded."""
+        self._ahead = dict(zip(keys, self._below.get_all(keys), strict=True)) if keys else {}
 
     def put(self, key: bytes, value: bytes) -> None:
         """See `Pairs.put`."""
@@ -151,8 +166,9 @@ class Overlay:
         return {key: value for key, value in self.changes.items() if key.startswith(prefix)}
 
     def discard(self) -> None:
-        """Forget the changes."""
+        """Forget the changes, and what was read ahead: the store may have other values now."""
         self._groups.clear()
+        self._ahead.clear()
 
 
 class State:
@@ -182,6 +198,10 @@ class State:
         table = self._value(key, table_from)
         assert table is None or isinstance(table, Table)
         return None if table is None else self._paused(table)
+
+    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
+        """Those of tables and partitions that would have to be read, once each."""
+        return [key for key in dict.fromkeys(keys) if key not in self._known]
 
     def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
         if key in self._changed:
