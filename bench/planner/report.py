@@ -4,11 +4,13 @@ has each figure."""
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.planner.run import RESULTS
+from bench.planner.turns import ratios
 
 PAGE = Path(__file__).parents[2] / "docs" / "planner.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
@@ -34,7 +36,7 @@ def figures(runs: list[Run]) -> str:
     """The generated section."""
     if not runs:
         return "Not measured yet."
-    parts = (_sizes, _takeovers, _latency, _ceilings, _polling, _runs)
+    parts = (_sizes, _turns, _takeovers, _latency, _ceilings, _polling, _runs)
     return "\n\n".join(part(runs) for part in parts)
 
 
@@ -76,6 +78,25 @@ def _size(number: int, driver: str, tables: int, size: Run) -> tuple[str, ...]:
         f"{back['cold_s']:.1f}",
         f"{back['after_kill_s']:.1f}",
         str(number),
+    )
+
+
+def _turns(runs: list[Run]) -> str:
+    number, one = _last(runs, "turns")
+    if not one:
+        return "Two fleets in turn were not measured yet."
+    heads = ("tables", "turns", "events per CPU s", "median", "run")
+    rows = [
+        (f"{tables:,}", str(len(rates)), f"{min(rates):,} to {max(rates):,}",
+         f"{statistics.median(rates):,.0f}", str(number))
+        for tables, rates in zip(one["tables"], one["events_per_cpu_s"], strict=True)
+    ]  # fmt: skip
+    small, large = one["tables"]
+    more = ratios(*one["events_per_cpu_s"])
+    return (
+        f"Two planners in turn: an event of {large:,} tables costs {statistics.median(more):.2f} "
+        f"times one of {small:,} (median of {len(more)} turns, each against the two around it; "
+        f"{min(more):.2f} to {max(more):.2f}):\n\n{_table(heads, rows)}"
     )
 
 

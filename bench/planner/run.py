@@ -48,12 +48,12 @@ def main() -> None:
     if "ceilings" in parts_:
         run["ceilings"] = ceilings()
         print("ceilings", run["ceilings"], flush=True)
-    if "turns" in parts_:
-        run["turns"] = turns(given.scale)
-        print("turns", run["turns"], flush=True)
     earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     drivers = [] if given.drivers == "none" else given.drivers.split(",")
     sizes = [int(one) for one in given.tables.split(",")]
+    if "turns" in parts_ and "kafka" in drivers and len(sizes) > 1:
+        run["turns"] = turns((min(sizes), max(sizes)), given.scale)
+        print("turns", run["turns"], flush=True)
     run["drivers"] = {driver: {"sizes": {}, "latency": []} for driver in drivers}
     _store(earlier, run)
     for driver in drivers:

@@ -44,6 +44,18 @@ def test_a_run_that_was_seen_at_one_moment_has_no_rate() -> None:
     assert "| kafka | 1,000 | 900 |" in figures([run(900), leapt])
 
 
+def test_turns_are_told_with_their_spread() -> None:
+    played = run(900)
+    # 1/4 s against 1/8 and 1/8 s; 1/6 against 1/8 and 1/4: twice as much, and 8/9
+    played["turns"] = {"tables": [1_000, 1_000_000], "events_per_cpu_s": [[8, 8, 4], [4, 6]]}
+    text = figures([run(800), played, run(700)])
+    assert "an event of 1,000,000 tables costs 1.44 times one of 1,000 (median of 2 turns" in text
+    assert "0.89 to 2.00)" in text
+    assert "| 1,000 | 3 | 4 to 8 | 8 | 2 |" in text
+    assert "| 1,000,000 | 2 | 4 to 6 | 5 | 2 |" in text
+    assert "were not measured yet" in figures([run(900)])
+
+
 def test_the_page_is_the_report_of_the_results() -> None:
     shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip()
     assert shown == figures(load())
