@@ -32,11 +32,13 @@ time.sleep(600)
 GB = 1 << 30
 
 
-def tell(bootstrap: str, bucket: int, heap: int, overhead: int = 0, age_ms: int = 0) -> None:
+def tell(
+    bootstrap: str, bucket: int, heap: int, overhead: int = 0, age_ms: int = 0, group: str = ""
+) -> None:
     now = int(time.time() * 1000) - age_ms
-    order = SizeWorkers("heavy", bucket, heap, overhead, "short", {}, now)
+    order = SizeWorkers("heavy", bucket, heap, overhead, "short", {}, now, group)
     producer = Producer({"bootstrap.servers": bootstrap})
-    key = f"heavy/{bucket}".encode()
+    key = f"heavy/{bucket}/{group}".rstrip("/").encode()
     producer.produce("worker-directives", encode(order), key, partition=bucket)
     assert producer.flush(30) == 0
 
@@ -50,8 +52,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stack(home: Path) -> AbstractContextManager[Stack]:
-    given = {"PYTHONPATH": str(home / "stand-in"), "FIRNLINE_DRIVER_MEMORY": "512m"}
+def stack(home: Path, **more: str) -> AbstractContextManager[Stack]:
+    given = {"PYTHONPATH": str(home / "stand-in"), "FIRNLINE_DRIVER_MEMORY": "512m", **more}
     return running(home / "stack", ("kafka", "worker"), {"worker": given})
 
 
@@ -128,6 +130,17 @@ def test_it_never_asks_for_more_than_the_machines_share(
         until(lambda: len(told(up, "sized")) == 2)
         time.sleep(1)
         assert up.part("worker").pid == grown
+
+
+def test_a_worker_of_a_group_has_the_groups_size(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", str(5 * GB / psutil.virtual_memory().total))
+    with stack(home, FIRNLINE_RESOURCE_GROUP="etl") as up:
+        tell(up.kafka, 0, heap=4)
+        tell(up.kafka, 0, heap=1, group="etl")
+        until(lambda: heap(up) not in ("512m", ""))
+        assert heap(up) == "2560m"
 
 
 def test_it_is_switched_off_by_a_share_of_nothing(

@@ -105,27 +105,28 @@ def test_a_wish_is_told_when_it_changes_and_daily_while_there_is_one() -> None:
     assert not FRESH.untold(10**15)
     raised = after(FRESH, "hhh")
     assert raised.untold(5_000)
-    directive = raised.directive(3, 5_000)
+    directive = raised.directive("", 3, 5_000)
     assert (directive.lane, directive.bucket, directive.reason) == ("heavy", 3, "short")
     assert (directive.heap_steps, directive.overhead_steps) == (1, 0)
     told = raised.saying(5_000)
     assert not told.untold(5_000 + AGAIN_MS - 1)
     assert told.untold(5_000 + AGAIN_MS)
-    assert told.directive(3, 5_000 + AGAIN_MS).reason == "repeated"
+    assert told.directive("", 3, 5_000 + AGAIN_MS).reason == "repeated"
     back = after(told, "w" * WELL, 10_000)
     assert back.untold(50_000)
-    assert (back.directive(3, 50_000).heap_steps, back.directive(3, 50_000).reason) == (0, "well")
+    last = back.directive("", 3, 50_000)
+    assert (last.heap_steps, last.reason) == (0, "well")
     assert not back.saying(50_000).untold(10**15)
 
 
 def test_of_all_buckets_wishes_the_most_holds_and_old_ones_do_not() -> None:
-    one = after(FRESH, "hhhhhh").directive(1, 1_000)
-    two = after(FRESH, "ooo").directive(2, 1_000)
-    assert wished([one, two], "heavy", 2_000) == Steps(heap=2, overhead=1)
-    assert wished([one, two], "ordinary", 2_000) == Steps()
-    assert wished([one, two], "heavy", 1_000 + HOLDS_MS) == Steps()
-    assert wished([], "heavy", 1) == Steps()
-    assert wished([replace(one, heap_steps=99)], "heavy", 1) == Steps(heap=MOST_STEPS)
+    one = after(FRESH, "hhhhhh").directive("", 1, 1_000)
+    two = after(FRESH, "ooo").directive("", 2, 1_000)
+    assert wished([one, two], "", "heavy", 2_000) == Steps(heap=2, overhead=1)
+    assert wished([one, two], "", "ordinary", 2_000) == Steps()
+    assert wished([one, two], "", "heavy", 1_000 + HOLDS_MS) == Steps()
+    assert wished([], "", "heavy", 1) == Steps()
+    assert wished([replace(one, heap_steps=99)], "", "heavy", 1) == Steps(heap=MOST_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +176,12 @@ def test_it_never_flaps(history: list[tuple[str, int]]) -> None:
             short = well = 0
         if tuning.steps != before.steps or event in "ho":
             quiet_since = now
+
+
+def test_a_groups_wish_is_for_its_own_workers() -> None:
+    ours = after(FRESH, "hhh").directive("", 1, 1_000)
+    theirs = after(FRESH, "ooo").directive("etl", 1, 1_000)
+    assert theirs.group == "etl"
+    assert wished([ours, theirs], "", "heavy", 2_000) == Steps(heap=1)
+    assert wished([ours, theirs], "etl", "heavy", 2_000) == Steps(overhead=1)
+    assert wished([ours, theirs], "adhoc", "heavy", 2_000) == Steps()

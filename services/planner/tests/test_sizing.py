@@ -16,13 +16,15 @@ from firnline_domain.events import (
     TickPassed,
 )
 from firnline_domain.fleet_share import FleetShare
+from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.memory_tuning import AGAIN_MS, WELL, Steps
 from firnline_domain.results import TaskFailed
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.state import MemoryPairs
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.values import SHARE, share_from, to_bytes
 
 TABLE = TableName("u1", ("db",), "t")
@@ -134,6 +136,45 @@ def test_ordinary_orders_and_other_failures_do_not_count() -> None:
         other.failed(other.order(name), None, "worker_error")
     other.tick()
     assert other.directives == []
+
+
+def test_each_group_has_wishes_of_its_own(world: World) -> None:
+    """Two of three were the default group's: neither has enough for a step."""
+    groups = (Group("etl"), Group("adhoc"))
+    short(world, "a", "b")
+    world.limits = replace(HEAVY, groups=groups, group="etl")
+    world.restart()
+    short(world, "c", "d", memory=None)
+    world.tick()
+    assert world.directives == []
+    short(world, "e", memory=None)
+    world.tick()
+    world.tick()
+    [theirs] = world.directives
+    assert (theirs.group, theirs.heap_steps, theirs.overhead_steps) == ("etl", 0, 1)
+    assert ("heavy/5/etl", theirs) in world.sent
+    world.limits = replace(HEAVY, groups=groups)
+    world.restart()
+    short(world, "f")
+    world.tick()
+    [_, ours] = world.directives
+    assert (ours.group, ours.heap_steps, ours.overhead_steps) == ("", 1, 0)
+    assert ("heavy/5", ours) in world.sent
+
+
+def test_a_groups_wish_ends_as_any_other(world: World) -> None:
+    world.limits = replace(HEAVY, groups=(Group("etl"),), group="etl")
+    world.restart()
+    short(world, "a", "b", "c")
+    world.tick()
+    for number in range(WELL):
+        world.well(f"w{number}")
+    world.tick()
+    assert [(one.group, one.heap_steps) for one in world.directives] == [("etl", 1), ("etl", 0)]
+    kept = share_from(world.pairs.values[SHARE])
+    assert share_from(to_bytes(kept)) == kept
+    assert kept.memory_of("etl").lowered
+    assert not kept.memory_of("").lowered
 
 
 def test_a_failure_told_twice_counts_once(world: World) -> None:

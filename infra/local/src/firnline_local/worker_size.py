@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 
 from firnline_adapters.directives import KafkaDirectives
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_domain.groups import group_name
 from firnline_domain.memory_tuning import Steps
 
 from firnline_local.sizing import Size, most_bytes, size
@@ -15,6 +16,7 @@ from firnline_local.state import Event
 from firnline_local.supervised import Announce
 
 WORKER = "worker"
+GROUP_VARIABLE = "FIRNLINE_RESOURCE_GROUP"  # the worker's own; unset: the default group
 LOOK_S = 1.0
 
 
@@ -36,9 +38,10 @@ class WorkerSize:
             if not most_bytes():
                 return
             self._base = self._size = size(self._given, Steps(), most_bytes())
-            self._directives = KafkaDirectives(bootstrap)
+            group = group_name(GROUP_VARIABLE, self._given.get(GROUP_VARIABLE, ""))
+            self._directives = KafkaDirectives(bootstrap, group)
             self._resize(self._directives)
-        except (RetryLater, ValueError) as error:  # of a broker, or of a setting
+        except (RetryLater, Misconfigured, ValueError) as error:  # of a broker, or of a setting
             self.close()
             self._announce(Event(WORKER, "size-kept", str(error)))
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from confluent_kafka import Message
 from firnline_domain.commands import SizeWorkers
 from firnline_domain.errors import PoisonousRecord
+from firnline_domain.groups import DEFAULT
 from firnline_domain.lanes import Lane
 from firnline_domain.memory_tuning import TOPIC, Steps, wished
 
@@ -18,10 +19,12 @@ from firnline_adapters.whole_topic import NOTHING, WholeTopic
 class KafkaDirectives:
     """The newest word of every bucket, as the compacted topic has it."""
 
-    def __init__(self, bootstrap: str) -> None:
-        """Return when everything said so far is taken in. Raises RetryLater."""
+    def __init__(self, bootstrap: str, group: str = DEFAULT) -> None:
+        """Of the workers of one group. Return when everything said so far is taken in. Raises
+        RetryLater."""
+        self._group = group
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._newest: dict[str, SizeWorkers] = {}  # by lane and bucket
+        self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
         self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING)
 
     def _take(self, message: Message) -> None:
@@ -31,12 +34,12 @@ class KafkaDirectives:
         with suppress(PoisonousRecord):
             record = self._codec.decode(value)
             if isinstance(record, SizeWorkers):
-                self._newest[f"{record.lane}/{record.bucket}"] = record
+                self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 
     def wished(self, now_ms: int) -> Steps:
         """What holds for the heavy lane. Without an answer of the broker's, what held before."""
         self._topic.catch_up()
-        return wished(self._newest.values(), Lane.HEAVY, now_ms)
+        return wished(self._newest.values(), self._group, Lane.HEAVY, now_ms)
 
     def close(self) -> None:
         """Leave the broker."""

@@ -123,6 +123,7 @@ class SizeWorkers(Value):
     reason: str  # short | well | repeated
     numbers: dict[str, float]
     at_ms: int  # holds for three days
+    group: str = ""  # whose workers; '' = the default group's
 
 
 class MoveTable(Value):

@@ -56,7 +56,7 @@ class Steps(Value):
 
 
 class MemoryTuning(Value):
-    """Of one bucket: what its heavy orders have shown, and what it wishes for.
+    """Of one bucket and group: what its heavy orders have shown, and what it wishes for.
 
     Whoever takes a step down and has to take it back (a regret) waits twice as long for the next.
     """
@@ -126,7 +126,7 @@ class MemoryTuning(Value):
         """With the wish told."""
         return replace(self, told=self.steps, told_ms=now_ms)
 
-    def directive(self, bucket: int, now_ms: int) -> SizeWorkers:
+    def directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:
         """The wish, with what led to it."""
         reason = "repeated" if self.steps == self.told else "well" if self.lowered else "short"
         numbers: dict[str, float] = {
@@ -136,14 +136,14 @@ class MemoryTuning(Value):
             "regrets": self.regrets,
         }
         heap, overhead = self.steps.heap, self.steps.overhead
-        return SizeWorkers(Lane.HEAVY, bucket, heap, overhead, reason, numbers, now_ms)
+        return SizeWorkers(Lane.HEAVY, bucket, heap, overhead, reason, numbers, now_ms, group)
 
 
-def wished(directives: Iterable[SizeWorkers], lane: str, now_ms: int) -> Steps:
-    """What holds for a lane: enough for every bucket that has said so lately."""
+def wished(directives: Iterable[SizeWorkers], group: str, lane: str, now_ms: int) -> Steps:
+    """What holds for a group's lane: enough for every bucket that has said so lately."""
     found = Steps()
     for one in directives:
-        if one.lane == lane and now_ms - one.at_ms < HOLDS_MS:
+        if (one.group, one.lane) == (group, lane) and now_ms - one.at_ms < HOLDS_MS:
             found = found.most(Steps(one.heap_steps, one.overhead_steps))
     return Steps(min(found.heap, MOST_STEPS), min(found.overhead, MOST_STEPS))
 
