@@ -71,6 +71,7 @@ class Stage:
     answered: int = 0
     said: dict[str, bool] = field(default_factory=dict)  # whether a table is paused, at last
     meant: dict[str, int | None] = field(default_factory=dict)  # where a table is to be, at last
+    rereads: bool = False  # state was lost: what was handed in the life before comes again
 
     def __post_init__(self) -> None:
         self.broker = MemoryBroker(BUCKETS)
@@ -122,10 +123,10 @@ class Stage:
         log = self.broker.logs["rewrite-tasks", bucket]
         known = len(log)
         self.driver.step(topic, bucket)
-        assert all(len(self.counting(one)) <= 1 for one in TABLES)
+        assert self.rereads or all(len(self.counting(one)) <= 1 for one in TABLES)
         for key, _ in log[known:]:
             # None where the order has left with its table, in the same step.
-            assert self.counting(named(key)) in ([bucket], [])
+            assert self.rereads or self.counting(named(key)) in ([bucket], [])
 
     def tick(self, bucket: int, seconds: int) -> None:
         self.now_ms += seconds * 1_000
@@ -329,9 +330,10 @@ def test_a_fleet_whose_state_is_lost_finds_its_tables_where_they_were(
     stage = Stage()
     begin(stage, where)
     play(stage, before)
-    stage.driver = stage.planners()
+    stage.driver, stage.rereads = stage.planners(), True
     play(stage, after)
     stage.settle()
+    stage.rereads = False
     for table in TABLES:  # without a last commit nobody could know of what was lost
         stage.commit(table)
     stage.settle()
