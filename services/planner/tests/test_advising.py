@@ -26,7 +26,7 @@ from firnline_domain.states import TableAdvice, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.state import MemoryPairs
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.step import ADVICE, Output
 
 TABLE = TableName("u1", ("db",), "t")

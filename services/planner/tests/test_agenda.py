@@ -16,7 +16,7 @@ from firnline_planner.kafka_driver import (
     SHOWS_AT_MOST,
     room_for_shows,
 )
-from firnline_planner.state import MemoryPairs
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.step import Output
 
 SCOPE = Scope(0, "[]")

@@ -14,7 +14,8 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.ahead import PORTION_BYTES, keys_of, portions
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import Input, Reader
-from firnline_planner.state import MemoryPairs, Overlay
+from firnline_planner.overlay import Overlay
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.values import PARTITION, TABLE
 
 TABLES = [TableName(f"u{number}", ("db",), "t") for number in range(3)]

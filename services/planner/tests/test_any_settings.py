@@ -13,7 +13,7 @@ from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import NAMESPACE, PROPERTIES, Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.state import MemoryPairs
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.step import Step
 
 TABLE = TableName("u1", ("db",), "t")

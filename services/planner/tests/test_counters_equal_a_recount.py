@@ -15,7 +15,8 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.state import MemoryPairs, State
+from firnline_planner.pairs import MemoryPairs
+from firnline_planner.state import State
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

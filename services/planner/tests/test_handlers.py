@@ -38,7 +38,7 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.state import MemoryPairs
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.step import Step
 from firnline_planner.values import PARTITION, partition_from, table_from
 from firnline_planner.values import TABLE as TABLE_KEYS

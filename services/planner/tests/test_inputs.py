@@ -12,7 +12,7 @@ from firnline_domain.identity import TableName
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import Input, Reader
-from firnline_planner.state import MemoryPairs
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.step import Step
 
 

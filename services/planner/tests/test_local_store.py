@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from firnline_planner.local_store import FRESH_MS, LocalStore, Mark, shared_cache
-from firnline_planner.state import Overlay
+from firnline_planner.overlay import Overlay
 
 NOW = 1_800_000_000_000
 MARK = Mark("topic-1", 5, NOW)

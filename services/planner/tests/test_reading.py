@@ -26,7 +26,8 @@ from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.due import look_ms
-from firnline_planner.state import MemoryPairs, State
+from firnline_planner.pairs import MemoryPairs
+from firnline_planner.state import State
 from firnline_planner.step import Step
 from firnline_planner.values import table_from, to_bytes
 from firnline_planner.visit import visit_of

@@ -13,9 +13,10 @@ from firnline_domain.thresholds import Thresholds
 from firnline_planner.agenda import NOTHING, Agenda
 from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
+from firnline_planner.pairs import Pairs
 from firnline_planner.routing import Routing
 from firnline_planner.sizing import size_workers
-from firnline_planner.state import Pairs, State
+from firnline_planner.state import State
 from firnline_planner.step import Step
 
 
@@ -48,11 +49,14 @@ class Bucket:
         self._auction = Auction()
         self._step = Step()
         self._now_ms = 0
-        self._in_flight: dict[bytes, int] = {}  # of every table
+        self._tables: set[bytes] = set()
+        self._in_flight: dict[bytes, int] = {}  # of the tables that have any
         self._paused: set[bytes] = set()
         for key, head, paused in self._state.heads():
             self._agenda.plan_start(key, head.due_ms)
-            self._in_flight[key] = head.in_flight
+            self._tables.add(key)
+            if head.in_flight:
+                self._in_flight[key] = head.in_flight
             if paused:
                 self._paused.add(key)
             if routing and routing.by_files:
@@ -72,7 +76,7 @@ class Bucket:
     @property
     def tables(self) -> int:
         """Tables (by ref) with counters."""
-        return len(self._in_flight)
+        return len(self._tables)
 
     @property
     def paused(self) -> int:
@@ -147,6 +151,7 @@ class Bucket:
 
     def _follow(self, key: bytes, table: Table | None) -> None:
         self._agenda.follow(key, table)
+        self._tables.discard(key)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
         if self._routing and self._routing.by_files:
@@ -156,7 +161,9 @@ class Bucket:
         if table is None or table.counters.removed:
             self._auction.drop(key)
         if table is not None:
-            self._in_flight[key] = len(table.work.running)
+            self._tables.add(key)
+            if table.work.running:
+                self._in_flight[key] = len(table.work.running)
             if table.pause is not None:
                 self._paused.add(key)
 

@@ -15,9 +15,9 @@ from firnline_planner.ahead import keys_of
 from firnline_planner.bucket import Bucket
 from firnline_planner.changelog import Changelog
 from firnline_planner.local_store import LocalStore, Mark
+from firnline_planner.overlay import Overlay
 from firnline_planner.routing import Fleet
 from firnline_planner.standby import Standby
-from firnline_planner.state import Overlay
 
 # Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
 # and events must not wait until all are looked at.

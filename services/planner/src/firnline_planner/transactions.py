@@ -65,8 +65,10 @@ class KafkaTransactions:
 
     def _produce(self, batch: Batch) -> None:
         for partition, changes in batch.changes.items():
+            *_, last = changes or (None,)  # its offset is the highest of the partition
             for key, value in changes.items():
-                self._put(self._changelog, key, value, partition, self._kept)
+                told = self._kept if key == last else None
+                self._put(self._changelog, key, value, partition, told)
         for topic, key, sent, partition in batch.sends:
             self._put(topic, key, sent, partition, None)
 

@@ -11,8 +11,8 @@ from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader
+from firnline_planner.pairs import MemoryPairs
 from firnline_planner.routing import Fleet
-from firnline_planner.state import MemoryPairs
 
 
 class MemoryDriver:
