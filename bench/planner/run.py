@@ -51,6 +51,7 @@ def main() -> None:
     earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     drivers = [] if given.drivers == "none" else given.drivers.split(",")
     sizes = [int(one) for one in given.tables.split(",")]
+    _store(earlier, run)
     if "turns" in parts_ and "kafka" in drivers and len(sizes) > 1:
         run["turns"] = turns((min(sizes), max(sizes)), given.scale)
         print("turns", run["turns"], flush=True)

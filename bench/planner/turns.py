@@ -2,7 +2,8 @@
 in turn, because a host is not as fast now as it was a minute ago.
 
 Each has a broker of its own, and is frozen while its next events are put on the topic: like after a
-pause it finds all of them there, and nothing else runs while it works them off.
+pause it finds all of them there. The other one has nothing to do meanwhile. What a planner shows and
+merges after the last event of a turn is in no turn.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import random
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +25,8 @@ from bench.planner import parts
 from bench.planner.stage import Stage, await_idle, broker, publish
 
 TURNS = 9  # of each; the small fleet has one more
-EVENTS = 20_000  # of a turn: some 3 s, less than half a session
+EVENTS = 20_000  # of a turn: to publish them takes 1 s, to work them off some 4
+FROZEN_S = 6.0  # longer, and it may be put out of its group, whose sessions last 8 s
 
 
 @dataclass
@@ -37,12 +40,12 @@ class Player:
 
     def play(self, events: int) -> None:
         """Work that many events off."""
-        await_idle(self.process)
         before = self.stage.committed()
         with frozen(self.process):
             until = before + publish(self.stage.kafka, self.commits.next(events))
         found = parts.rates(self.stage.samples(self.process, until))
         self.events_per_cpu_s.append(found["events_per_cpu_s"])
+        await_idle(self.process)  # what it has to show of these tables is not the other's burden
 
 
 def turns(sizes: tuple[int, int], scale: float) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def turns(sizes: tuple[int, int], scale: float) -> dict[str, Any]:
     RuntimeError where a planner ends."""
     with ExitStack() as stack:
         small, large = (stack.enter_context(_player(tables)) for tables in sizes)
-        events = int(EVENTS * scale)
+        events = int(EVENTS * min(scale, 1))
         small.play(events)
         for _ in range(TURNS):
             large.play(events)
@@ -76,14 +79,20 @@ def _player(tables: int) -> Iterator[Player]:
         stage = Stage(kafka, Path(folder), "kafka", tables)
         parts.seed(stage)
         with stage.planner() as process:
+            await_idle(process)
             yield Player(stage, process, parts.Commits(tables, random.Random(tables)))
 
 
 @contextmanager
 def frozen(process: Process) -> Iterator[None]:
-    """Stopped meanwhile. Its session lasts 8 s."""
+    """Stopped meanwhile. Raises RuntimeError where that was for too long."""
+    began_s = time.monotonic()
     os.kill(process.pid, signal.SIGSTOP)
     try:
         yield
     finally:
         os.kill(process.pid, signal.SIGCONT)
+    if time.monotonic() - began_s > FROZEN_S:
+        raise RuntimeError(
+            f"publishing took over {FROZEN_S} s: the planner may have lost its place"
+        )

@@ -84,7 +84,8 @@ def batch(key: bytes) -> Batch:
 def test_what_a_member_commits_is_restored_elsewhere(place: Place, member: Consumer) -> None:
     transactions = place.transactions(member)
     assert transactions.commit(batch(b"k1")) == {0: 1}
-    transactions.commit(Batch({0: {b"k1": None, b"k2": b"v2"}}, [], {(TOPIC, 0): 2}))
+    several = Batch({0: {b"k1": None, b"k2": b"v2"}}, [], {(TOPIC, 0): 2})
+    assert transactions.commit(several) == {0: 4}  # behind the end of the first one's transaction
     assert place.restored() == {b"k2": b"v2"}
 
 

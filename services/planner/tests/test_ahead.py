@@ -7,15 +7,18 @@ from typing import Any
 
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
+from firnline_domain.assignments import Assign, Board
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
-from firnline_planner.ahead import PORTION_BYTES, keys_of, portions
+from firnline_planner.ahead import keys_of
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import Input, Reader
+from firnline_planner.holdings import Holding
+from firnline_planner.inputs import PORTION_BYTES, Input, Reader, portions
 from firnline_planner.overlay import Overlay
 from firnline_planner.pairs import MemoryPairs
+from firnline_planner.routing import Fleet, Routing
 from firnline_planner.values import PARTITION, TABLE
 
 TABLES = [TableName(f"u{number}", ("db",), "t") for number in range(3)]
@@ -71,6 +74,11 @@ def lived() -> dict[bytes, bytes]:
     return pairs.values
 
 
+def holding(store: Store, routing: Routing | None = None) -> Holding:
+    pairs = Overlay(store)
+    return Holding(store, pairs, Bucket(pairs, Thresholds(), routing=routing))  # type: ignore[arg-type]
+
+
 def asked_of_tables(store: Store) -> list[bytes]:
     return [key for [key] in store.asked if key[:1] in (TABLE, PARTITION)]
 
@@ -78,20 +86,31 @@ def asked_of_tables(store: Store) -> list[bytes]:
 def test_a_bucket_asks_for_nothing_more() -> None:
     """Of known tables, a new one, and twice of the same."""
     store = Store(lived())
-    pairs = Overlay(store)
-    bucket = Bucket(pairs, Thresholds())
+    held = holding(store)
     new = TableName("new", ("db",), "t")
     records = [change(table, 2, days=3) for table in TABLES]
     records += [change(new, 1), change(TABLES[0], 3)]
-    pairs.read_ahead(bucket.unknown(key for one in records for key in keys_of(one)))
+    held.read_ahead(records)
     for one in records:
-        bucket.handle(one, NOW_MS)
-        bucket.commit()
+        held.bucket.handle(one, NOW_MS)
+        held.bucket.commit()
     [together] = store.together
     assert len(together) == len(set(together)) == 3 * 4 + 3
     assert asked_of_tables(store) == []
-    pairs.read_ahead(bucket.unknown(keys_of(change(TABLES[0], 4))))
+    held.read_ahead([change(TABLES[0], 4)])
     assert len(store.together) == 1  # all of it is remembered
+
+
+def test_where_tables_are_assigned_their_routes_are_read_too() -> None:
+    routing = Fleet(Assign.TABLES, 1, Board(1), RecordCodec()).routing(0)
+    store = Store(lived())
+    held = holding(store, routing)
+    records = [change(table, 2) for table in TABLES]
+    held.read_ahead(records)
+    before = len(store.asked)
+    for one in records:
+        held.bucket.handle(one, NOW_MS)
+    assert len(store.asked) == before
 
 
 def test_without_it_the_store_is_asked_each_time() -> None:
@@ -102,9 +121,9 @@ def test_without_it_the_store_is_asked_each_time() -> None:
 
 
 def test_other_records_need_nothing_ahead() -> None:
-    assert list(keys_of(change(TABLES[0], 2, ref="audit"))) == []
-    assert list(keys_of(TickPassed(1, 2))) == []
-    assert list(keys_of(ValueError())) == []
+    assert list(keys_of(change(TABLES[0], 2, ref="audit"), True)) == []
+    assert list(keys_of(TickPassed(1, 2), True)) == []
+    assert list(keys_of(ValueError(), True)) == []
 
 
 def test_portions_are_all_inputs_in_order_and_bounded() -> None:
@@ -122,7 +141,7 @@ def test_what_cannot_be_read_is_put_aside_in_its_turn() -> None:
     came = Input("file-changes", 0, 7, b"u", b"no record")
     bucket = Bucket(MemoryPairs(), Thresholds())
     record: Any = reader.read(came)
-    assert list(keys_of(record)) == []
+    assert list(keys_of(record, True)) == []
     [output] = reader.handle(came, record, bucket, NOW_MS).outputs
     assert (output.topic, output.record.offset) == ("dead-letters", 7)
     bucket.commit()

@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.events import RewriteSkipped, TickPassed
-from firnline_domain.identity import TableName
+from firnline_domain.assignments import Assign, Board
+from firnline_domain.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
+from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import Input, Reader
 from firnline_planner.pairs import MemoryPairs
+from firnline_planner.routing import Fleet
 from firnline_planner.step import Step
+from firnline_planner.values import UnknownVersion, table_key
+
+TABLE = TableName("u", ("db",), "t")
 
 
 class Clock(Bucket):
@@ -39,7 +44,7 @@ def came(value: bytes, topic: str = "maintenance-events") -> Input:
 
 
 def skipped() -> bytes:
-    return encode(RewriteSkipped("t", TableName("u", ("db",), "t"), "main", None, "r", 1))
+    return encode(RewriteSkipped("t", TABLE, "main", None, "r", 1))
 
 
 @pytest.fixture
@@ -55,6 +60,19 @@ def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> 
     bucket.commit()
     assert bucket.next_offset("half-done") == 0
     assert bucket.next_offset("maintenance-events") == 42
+
+
+def test_a_table_of_a_newer_planner_stops_this_one(reader: Reader) -> None:
+    """Put aside it would be lost: who handed it over does not have it any more."""
+    uuid = TABLE.uuid
+    pair = KeptPair(table_key(uuid, "main"), b"\x07newer")
+    handed = encode(TableHanded(uuid, 5, (pair,)))
+    routing = Fleet(Assign.TABLES, 8, Board(8), RecordCodec()).routing(0)
+    bucket = Bucket(MemoryPairs(), Thresholds(), routing=routing)
+    assert bucket_of(uuid, 8) != 0
+    with pytest.raises(UnknownVersion):
+        reader.step(came(handed, "table-handovers"), bucket, 5)
+    assert bucket.next_offset("table-handovers") == 0
 
 
 def test_time_is_that_of_the_tick_and_else_the_clock(reader: Reader) -> None:

@@ -162,6 +162,20 @@ def test_each_group_has_wishes_of_its_own(world: World) -> None:
     assert ("heavy/5", ours) in world.sent
 
 
+def test_what_becomes_of_an_order_is_its_groups_whatever_the_table_is_in_by_then(
+    world: World,
+) -> None:
+    world.limits = replace(HEAVY, groups=(Group("etl"),), group="etl")
+    world.restart()
+    orders = [world.order(name) for name in "abc"]
+    world.limits = HEAVY  # the group has ended
+    world.restart()
+    for order in orders:
+        world.failed(order, "heap")
+    world.tick()
+    assert [(one.group, one.heap_steps) for one in world.directives] == [("etl", 1)]
+
+
 def test_a_groups_wish_ends_as_any_other(world: World) -> None:
     world.limits = replace(HEAVY, groups=(Group("etl"),), group="etl")
     world.restart()

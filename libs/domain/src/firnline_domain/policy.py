@@ -133,6 +133,7 @@ def order_for(
         ordered_at_ms=now_ms,
         deadline_ms=now_ms + limits.deadline_ms,
         numbers=decision.numbers,
+        group=limits.served_by,
     )
     order = RewriteFiles(
         task_id=identity,

@@ -94,6 +94,7 @@ class RunningTask(Value):
     numbers: dict[str, float] = field(default_factory=dict)
     committed_snapshot_ids: tuple[int, ...] = ()  # told by the committer, not yet in the counters
     committed_at_ms: int | None = None
+    group: str = ""  # whose workers it went to; '' = the default group's
 
 
 class ExpiryWork(Value):

@@ -11,6 +11,7 @@ from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
 
 from firnline_planner.agenda import NOTHING, Agenda
+from firnline_planner.ahead import keys_of
 from firnline_planner.auction import Auction, order_winners
 from firnline_planner.handlers import on_record, on_tick
 from firnline_planner.pairs import Pairs
@@ -93,9 +94,10 @@ class Bucket:
         """Partitions with an order out."""
         return sum(self._in_flight.values())
 
-    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
-        """See `State.unknown`."""
-        return self._state.unknown(keys)
+    def needs(self, records: Iterable[Any]) -> list[bytes]:
+        """Keys that handling these would ask the store for, once each."""
+        assigned = self._routing is not None
+        return self._state.unknown(key for one in records for key in keys_of(one, assigned))
 
     def handle(self, record: Any, now_ms: int) -> Step:
         """What a record comes to. Raises PoisonousRecord; nothing is kept then."""

@@ -11,10 +11,9 @@ from firnline_adapters.logs import Log
 from firnline_domain.thresholds import Thresholds
 from rocksdict import Cache
 
-from firnline_planner.ahead import keys_of
 from firnline_planner.bucket import Bucket
 from firnline_planner.changelog import Changelog
-from firnline_planner.local_store import LocalStore, Mark
+from firnline_planner.local_store import Changes, LocalStore, Mark
 from firnline_planner.overlay import Overlay
 from firnline_planner.routing import Fleet
 from firnline_planner.standby import Standby
@@ -34,8 +33,7 @@ class Holding:
 
     def read_ahead(self, records: Iterable[Any]) -> None:
         """Have at hand what the bucket will ask for when it handles these."""
-        keys = (key for record in records for key in keys_of(record))
-        self.pairs.read_ahead(self.bucket.unknown(keys))
+        self.pairs.read_ahead(self.bucket.needs(records))
 
 
 class Holdings:
@@ -107,10 +105,10 @@ class Holdings:
         routing = self._fleet.routing(number) if self._fleet else None
         return Bucket(pairs, self._defaults, MOST_LOOKS, routing)
 
-    def keep(self, partition: int, position: int | None) -> None:
+    def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
         """What the batch changed is in the changelog, up to `position`."""
         held = self._held[partition]
-        if position is not None:
-            mark = Mark(self._changelog.topic_id, position, self._now())
-            held.store.keep(held.pairs.changes, mark)
+        if changes:
+            assert position is not None, "the broker has not told where the changes are"
+            held.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
         held.pairs.discard()

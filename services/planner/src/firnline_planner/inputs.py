@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
@@ -14,6 +15,7 @@ from firnline_domain.events import DeadLettered, TickPassed
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.step import Output, Step
+from firnline_planner.values import UnknownVersion
 
 SERVICE = "planner"
 FILE_CHANGES = "file-changes"
@@ -24,6 +26,7 @@ TICKS = "ticks"
 FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS, TABLE_SCANS)
 TOPICS = (*FACTS, TICKS)
 WITH_HANDOVERS = (*FACTS, HANDOVERS)  # where tables are assigned
+PORTION_BYTES = 1_000_000  # of inputs, decoded ahead; a batch may have a thousand times as much
 
 
 class Input(NamedTuple):
@@ -34,6 +37,20 @@ class Input(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+
+
+def portions(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """All of them in order, in lists of some PORTION_BYTES."""
+    portion: list[Input] = []
+    size = 0
+    for one in inputs:
+        portion.append(one)
+        size += len(one.value or b"")
+        if size >= PORTION_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
 class Reader:
@@ -71,6 +88,8 @@ class Reader:
                 raise record
             at_ms = record.at_ms if isinstance(record, TickPassed) else now_ms
             return bucket.handle(record, at_ms)
+        except UnknownVersion:
+            raise  # a table that a newer planner has handed over: put aside it would be lost
         except PoisonousRecord as poison:
             return self._put_aside(came, bucket, poison.reason, poison, now_ms)
         except Exception as bug:

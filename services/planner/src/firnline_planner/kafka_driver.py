@@ -19,10 +19,17 @@ from firnline_adapters.records import encode
 from firnline_domain.events import TickPassed
 
 from firnline_planner import meters
-from firnline_planner.ahead import portions
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import FACTS, FILE_CHANGES, TICKS, WITH_HANDOVERS, Input, Reader
+from firnline_planner.inputs import (
+    FACTS,
+    FILE_CHANGES,
+    TICKS,
+    WITH_HANDOVERS,
+    Input,
+    Reader,
+    portions,
+)
 from firnline_planner.kafka_clients import TIMEOUT_S
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
@@ -166,14 +173,15 @@ class KafkaDriver:
             self._refused(error)
             return
         for partition in self._holdings:
-            self._holdings.keep(partition, positions.get(partition))
+            self._holdings.keep(partition, batch.changes.get(partition), positions.get(partition))
         meters.count(steps)
 
     def _collect(self, partition: int, holding: Holding, batch: Batch) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
         the partition waits for those that are pending, and so for our transaction to end."""
-        if holding.pairs.changes or partition in batch.senders:
-            batch.changes[partition] = holding.pairs.changes
+        changes = holding.pairs.changes
+        if changes or partition in batch.senders:
+            batch.changes[partition] = changes
             for topic in self._topics:
                 batch.offsets[topic, partition] = holding.bucket.next_offset(topic)
 

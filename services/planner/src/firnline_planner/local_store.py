@@ -19,14 +19,14 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    ReadOptions,
 )
 from rocksdict import WriteBatch as RocksBatch
 
 CACHE_BYTES = 64 * 1024 * 1024  # of uncompressed blocks, for all buckets of a process
 WRITE_BUFFER_BYTES = 16 * 1024 * 1024  # per bucket; as much again while it is written out
-RUNS = (
-    8  # files of changes before they are merged into one: twice RocksDB's, for half of the merges
-)
+# Files of changes until they are merged: twice as many as RocksDB would have.
+RUNS = 8
 BLOOM_BITS = 10.0  # a new table's key is looked for in no block
 MARK = b"\x00mark"  # the state's own keys start with a digit
 DAY_MS = 86_400_000
@@ -63,6 +63,9 @@ class LocalStore:
         self._directory = directory
         self._cache = cache
         self._rocks = self._opened()
+        # What is read for a batch is remembered as values, if at all: 4 us less for two of them.
+        self._passing = ReadOptions()
+        self._passing.fill_cache(False)
 
     def _opened(self) -> Rdict:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -77,7 +80,7 @@ class LocalStore:
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
         """See `Store.get_all`."""
-        values: list[bytes | None] = self._rocks.get(keys)
+        values: list[bytes | None] = self._rocks.get(keys, read_opt=self._passing)
         return values
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -130,8 +133,9 @@ def _options(cache: Cache) -> Options:
     options.create_if_missing(True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_open_files(64)
-    # Half of a table is ids of snapshots, which no compression makes smaller. With LZ4, half of its
-    # buffer, and half as many files a merge, an event of a million tables cost 8 % more.
+    # Half of a table is ids of snapshots, which no compression makes smaller. With LZ4, half of the
+    # buffer, half as many files a merge and four times as many values remembered an event of
+    # 300,000 tables cost 8 % more.
     options.set_compression_type(DBCompressionType.none())
     options.set_level_zero_file_num_compaction_trigger(RUNS)
     options.set_compaction_style(DBCompactionStyle.universal())

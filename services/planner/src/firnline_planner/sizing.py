@@ -18,16 +18,17 @@ from firnline_planner.visit import Visit
 def noting_failure(visit: Visit, task: RunningTask, event: TaskFailed) -> None:
     """An order's worker gave it up. Other reasons than its memory say nothing here."""
     if event.reason == OUT_OF_MEMORY and _is_heavy(task):
-        memory, ordered_ms = _memory(visit), task.ordered_at_ms
+        memory, ordered_ms = visit.state.share.memory_of(task.group), task.ordered_at_ms
         after = memory.after_oom(event.memory, _name(task), ordered_ms, visit.now_ms)
-        _keep(visit.state, visit.limits.served_by, after)
+        _keep(visit.state, task.group, after)
 
 
 def noting_success(visit: Visit, task: RunningTask) -> None:
     """An order's worker came to its result, whatever becomes of that."""
     if task.committed_at_ms is None and _is_heavy(task):
-        after = _memory(visit).after_success(_name(task), task.ordered_at_ms, visit.now_ms)
-        _keep(visit.state, visit.limits.served_by, after)
+        memory = visit.state.share.memory_of(task.group)
+        after = memory.after_success(_name(task), task.ordered_at_ms, visit.now_ms)
+        _keep(visit.state, task.group, after)
 
 
 def size_workers(bucket: int, state: State, now_ms: int, step: Step) -> None:
@@ -44,11 +45,6 @@ def _key(directive: SizeWorkers) -> str:
     """The default group's as before there were others."""
     key = f"{directive.lane}/{directive.bucket}"
     return key if directive.group == DEFAULT else f"{key}/{directive.group}"
-
-
-def _memory(visit: Visit) -> MemoryTuning:
-    """Of the group that the table is in now: an order does not say whose it was."""
-    return visit.state.share.memory_of(visit.limits.served_by)
 
 
 def _is_heavy(task: RunningTask) -> bool:

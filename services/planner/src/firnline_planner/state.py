@@ -41,7 +41,7 @@ from firnline_planner.values import (
 )
 
 # Values of a bucket, for tables that change often and for what is shown a second later. More are
-# memory that is in no cache when it is let go of (2,000: some 2 % of a million tables' events).
+# memory that is in no cache when it is let go of.
 REMEMBERED = 500
 
 
@@ -92,7 +92,7 @@ class State:
         return None if table is None else self._paused(table)
 
     def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
-        """Those of tables and partitions that would have to be read, once each."""
+        """Those that are not of remembered tables or partitions, once each."""
         return [key for key in dict.fromkeys(keys) if key not in self._known]
 
     def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
