@@ -2,8 +2,8 @@
 in turn, because a host is not as fast now as it was a minute ago.
 
 Each has a broker of its own, and is frozen while its next events are put on the topic: like after a
-pause it finds all of them there. The other one has nothing to do meanwhile. What a planner shows and
-merges after the last event of a turn is in no turn.
+pause it finds all of them there. The other one has nothing to do meanwhile. What a planner shows
+and merges after the last event of a turn is in no turn.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A table's home, the bucket of its hash, alone says where it is: it hands the table over, or asks it
 back first. All that goes between buckets goes by its home, on `table-handovers`, in the order in
 which it was said; each step of it is one transaction with the state. So a table is in one bucket's
-state, or on its way between its home and another, and never in two.
+state, or on its way between its home and another, and never in two, unless state is lost.
 """
 
 from __future__ import annotations
