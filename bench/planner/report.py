@@ -96,7 +96,8 @@ def _turns(runs: list[Run]) -> str:
     return (
         f"Two planners in turn: an event of {large:,} tables costs {statistics.median(more):.2f} "
         f"times one of {small:,} (median of {len(more)} turns, each against the two around it; "
-        f"{min(more):.2f} to {max(more):.2f}):\n\n{_table(heads, rows)}"
+        f"mean {statistics.mean(more):.2f}, {min(more):.2f} to {max(more):.2f}):"
+        f"\n\n{_table(heads, rows)}"
     )
 
 

@@ -1,5 +1,5 @@
 """What an event costs where the fleet does not fit into memory, against one that does: two planners
-in turn, because a host is not as fast now as it was a minute ago.
+in turn, because a host is not as fast now as it was a minute ago: the turns are short, and many.
 
 Each has a broker of its own, and is frozen while its next events are put on the topic: like after a
 pause it finds all of them there. The other one has nothing to do meanwhile. What a planner shows
@@ -24,8 +24,8 @@ from firnline_local.process import Process
 from bench.planner import parts
 from bench.planner.stage import Stage, await_idle, broker, publish
 
-TURNS = 9  # of each; the small fleet has one more
-EVENTS = 20_000  # of a turn: to publish them takes 1 s, to work them off some 4
+TURNS = 24  # of each; the small fleet has one more
+EVENTS = 8_000  # of a turn: to work them off takes a second or two
 FROZEN_S = 6.0  # longer, and it may be put out of its group, whose sessions last 8 s
 
 

@@ -50,7 +50,7 @@ def test_turns_are_told_with_their_spread() -> None:
     played["turns"] = {"tables": [1_000, 1_000_000], "events_per_cpu_s": [[8, 8, 4], [4, 6]]}
     text = figures([run(800), played, run(700)])
     assert "an event of 1,000,000 tables costs 1.44 times one of 1,000 (median of 2 turns" in text
-    assert "0.89 to 2.00)" in text
+    assert "mean 1.44, 0.89 to 2.00)" in text
     assert "| 1,000 | 3 | 4 to 8 | 8 | 2 |" in text
     assert "| 1,000,000 | 2 | 4 to 6 | 5 | 2 |" in text
     assert "were not measured yet" in figures([run(900)])

@@ -1,0 +1,61 @@
+"""The buckets of a planner, opened without a broker."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_domain.counters import TableCounters
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.progress import Table
+from firnline_domain.thresholds import Thresholds
+from firnline_planner.holdings import Holdings
+from firnline_planner.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.standby import NoStandby
+from firnline_planner.values import table_key, to_bytes
+
+
+class Changelog:
+    """One that holds a single table."""
+
+    topic_id = "id"
+
+    def catch_up(self, stores: dict[int, LocalStore], now_ms: int) -> int:
+        table = Table(TableCounters(TableName("u", ("db",), "t"), MAIN, known=True))
+        for store in stores.values():
+            store.keep({table_key("u", MAIN): to_bytes(table)}, Mark("id", 1, now_ms))
+        return len(stores)
+
+
+@pytest.fixture
+def holdings(tmp_path: Path) -> Iterator[Holdings]:
+    changelog, log = Changelog(), Log("planner")
+    found = Holdings(
+        tmp_path,
+        changelog,  # type: ignore[arg-type]
+        Thresholds(),
+        log,
+        lambda: 1,
+        shared_cache(),
+        NoStandby(),
+    )
+    yield found
+    found.close([0, 1])
+    gc.unfreeze()
+
+
+def test_no_collection_goes_through_what_a_start_has_read(holdings: Holdings) -> None:
+    holdings.open([0])
+    assert holdings[0].bucket.tables == 1
+    assert not any(one is holdings[0].bucket for one in gc.get_objects())
+
+
+def test_a_bucket_that_is_held_is_not_opened_again(holdings: Holdings) -> None:
+    holdings.open([0])
+    before = holdings[0]
+    holdings.open([0, 1])
+    assert holdings[0] is before
+    assert [one.tables for one in holdings.buckets] == [1, 1]
