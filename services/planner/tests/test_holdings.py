@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from firnline_adapters.logs import Log
@@ -51,6 +52,28 @@ def test_no_collection_goes_through_what_a_start_has_read(holdings: Holdings) ->
     holdings.open([0])
     assert holdings[0].bucket.tables == 1
     assert not any(one is holdings[0].bucket for one in gc.get_objects())
+
+
+def test_nor_through_what_is_read_again_after_a_refused_batch(holdings: Holdings) -> None:
+    holdings.open([0])
+    before = holdings[0].bucket
+    holdings.reopen()
+    assert holdings[0].bucket is not before
+    assert not any(one is holdings[0].bucket for one in gc.get_objects())
+
+
+def test_what_is_let_go_of_needs_no_collection(holdings: Holdings) -> None:
+    holdings.open([0, 1])
+    gone = [ref(one) for one in holdings.buckets]
+    gc.disable()
+    try:
+        holdings.reopen()
+        assert [one() for one in gone] == [None, None]
+        gone = [ref(one) for one in holdings.buckets]
+        holdings.close([0, 1])
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_bucket_that_is_held_is_not_opened_again(holdings: Holdings) -> None:

@@ -153,7 +153,7 @@ class Bucket:
 
     def _follow(self, key: bytes, table: Table | None) -> None:
         self._agenda.follow(key, table)
-        self._tables.discard(key)
+        (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
         if self._routing and self._routing.by_files:
@@ -163,7 +163,6 @@ class Bucket:
         if table is None or table.counters.removed:
             self._auction.drop(key)
         if table is not None:
-            self._tables.add(key)
             if table.work.running:
                 self._in_flight[key] = len(table.work.running)
             if table.pause is not None:

@@ -87,9 +87,6 @@ class Holdings:
             pairs = Overlay(store)
             self._held[one] = Holding(store, pairs, self._bucket(one, pairs))
         if new:
-            # A full collection goes through the keys and moments of every table, 0.1 s for a
-            # million of them, and finds no garbage there.
-            gc.freeze()
             self._log.info("restored", buckets=len(new), records=read)
 
     def close(self, partitions: Iterable[int]) -> None:
@@ -107,7 +104,11 @@ class Holdings:
 
     def _bucket(self, number: int, pairs: Overlay) -> Bucket:
         routing = self._fleet.routing(number) if self._fleet else None
-        return Bucket(pairs, self._defaults, MOST_LOOKS, routing)
+        bucket = Bucket(pairs, self._defaults, MOST_LOOKS, routing)
+        # A full collection goes through the keys and moments of every table, 0.1 s for a million of
+        # them, and finds no garbage there.
+        gc.freeze()
+        return bucket
 
     def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
         """What the batch changed is in the changelog, up to `position`."""

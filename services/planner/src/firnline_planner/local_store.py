@@ -7,7 +7,7 @@ some record of it, and the next planner here reads only what came after (measure
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ DAY_MS = 86_400_000
 # for longer could keep what was deleted meanwhile.
 FRESH_MS = DAY_MS // 2
 
-Changes = Mapping[bytes, bytes | None]  # None = deleted
+Changes = dict[bytes, bytes | None]  # None = deleted
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class KafkaTransactions:
 
     def _produce(self, batch: Batch) -> None:
         for partition, changes in batch.changes.items():
-            *_, last = changes or (None,)  # its offset is the highest of the partition
+            last = next(reversed(changes), None)  # its offset is the highest of the partition
             for key, value in changes.items():
                 told = self._kept if key == last else None
                 self._put(self._changelog, key, value, partition, told)
