@@ -146,7 +146,9 @@ class Stage:
     def on_their_way(self) -> frozenset[str]:
         """Tables that their homes have asked back."""
         states = [self.state(number) for number in range(BUCKETS)]
-        routes = {one.uuid: states[bucket_of(one.uuid, BUCKETS)].route(one.uuid) for one in TABLES}
+        routes = {
+            one.uuid: states[bucket_of(one.uuid, BUCKETS)].routes.of(one.uuid) for one in TABLES
+        }
         return frozenset(
             uuid for uuid, one in routes.items() if one and one.recalled_for is not None
         )
@@ -434,7 +436,7 @@ def test_a_table_that_is_forgotten_is_not_assigned_any_more() -> None:
         stage.work_off()
     home = bucket_of(table.uuid, BUCKETS)
     assert stage.counting(table) == []
-    assert [*stage.state(home).routes(), *stage.state(target).routes()] == []
+    assert [*stage.state(home).routes.kept(), *stage.state(target).routes.kept()] == []
     assert stage.broker.logs[TOPIC, home][-1] == (table.uuid, b"")
 
 

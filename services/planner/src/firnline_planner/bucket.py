@@ -65,12 +65,12 @@ class Bucket:
 
     def _begin(self) -> None:
         if self._routing is None:
-            if any(one.is_away for one in self._state.routes()):
+            if any(one.is_away for one in self._state.routes.kept()):
                 raise Misconfigured(
                     "FIRNLINE_ASSIGN=hash, and tables are not where their hash says: bring them "
                     "back first, with `firnline move TABLE --home`"
                 )
-        elif self._state.is_new:
+        elif self._state.cursors.are_none:
             self._routing.begin(self._state)
             self._state.commit()
 
@@ -131,11 +131,11 @@ class Bucket:
 
     def next_offset(self, topic: str) -> int:
         """The first offset of the topic that is not in the state."""
-        return self._state.cursor(topic)
+        return self._state.cursors.of(topic)
 
     def passed(self, topic: str, offset: int) -> None:
         """The record at that offset is dealt with, once this is committed."""
-        self._state.put_cursor(topic, offset)
+        self._state.cursors.put(topic, offset)
 
     def commit(self) -> None:
         """Keep what the last record changed; its outputs are on the broker."""

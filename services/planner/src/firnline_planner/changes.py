@@ -45,7 +45,8 @@ def on_files_changed(
     """
     table = state.table(change.table.uuid, MAIN)
     if change.ref == MAIN:
-        fresh = Table(TableCounters(change.table, MAIN), pause=state.pause(change.table.uuid))
+        paused = state.switches.holding(change.table.uuid)
+        fresh = Table(TableCounters(change.table, MAIN), pause=paused)
         _fold_into(table or fresh, change, state, defaults, now_ms, step)
     elif table is not None and table.counters.snapshot_count is not None:
         unknown = replace(table.counters, snapshot_count=None)

@@ -48,7 +48,7 @@ def take_in(state: State, record: TableHanded) -> bool:
 
 
 def _pairs(state: State, uuid: str) -> Iterator[KeptPair]:
-    if pause := state.switch(uuid):
+    if pause := state.switches.of(uuid):
         yield KeptPair(pause_key(uuid), pause_to_bytes(pause))
     for one in state.partitions(uuid, MAIN):
         yield KeptPair(partition_key(uuid, MAIN, one.counters.scope), to_bytes(one))
@@ -74,13 +74,13 @@ def _drop(state: State, uuid: str) -> None:
         state.drop_partition(uuid, MAIN, one.counters.scope)
     if table := state.table(uuid, MAIN):
         state.drop_table(table)
-    state.forget_switch(uuid)
+    state.switches.drop(uuid)
 
 
 def _install(state: State, uuid: str, pair: KeptPair) -> None:
     if pair.key.startswith(PAUSE):
-        state.put_pause(uuid, pause_from(pair.value))
+        state.switches.put(uuid, pause_from(pair.value))
     elif pair.key.startswith(PARTITION):
         state.put_partition(uuid, MAIN, partition_from(pair.value))
     elif pair.key.startswith(TABLE) and table_uuid(pair.key) == uuid:
-        state.put_table(replace(table_from(pair.value), pause=state.pause(uuid)))
+        state.put_table(replace(table_from(pair.value), pause=state.switches.holding(uuid)))

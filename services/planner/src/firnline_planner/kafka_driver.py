@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message
 from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
@@ -23,14 +23,13 @@ from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
 from firnline_planner.inputs import (
     FACTS,
-    FILE_CHANGES,
     TICKS,
     WITH_HANDOVERS,
     Input,
     Reader,
     portions,
 )
-from firnline_planner.kafka_clients import TIMEOUT_S
+from firnline_planner.membership import Membership
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
 
@@ -43,11 +42,7 @@ WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its orde
 
 
 class KafkaDriver:
-    """Owns the buckets of the partitions of `file-changes` that its consumer is given.
-
-    Only that topic is subscribed to: no assignor of librdkafka's moves partition n of several
-    topics together and stickily, so those of the other topics follow by hand.
-    """
+    """Owns the buckets of the partitions that its consumer is given, and works them off."""
 
     def __init__(
         self,
@@ -70,17 +65,15 @@ class KafkaDriver:
         self._stop = stop
         self._assignments = assignments
         self._topics = WITH_HANDOVERS if assignments else FACTS
+        self._membership = Membership(consumer, holdings, self._topics)
         self._ticked_s = 0.0
         self._behind: set[int] = set()  # buckets with more due than they have looked at
-        self._joined = False
         self._ending = False
         self.rounds = 0  # for the watchdog
 
     def run(self) -> None:
         """Serve until `end`. Raises KafkaException where the broker stays away."""
-        self._consumer.subscribe(
-            [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-        )
+        self._membership.join()
         try:
             while not self._ending:
                 self._round()
@@ -138,6 +131,7 @@ class KafkaDriver:
         if ticked:
             self._ticked_s = now_s
             self._tell()
+        self._behind.intersection_update(self._holdings)
         for partition in list(self._holdings) if ticked else sorted(self._behind):
             now_ms, bucket = wall_ms(), self._holdings[partition].bucket
             bucket.most_shows = shows
@@ -149,9 +143,9 @@ class KafkaDriver:
 
     def _tell(self) -> None:
         meters.show(self._holdings.buckets)
-        if self._joined:
+        if self._membership.is_new:
             self._log.info("ready", buckets=len(self._holdings.buckets))
-            self._joined = False
+            self._membership.is_new = False
 
     def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
         holding = self._holdings[partition]
@@ -191,35 +185,7 @@ class KafkaDriver:
             self._stop("transaction_failed")
         self._log.warning("not_committed", why=error, buckets=len(self._holdings.buckets))
         self._holdings.reopen()
-        owned = {(place.topic, place.partition) for place in self._consumer.assignment()}
-        for place in self._places(self._holdings):
-            if (place.topic, place.partition) in owned:
-                self._consumer.seek(place)
-
-    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
-        partitions = [one.partition for one in given]
-        if partitions:
-            wanted = [TopicPartition(topic, one) for one in partitions for topic in self._topics]
-            await_stable(consumer, wanted)
-            self._holdings.open(partitions)
-        consumer.incremental_assign(self._places(partitions))
-        self._joined = True
-
-    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
-        partitions = [one.partition for one in taken if one.partition in self._holdings]
-        places = self._places(partitions)
-        self._behind.difference_update(partitions)
-        self._holdings.close(partitions)
-        consumer.incremental_unassign(places)
-
-    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
-        """Where to go on in each topic, as the state says: with the changelog gone, at the first
-        record that there is."""
-        return [
-            TopicPartition(topic, one, self._holdings[one].bucket.next_offset(topic))
-            for one in partitions
-            for topic in self._topics
-        ]
+        self._membership.read_again()
 
 
 def _input(message: Message) -> Input:
@@ -231,16 +197,3 @@ def room_for_shows(records: int, buckets: int) -> int:
     """How many tables each bucket may show in a round of so many records."""
     room = min(max(BATCH_RECORDS - records, SHOWS_AT_LEAST), SHOWS_AT_MOST)
     return room // max(buckets, 1) or 1
-
-
-def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
-    """Return when no former owner's transaction is pending on the places (see `_collect`); a dead
-    one's ends by itself (`TRANSACTION_MS`). Raises KafkaException."""
-    deadline_s = time.monotonic() + 2 * TIMEOUT_S
-    while True:
-        found = consumer.committed(places, timeout=TIMEOUT_S)
-        errors = [one.error for one in found if one.error]
-        if not errors:
-            return
-        if time.monotonic() > deadline_s:
-            raise KafkaException(errors[0])

@@ -27,7 +27,7 @@ def on_switch(
 
     What is wanted meanwhile is not remembered: after a resume every partition is looked at.
     """
-    state.put_pause(order.table.uuid if order.table else None, _pause(order))
+    state.switches.put(order.table.uuid if order.table else None, _pause(order))
     for table in list(_meant(order, state)):
         if isinstance(order, ResumeMaintenance):
             table = replace(table, work=table.work.looking(now_ms))

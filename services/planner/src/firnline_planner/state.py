@@ -9,35 +9,28 @@ from operator import itemgetter
 
 from firnline_domain.assignments import Route
 from firnline_domain.fleet_share import FleetShare
-from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
 from firnline_domain.values import replace
 
+from firnline_planner.cursors import Cursors
 from firnline_planner.pairs import Pairs
+from firnline_planner.routes import Routes
+from firnline_planner.staged import Staged, Switch, Value
+from firnline_planner.switches import Switches
 from firnline_planner.values import (
-    CURSOR,
-    PAUSE,
-    ROUTE,
     SHARE,
     TABLE,
     Head,
-    cursor_key,
     head_of,
     partition_from,
     partition_key,
     partition_prefix,
-    pause_from,
-    pause_key,
-    pause_to_bytes,
-    route_from,
-    route_key,
     share_from,
     table_from,
     table_key,
     table_uuid,
     to_bytes,
-    waiting_key,
 )
 
 # Values of a bucket, for tables that change often and for what is shown a second later. More are
@@ -46,20 +39,10 @@ REMEMBERED = 500
 
 
 @dataclass(frozen=True)
-class Switch:
-    """A pause as it stands in the state: pulled, or let go."""
-
-    pause: Pause | None
-
-
-Value = Table | Partition | FleetShare | Switch | Route | bytes | int | None  # None = deleted
-
-
-@dataclass(frozen=True)
 class Mark:
     """Changes as they were at one moment."""
 
-    changed: dict[bytes, Value]
+    staged: Staged
     scopes: dict[bytes, set[bytes]]
 
 
@@ -73,11 +56,12 @@ class State:
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
-        self._changed: dict[bytes, Value] = {}
+        self._staged: Staged = {}
         self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
         self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
-        self._pauses = {key: pause_from(data) for key, data in pairs.scan(PAUSE)}
-        self._cursors: dict[bytes, int] = {}
+        self.switches = Switches(pairs, self._staged)
+        self.routes = Routes(pairs, self._staged)
+        self.cursors = Cursors(pairs, self._staged)
         kept = pairs.get(SHARE)
         self._share = share_from(kept) if kept else FleetShare()
 
@@ -96,37 +80,16 @@ class State:
         return [key for key in dict.fromkeys(keys) if key not in self._known]
 
     def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
-        if key in self._changed:
-            return self._changed[key]
+        if key in self._staged:
+            return self._staged[key]
         if known := self._known.get(key):
             return known
         data = self._pairs.get(key)
         return None if data is None else read(data)
 
     def _paused(self, table: Table) -> Table:
-        pause = self.pause(table.counters.table.uuid)
+        pause = self.switches.holding(table.counters.table.uuid)
         return table if pause == table.pause else replace(table, pause=pause)
-
-    def pause(self, uuid: str) -> Pause | None:
-        """What holds for a table, whether or not it is known: the fleet's switch, or its own."""
-        return self._switch(None) or self._switch(uuid)
-
-    def _switch(self, uuid: str | None) -> Pause | None:
-        if not self._pauses and not self._changed:
-            return None
-        key = pause_key(uuid)
-        if key not in self._changed:
-            return self._pauses.get(key)
-        changed = self._changed[key]
-        return changed.pause if isinstance(changed, Switch) else None
-
-    def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
-        """Pull a table's switch (or, None, the fleet's), or let go of it.
-
-        Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
-        seen it last (its index knows one partition of a key).
-        """
-        self._changed[pause_key(uuid)] = Switch(pause)
 
     def tables(self) -> Iterator[tuple[bytes, Table]]:
         """Every table with its key, in no order."""
@@ -137,16 +100,16 @@ class State:
     def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
         """What to follow of every table that is kept, by key, and whether it is paused."""
         for key, data in self._pairs.scan(TABLE):
-            yield key, head_of(data), self.pause(table_uuid(key)) is not None
+            yield key, head_of(data), self.switches.holding(table_uuid(key)) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
-        self._changed[table_key(table.counters.table.uuid, table.counters.ref)] = table
+        self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = table
 
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
-        self._changed[table_key(table.counters.table.uuid, table.counters.ref)] = None
-        self._changed[pause_key(table.counters.table.uuid)] = None
+        self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = None
+        self.switches.drop(table.counters.table.uuid)
 
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
@@ -160,7 +123,7 @@ class State:
     def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
         """Every partition of a ref; changes made meanwhile are not seen."""
         prefix = partition_prefix(uuid, ref)
-        changed = {key: self._changed[key] for key in self._scopes.get(prefix, ())}
+        changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
         for key, data in self._pairs.scan(prefix):
             if key not in changed:
                 found = self._known.get(key) or partition_from(data)
@@ -171,7 +134,7 @@ class State:
                 yield one
 
     def _keys(self, prefix: bytes) -> list[bytes]:
-        changed = [key for key in self._changed if key.startswith(prefix)]
+        changed = [key for key in self._staged if key.startswith(prefix)]
         return [*dict.fromkeys([*(key for key, _ in self._pairs.scan(prefix)), *changed])]
 
     def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
@@ -180,99 +143,43 @@ class State:
 
     def _change(self, uuid: str, ref: str, scope: Scope, value: Partition | None) -> None:
         key = partition_key(uuid, ref, scope)
-        self._changed[key] = value
+        self._staged[key] = value
         self._scopes.setdefault(partition_prefix(uuid, ref), set()).add(key)
 
     def drop_partition(self, uuid: str, ref: str, scope: Scope) -> None:
         """Forget a partition."""
         self._change(uuid, ref, scope, None)
 
-    def switch(self, uuid: str) -> Pause | None:
-        """A table's own pause, whatever holds for the fleet."""
-        return self._switch(uuid)
-
-    def forget_switch(self, uuid: str) -> None:
-        """Say nothing of a table's own pause any more."""
-        self._changed[pause_key(uuid)] = None
-
-    def route(self, uuid: str) -> Route | None:
-        """Where a table is; None = where it always was, at home."""
-        key = route_key(uuid)
-        if key in self._changed:
-            changed = self._changed[key]
-            return changed if isinstance(changed, Route) else None
-        data = self._pairs.get(key)
-        return None if data is None else route_from(data)
-
-    def put_route(self, uuid: str, route: Route) -> None:
-        """Keep where a table is."""
-        self._changed[route_key(uuid)] = route
-
-    def drop_route(self, uuid: str) -> None:
-        """A table is at home, or no more."""
-        self._changed[route_key(uuid)] = None
-
-    def routes(self) -> Iterator[Route]:
-        """All that are kept."""
-        return (route_from(data) for _, data in self._pairs.scan(ROUTE))
-
-    def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
-        """Keep a record until its table is back."""
-        self._changed[waiting_key(uuid, number)] = record
-
-    def take_waiting(self, uuid: str, count: int) -> list[bytes]:
-        """The records kept so, the first one first; they are no longer kept."""
-        keys = [waiting_key(uuid, number) for number in range(count)]
-        found = [self._changed.get(key) or self._pairs.get(key) for key in keys]
-        self._changed.update(dict.fromkeys(keys))
-        return [one for one in found if isinstance(one, bytes)]
-
     def dropped(self) -> list[str]:
         """Tables that are not kept any more, once this is committed."""
-        gone = (key for key, value in self._changed.items() if value is None)
+        gone = (key for key, value in self._staged.items() if value is None)
         return [table_uuid(key) for key in gone if key.startswith(TABLE)]
 
     def mark(self) -> Mark:
         """What was changed so far, to go `back_to`."""
-        return Mark(dict(self._changed), {key: set(one) for key, one in self._scopes.items()})
+        return Mark(dict(self._staged), {key: set(one) for key, one in self._scopes.items()})
 
     def back_to(self, mark: Mark) -> None:
         """Forget what was changed since."""
-        self._changed, self._scopes = dict(mark.changed), mark.scopes
+        self.discard()
+        self._staged.update(mark.staged)
+        self._scopes.update(mark.scopes)
 
     @property
     def share(self) -> FleetShare:
         """What the bucket keeps for all of its tables together."""
-        changed = self._changed.get(SHARE)
+        changed = self._staged.get(SHARE)
         return changed if isinstance(changed, FleetShare) else self._share
 
     def put_share(self, share: FleetShare) -> None:
         """Keep it."""
-        self._changed[SHARE] = share
-
-    @property
-    def is_new(self) -> bool:
-        """True if no record is in the state."""
-        return next(self._pairs.scan(CURSOR), None) is None
-
-    def cursor(self, topic: str) -> int:
-        """The offset after the last record of the topic that is in the state."""
-        key = cursor_key(topic)
-        if key not in self._cursors:
-            self._cursors[key] = int(self._pairs.get(key) or 0)
-        changed = self._changed.get(key)
-        return changed if isinstance(changed, int) else self._cursors[key]
-
-    def put_cursor(self, topic: str, offset: int) -> None:
-        """A record is in the state with this commit; a repeated one moves nothing back."""
-        if offset >= self.cursor(topic):
-            self._changed[cursor_key(topic)] = offset + 1
+        self._staged[SHARE] = share
 
     def commit(self) -> dict[bytes, Table | None]:
         """Keep everything changed since, in the order of the keys; the tables among it by key,
         None = dropped."""
         touched: dict[bytes, Table | None] = {}
-        for key, value in sorted(self._changed.items(), key=itemgetter(0)):
+        for key, value in sorted(self._staged.items(), key=itemgetter(0)):
             self._keep(key, value)
             if key.startswith(TABLE):
                 touched[key] = value if isinstance(value, Table) else None
@@ -287,15 +194,13 @@ class State:
                 self._remember(key, value)
             case None:
                 self._known.pop(key, None)
-                self._pauses.pop(key, None)
+                self.switches.forget(key)
                 if self._pairs.get(key) is not None:
                     self._pairs.delete(key)
             case int():
-                self._cursors[key] = value
-                self._pairs.put(key, str(value).encode())
+                self.cursors.keep(key, value)
             case Switch():
-                self._pauses[key] = value.pause
-                self._pairs.put(key, pause_to_bytes(value.pause))
+                self.switches.keep(key, value)
             case FleetShare():
                 self._share = value
                 self._pairs.put(key, to_bytes(value))
@@ -312,5 +217,5 @@ class State:
 
     def discard(self) -> None:
         """Forget everything changed since the last commit."""
-        self._changed.clear()
+        self._staged.clear()
         self._scopes.clear()
