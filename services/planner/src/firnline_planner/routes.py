@@ -46,6 +46,7 @@ class Routes:
     def take_waiting(self, uuid: str, count: int) -> list[bytes]:
         """The records kept so, the first one first; they are no longer kept."""
         keys = [waiting_key(uuid, number) for number in range(count)]
-        found = [self._staged.get(key) or self._pairs.get(key) for key in keys]
-        self._staged.update(dict.fromkeys(keys))
+        staged = self._staged
+        found = [staged[key] if key in staged else self._pairs.get(key) for key in keys]
+        staged.update(dict.fromkeys(keys))
         return [one for one in found if isinstance(one, bytes)]

@@ -163,7 +163,7 @@ class State:
         """Forget what was changed since."""
         self.discard()
         self._staged.update(mark.staged)
-        self._scopes.update(mark.scopes)
+        self._scopes.update({key: set(one) for key, one in mark.scopes.items()})
 
     @property
     def share(self) -> FleetShare:
