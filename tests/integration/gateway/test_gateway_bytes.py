@@ -17,7 +17,7 @@ pytestmark = pytest.mark.stack
 VARIES = {"date", "connection", "keep-alive"}
 
 # An error's stack ends with the frames of whatever thread of Jetty's ran that one call.
-JETTYS = re.compile(rb',"\\tat (?!org\.apache\.iceberg\.)[^"]*"')
+JETTYS = re.compile(rb'(,"\\tat (?!org\.apache\.iceberg\.)[^"]*")+(?=\])')
 
 Answer = tuple[int, str, list[tuple[str, str]], bytes]
 

@@ -21,14 +21,7 @@ from firnline_domain.events import TickPassed
 from firnline_planner import meters
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import (
-    FACTS,
-    TICKS,
-    WITH_HANDOVERS,
-    Input,
-    Reader,
-    portions,
-)
+from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader, portions
 from firnline_planner.membership import Membership
 from firnline_planner.step import Step
 from firnline_planner.transactions import Batch, NotCommitted, Transactions
@@ -131,8 +124,7 @@ class KafkaDriver:
         if ticked:
             self._ticked_s = now_s
             self._tell()
-        self._behind.intersection_update(self._holdings)
-        for partition in list(self._holdings) if ticked else sorted(self._behind):
+        for partition in [one for one in self._holdings if ticked or one in self._behind]:
             now_ms, bucket = wall_ms(), self._holdings[partition].bucket
             bucket.most_shows = shows
             # Through the reader, so that a handler that fails ends as it would on a record.
