@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
@@ -89,3 +91,48 @@ def test_another_table_of_the_same_name_is_not_the_table(
 def test_an_unreachable_catalog_is_tried_later() -> None:
     with pytest.raises(RetryLater):
         Tables("http://127.0.0.1:1").load(NAME)
+
+
+@contextmanager
+def choosy(told: dict[str, object]) -> Iterator[str]:
+    """A catalog with this configuration, which leaves out snapshots where it is asked for refs."""
+    schema = Schema(NestedField(1, "id", LongType()))
+    made = new_table_metadata(schema, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///w/t", {})
+    whole = json.loads(made.model_dump_json())
+    whole["snapshots"] = [
+        {"snapshot-id": one, "timestamp-ms": one, "manifest-list": f"file:///w/t/metadata/{one}",
+         "sequence-number": one, "summary": {"operation": "append"}}
+        for one in (1, 2)
+    ]  # fmt: skip
+    whole["current-snapshot-id"] = 2
+    whole["refs"] = {"main": {"snapshot-id": 2, "type": "branch"}}
+
+    class Catalog(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/v1/config"):
+                body: object = {"defaults": {}, "overrides": {}, **told}
+            else:
+                refs = parse_qs(urlparse(self.path).query).get("snapshots") == ["refs"]
+                kept = whole["snapshots"][1:] if refs else whole["snapshots"]
+                metadata = {**whole, "snapshots": kept}
+                body = {"metadata-location": "m", "metadata": metadata, "config": {}}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Catalog) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("where", ["defaults", "overrides"])
+def test_no_configuration_of_a_catalog_hides_snapshots(where: str) -> None:
+    with choosy({where: {"snapshot-loading-mode": "refs"}}) as uri:
+        found = Tables(uri).named(("db",), "t")
+        heads = Tables(uri, **{"snapshot-loading-mode": "refs"}).named(("db",), "t")
+    assert [one.snapshot_id for one in found.snapshots] == [1, 2]
+    assert [one.snapshot_id for one in heads.snapshots] == [2]  # who asks for heads gets heads

@@ -14,6 +14,9 @@ from firnline_domain.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 
 UNREPORTED = "rest-metrics-reporting-enabled"  # Iceberg's clients say `true` unless told otherwise
+WHOLE = ("snapshot-loading-mode", "all")
+"""A catalog's defaults may say `refs`. Where its overrides do, Java loads the rest of the snapshots
+when it needs them, which PyIceberg does not (`tables`)."""
 _CONTENT = {
     DeleteKind.EQUALITY: "equality-deletes",
     DeleteKind.POSITION: "position-deletes",
@@ -25,7 +28,8 @@ def rest_catalog(jvm: Any, uri: str, name: str = "lake", **properties: str) -> A
     """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
     reported: planners learn from reports how often others read a table."""
     given = jvm.java.util.HashMap()
-    for key, value in {UNREPORTED: "false", **properties, "type": "rest", "uri": uri}.items():
+    settings = {UNREPORTED: "false", WHOLE[0]: WHOLE[1], **properties, "type": "rest", "uri": uri}
+    for key, value in settings.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()
     return jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(name, given, configuration)

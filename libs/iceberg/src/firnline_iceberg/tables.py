@@ -11,7 +11,7 @@ from typing import Any
 import requests
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     ForbiddenError,
@@ -34,6 +34,7 @@ from firnline_iceberg.files import FileEntry
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
 
+ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
 
 
@@ -250,6 +251,13 @@ def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> Lo
 
 
 class _Catalog(RestCatalog):
+    def _fetch_config(self) -> None:
+        """A catalog's `overrides` win over what its client says. But who hides the snapshots that
+        no ref points at hides files that are reachable, so in this the client has the last word."""
+        wanted = self.properties.get(SNAPSHOT_LOADING_MODE, ALL_SNAPSHOTS)
+        super()._fetch_config()
+        self.properties[SNAPSHOT_LOADING_MODE] = wanted
+
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
         for scheme in ("http://", "https://"):

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from firnline_iceberg.java import UNREPORTED
+from firnline_iceberg.java import UNREPORTED, WHOLE
 from pyspark.sql import SparkSession
 
 from firnline_worker.settings import Settings
@@ -66,6 +66,7 @@ def configuration(settings: Settings) -> dict[str, str]:
         f"{catalog}.type": "rest",
         f"{catalog}.uri": settings.catalog_uri,
         f"{catalog}.cache-enabled": "false",  # every task sees the table as it is now
+        f"{catalog}.{WHOLE[0]}": WHOLE[1],
         f"{catalog}.{UNREPORTED}": "false",  # what a rewrite reads is nobody's query
     }
     if settings.spark_master.startswith("local"):
