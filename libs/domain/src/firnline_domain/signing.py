@@ -1,0 +1,101 @@
+"""Signatures that only the fleet can make: HMAC-SHA256 with keys that its services share.
+
+A signature covers what is said, where it is said (so that it cannot be said again elsewhere) and
+when. Several keys at once make a change of keys possible: the first one signs, all of them verify.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from firnline_domain.errors import PoisonousRecord
+
+MIN_SECRET_BYTES = 32  # as many as the hash has: a shorter one is easier to guess than it
+MAX_AHEAD_MS = 300_000  # clocks of two hosts may differ so much
+UNSIGNED, UNKNOWN_KEY, BAD_SIGNATURE = "unsigned", "unknown_key", "bad_signature"
+STALE, FUTURE = "stale", "signed_in_the_future"
+
+
+class SignatureRefused(PoisonousRecord):
+    """Not said by the fleet, or not lately; `reason` is one of the codes above."""
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """`secret`: at least MIN_SECRET_BYTES; never shown."""
+
+    id: str
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`mac`: 32 bytes."""
+
+    key_id: str
+    at_ms: int
+    mac: bytes
+
+
+class Keyring:
+    """The keys of a fleet; without any, nothing is signed and everything is believed."""
+
+    def __init__(self, keys: Sequence[SigningKey] = ()) -> None:
+        """Raises ValueError: two keys of one id, or one that is too short."""
+        self._keys = {key.id: key for key in keys}
+        self._first = keys[0] if keys else None
+        if len(self._keys) < len(keys):
+            raise ValueError("two signing keys have the same id")
+        for key in keys:
+            if len(key.secret) < MIN_SECRET_BYTES:
+                raise ValueError(
+                    f"signing key {key.id!r} has {len(key.secret)} bytes, "
+                    f"at least {MIN_SECRET_BYTES} are needed"
+                )
+
+    @property
+    def signs(self) -> bool:
+        """False: signing is off."""
+        return self._first is not None
+
+    def sign(self, at_ms: int, *parts: bytes) -> Signature | None:
+        """By the first key; None where signing is off. The same parts in the same order verify."""
+        if self._first is None:
+            return None
+        return Signature(self._first.id, at_ms, _mac(self._first, at_ms, parts))
+
+    def verify(
+        self, signature: Signature | None, now_ms: int, max_age_ms: int | None, *parts: bytes
+    ) -> None:
+        """Return where one of the keys has signed these parts, at most `max_age_ms` ago (None: at
+        any time). Raises SignatureRefused."""
+        if not self.signs:
+            return
+        if signature is None:
+            raise SignatureRefused(UNSIGNED, "it carries no signature of the fleet")
+        if (key := self._keys.get(signature.key_id)) is None:
+            known = ", ".join(self._keys)
+            raise SignatureRefused(
+                UNKNOWN_KEY, f"signed by the key {signature.key_id!r:.80}; known here: {known}"
+            )
+        if not hmac.compare_digest(_mac(key, signature.at_ms, parts), signature.mac):
+            raise SignatureRefused(BAD_SIGNATURE, f"the key {key.id!r} has not signed this")
+        age_ms = now_ms - signature.at_ms
+        if max_age_ms is not None and age_ms > max_age_ms:
+            raise SignatureRefused(
+                STALE, f"signed {age_ms // 1000} s ago, at most {max_age_ms // 1000} s count"
+            )
+        if age_ms < -MAX_AHEAD_MS:
+            raise SignatureRefused(FUTURE, f"signed {-age_ms // 1000} s ahead of this clock")
+
+
+def _mac(key: SigningKey, at_ms: int, parts: Sequence[bytes]) -> bytes:
+    """Each part goes in behind its length, so that no two lists of parts read the same."""
+    mac = hmac.new(key.secret, digestmod=hashlib.sha256)
+    for part in (key.id.encode(), str(at_ms).encode(), *parts):
+        mac.update(len(part).to_bytes(8, "big"))
+        mac.update(part)
+    return mac.digest()
