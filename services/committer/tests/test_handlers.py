@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers, batches
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteSkipped, TickPassed
@@ -21,9 +22,12 @@ class Recording:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
 
-    def swap(self, results: Sequence[Any]) -> list[str]:
+    def turn(self, results: Sequence[Any]) -> Turn:
         self.batches.append([one.task_id for one in results])
-        return [f"event of {one.task_id}" for one in results]
+        return Turn([f"event of {one.task_id}" for one in results])
+
+    def let_go(self, table_uuid: str, ref: str) -> None:
+        """Nothing was left."""
 
 
 class Away:

@@ -198,13 +198,17 @@ def test_java_loads_a_head_that_nobody_examined(
 def test_a_head_that_always_moves_is_tried_again_later(
     table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The work is done, and must not be thrown away for a busy minute."""
-    monkeypatch.setattr(swapping, "TRIES", 3)
+    """The work is done, and must not be thrown away for a busy minute; nor must others wait."""
+    monkeypatch.setattr(swapping, "TRIES", 2)
     result = rewritten(table)
-    meddler.before = [lambda: table.append((3, 1))] * 3
-    with pytest.raises(RetryLater):
-        meddled.handle([result])
-    assert isinstance(handled(meddled, result), RewriteCommitted)
+    meddler.before = [lambda: table.append((3, 1))] * swapping.TURN
+    turn = meddled.turn([result])
+    assert (turn.events, turn.open, turn.away) == ([], [result], None)
+    assert 0 < turn.pause_s < 1
+    assert meddler.commits == swapping.TURN
+    event = handled(meddled, result)
+    assert isinstance(event, RewriteCommitted)
+    assert not event.redelivered
 
 
 def test_a_head_that_always_moves_is_given_up(

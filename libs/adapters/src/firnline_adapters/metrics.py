@@ -5,6 +5,8 @@ Names, kinds, units and meanings stand here and nowhere else.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Literal
 
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
@@ -56,15 +58,15 @@ HistogramName = Literal[
 ]
 
 _SLOW = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
-_made: dict[str, Counter | Gauge | Histogram] = {}
+Metric = Counter | Gauge | Histogram
+_made: dict[str, Metric] = {}
+_making = threading.Lock()  # the library refuses a second one of a name
 
 
 def count(name: CounterName, amount: float = 1, **labels: str) -> None:
     """Add to a counter; a name always comes with the same label names."""
     full = f"firnline_{name}"
-    if full not in _made:
-        _made[full] = Counter(full, full, list(labels))
-    metric = _made[full]
+    metric = _metric(full, lambda: Counter(full, full, list(labels)))
     assert isinstance(metric, Counter)
     (metric.labels(**labels) if labels else metric).inc(amount)
 
@@ -72,9 +74,7 @@ def count(name: CounterName, amount: float = 1, **labels: str) -> None:
 def gauge(name: GaugeName, value: float) -> None:
     """Set a gauge."""
     full = f"firnline_{name}"
-    if full not in _made:
-        _made[full] = Gauge(full, full)
-    metric = _made[full]
+    metric = _metric(full, lambda: Gauge(full, full))
     assert isinstance(metric, Gauge)
     metric.set(value)
 
@@ -82,11 +82,17 @@ def gauge(name: GaugeName, value: float) -> None:
 def observe(name: HistogramName, value: float) -> None:
     """Put a value, in seconds, into a histogram."""
     full = f"firnline_{name}"
-    if full not in _made:
-        _made[full] = Histogram(full, full, buckets=_SLOW)
-    metric = _made[full]
+    metric = _metric(full, lambda: Histogram(full, full, buckets=_SLOW))
     assert isinstance(metric, Histogram)
     metric.observe(value)
+
+
+def _metric(name: str, make: Callable[[], Metric]) -> Metric:
+    if name not in _made:
+        with _making:
+            if name not in _made:
+                _made[name] = make()
+    return _made[name]
 
 
 def serve(port: int) -> None:

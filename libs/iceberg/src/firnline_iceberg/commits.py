@@ -6,6 +6,7 @@ refresh (`validateWith`, Iceberg 1.11), and the catalog after that (`assert-ref-
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from firnline_iceberg.one_try import Attempt, MaySend, OneTry, always
 
 PATIENCE_S = 60
 KNOWN_S = 20.0  # a catalog's credentials for a table's files last longer
-NO_TABLE: tuple[TableName | None, float, Any] = (None, 0.0, None)
+MOST_KNOWN = 16  # tables; more than are committed to at once
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 _MOVED = f"{_EXCEPTIONS}.CommitFailedException"
 _GONE = f"{_EXCEPTIONS}.NoSuchTableException"
@@ -70,6 +71,15 @@ class _Files:
     added_deletes: list[tuple[Any, int | None]]
 
 
+@dataclass
+class _Known:
+    """A table as its last try had it, and that try's files by their JSON."""
+
+    java: Any
+    since_s: float
+    made: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Landed:
     """All rewrites are in the table."""
@@ -105,7 +115,7 @@ Outcome = Landed | Moved | Unknown | Refused
 
 
 class JavaCommits:
-    """Commits to the tables of one REST catalog."""
+    """Commits to the tables of one REST catalog. Many threads, but for one table one at a time."""
 
     def __init__(
         self, iceberg: IcebergJvm, uri: str, name: str = "lake", patience_s: int = PATIENCE_S
@@ -121,8 +131,8 @@ class JavaCommits:
         self._catalog = rest_catalog(self._jvm, uri, name, **settings)
         self._transactions = self._jvm.org.apache.iceberg.Transactions
         self._content = ContentFiles(self._jvm)
-        self._last = NO_TABLE
-        self._made: dict[tuple[str, str], Any] = {}  # files of the last try: table's uuid, JSON
+        self._known: dict[TableName, _Known] = {}  # the last ones, the newest at the end
+        self._lock = threading.Lock()
 
     def commit(
         self,
@@ -151,13 +161,14 @@ class JavaCommits:
     ) -> Outcome:
         pin = Pin(pinned)
         try:
-            java, changes = self._with_files(table, rewrites)
+            known, changes = self._with_files(table, rewrites)
+            java = known.java
             once = OneTry(java.operations(), may_send)
             # from here on, which is from the table's last refresh, every millisecond counts
             transaction = self._transactions.newTransaction(table.dotted, once)
         except Py4JJavaError as error:
-            self._last = NO_TABLE
             raise RetryLater(f"catalog: {_text(error)}") from error
+        self._keep(table, known)
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
                 self._add(transaction, rewrite, files, ref, pin if number == 0 else None)
@@ -172,39 +183,45 @@ class JavaCommits:
 
     def _with_files(
         self, table: TableName, rewrites: tuple[Rewrite, ...]
-    ) -> tuple[Any, list[_Files]]:
-        java = self._known(table)
+    ) -> tuple[_Known, list[_Files]]:
+        known = self._taken(table)
         try:
-            return java, self._all_files(table, java.specs(), rewrites)
-        except Py4JJavaError:
-            self._last = NO_TABLE  # as it was a moment ago, it had no such spec
-            java = self._known(table)
-            return java, self._all_files(table, java.specs(), rewrites)
+            return known, self._all_files(known, rewrites)
+        except Py4JJavaError:  # as it was a moment ago, it had no such spec
+            known = self._read(table)
+            return known, self._all_files(known, rewrites)
 
-    def _known(self, table: TableName) -> Any:
+    def _taken(self, table: TableName) -> _Known:
         """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
-        known, since_s, java = self._last
-        self._last = NO_TABLE  # until nothing has gone wrong
-        if known != table or time.monotonic() - since_s > KNOWN_S:
-            since_s, java = time.monotonic(), self._load(table)
-        self._last = (table, since_s, java)
-        return java
+        with self._lock:
+            known = self._known.pop(table, None)  # until nothing has gone wrong
+        if known is None or time.monotonic() - known.since_s > KNOWN_S:
+            return self._read(table)
+        return known
+
+    def _read(self, table: TableName) -> _Known:
+        since_s = time.monotonic()
+        return _Known(self._load(table), since_s)
+
+    def _keep(self, table: TableName, known: _Known) -> None:
+        with self._lock:
+            self._known[table] = known
+            while len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
 
     def _load(self, table: TableName) -> Any:
         return load_table(self._jvm, self._catalog, table)
 
-    def _all_files(
-        self, table: TableName, specs: Any, rewrites: tuple[Rewrite, ...]
-    ) -> list[_Files]:
+    def _all_files(self, known: _Known, rewrites: tuple[Rewrite, ...]) -> list[_Files]:
         """A next try has most of its files in common with the one before, and 0.4 ms a file is
         half of the time that a busy table leaves to a commit."""
-        known, self._made = self._made, {}
+        before, known.made = known.made, {}
+        specs = known.java.specs()
 
         def made(text: str) -> Any:
-            key = (table.uuid, text)
-            if key not in self._made:
-                self._made[key] = known[key] if key in known else self._content.of(specs, text)
-            return self._made[key]
+            if text not in known.made:
+                known.made[text] = before[text] if text in before else self._content.of(specs, text)
+            return known.made[text]
 
         return [_files(made, rewrite) for rewrite in rewrites]
 

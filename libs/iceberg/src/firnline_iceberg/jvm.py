@@ -31,7 +31,8 @@ class JvmEnded(Exception):
 
 
 class IcebergJvm:
-    """A running JVM; `jvm` is its root package. One thread at a time may use it.
+    """A running JVM; `jvm` is its root package. Each thread that uses it has a Java thread of its
+    own.
 
     Java calls back into Python (`implements`) on the thread that called it. Log lines of WARN and
     above go to our stderr. It ends when our end of its stdin closes: even after kill -9.

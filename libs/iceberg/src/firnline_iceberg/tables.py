@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -171,7 +172,8 @@ class LoadedTable:
 
 
 class Tables:
-    """Loads tables through an Iceberg REST catalog; connects at the first `load`."""
+    """Loads tables through an Iceberg REST catalog; connects at the first `load`. Each thread has a
+    client, and so a session, of its own: those of `requests` are not made for several."""
 
     def __init__(
         self, uri: str, name: str = "lake", cache: FileCache | None = None, **properties: str
@@ -179,10 +181,14 @@ class Tables:
         """`cache`: for who reads the same table again and again."""
         self._name, self._cache = name, cache
         self._properties = {**properties, "uri": uri}
+        self._clients = threading.local()
 
-    @cached_property
+    @property
     def _catalog(self) -> RestCatalog:
-        return _Catalog(self._name, **self._properties)
+        if not hasattr(self._clients, "catalog"):
+            self._clients.catalog = _Catalog(self._name, **self._properties)
+        found: RestCatalog = self._clients.catalog
+        return found
 
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.

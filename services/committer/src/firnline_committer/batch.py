@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished
@@ -28,13 +31,38 @@ class Batch:
         default_factory=list
     )  # written, and not yet seen to be settled
     attempts: Attempts = field(default_factory=list)  # refused; perhaps there all the same
-    sent: bool = False  # a commit went out: what is found in the table then is ours
-    why: str = ""  # the last try came to nothing
+    sent: set[str] = field(default_factory=set)  # tasks: what is found of them then is ours
+    tries: int = 0  # that came to nothing
+    why: str = ""  # the last one did
     waits: int = 0  # for a moment that disturbs nobody
     in_step: bool = False  # that moment is now
     latched: bool = False  # readers of the table wait, and no commit of ours has let them go
 
-    def made(self, found: Settled) -> bool:
+    def made(self, task_id: str, found: Settled) -> bool:
         """Whether what is found in the table is ours, and not another committer's."""
         ours = {number for _, attempt in self.attempts for number in attempt.snapshot_ids}
-        return self.sent or bool(ours & set(found.snapshot_ids))
+        return task_id in self.sent or bool(ours & set(found.snapshot_ids))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a few tries came to: events of what is dealt with, and `open`, the other records: ask
+    again with these, and with whatever came since. Not before `pause_s`, where a race was lost;
+    `away`: catalog or storage do not answer."""
+
+    events: Sequence[Any]
+    open: Sequence[Any] = ()
+    pause_s: float = 0.0
+    away: RetryLater | None = None
+
+
+def to_the_end(turn: Callable[[Sequence[Any]], Turn], records: Sequence[Any]) -> list[Any]:
+    """Turn after turn, for who has no other table that waits. Raises RetryLater."""
+    events = list[Any]()
+    while records:
+        one = turn(records)
+        events.extend(one.events)
+        records = one.open
+        if one.away is not None:
+            raise one.away
+    return events

@@ -18,13 +18,19 @@ from firnline_domain.results import (
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_committer import reports
+from firnline_committer.batch import Turn, to_the_end
+
+TOLD_ON = TaskFailed | SnapshotsExpired | RowsCompared
 
 
 class Swaps(Protocol):
     """`swapping.Swapper`."""
 
-    def swap(self, results: Sequence[RewriteFinished]) -> Sequence[Any]:
-        """One event per result. Raises RetryLater."""
+    def turn(self, results: Sequence[RewriteFinished]) -> Turn:
+        """A few tries."""
+
+    def let_go(self, table_uuid: str, ref: str) -> None:
+        """Nobody will ask again with what was left open."""
 
 
 class Loads(Protocol):
@@ -43,33 +49,54 @@ class Handlers:
         self._now_ms = now_ms
 
     def handle(self, records: Sequence[Any]) -> list[Any]:
-        """Events for all records of one table and ref. Raises RetryLater, PoisonousRecord."""
-        rewrites = [one for one in records if isinstance(one, RewriteFinished) and _has_work(one)]
-        others = [one for one in records if one not in rewrites]
-        events = [self._without_commit(one) for one in others]
-        for batch in batches(rewrites):
-            events.extend(self._swapper.swap(batch))
-        return events
+        """Turn after turn, until each has its event. Raises RetryLater, PoisonousRecord."""
+        return to_the_end(self.turn, records)
 
-    def _without_commit(self, record: Any) -> Any:
-        if isinstance(record, TaskFailed | SnapshotsExpired | RowsCompared):
-            return record
-        if not isinstance(record, RewriteFinished):
-            raise PoisonousRecord("unexpected_record", type(record).__name__)
-        if record.committed_snapshot_id is None:
-            return reports.skipped(record, self._now_ms())
-        return reports.handed_over(record, self._table(record), self._now_ms())
+    def turn(self, records: Sequence[Any]) -> Turn:
+        """One turn of records of one table and ref. Raises PoisonousRecord."""
+        rewrites = [one for one in records if _needs_commit(one)]
+        events = self._without_commit([one for one in records if not _needs_commit(one)])
+        waiting, pause_s, away = list[Any](), 0.0, None
+        for batch in batches(rewrites):
+            if waiting:  # the table has had its turn
+                waiting.extend(batch)
+                continue
+            turn = self._swapper.turn(batch)
+            events.extend(turn.events)
+            waiting.extend(turn.open)
+            pause_s, away = turn.pause_s, turn.away
+        return Turn(events, waiting, pause_s, away)
+
+    def let_go(self, table_uuid: str, ref: str) -> None:
+        """The records that a turn has left will not come again."""
+        self._swapper.let_go(table_uuid, ref)
+
+    def _without_commit(self, records: Sequence[Any]) -> list[Any]:
+        """The table is read once, for the numbers alone: the events are true without them."""
+        for one in records:
+            if not isinstance(one, TOLD_ON | RewriteFinished):
+                raise PoisonousRecord("unexpected_record", type(one).__name__)
+        rewrites = [one for one in records if isinstance(one, RewriteFinished)]
+        others = [one for one in records if not isinstance(one, RewriteFinished)]
+        handed = [one for one in rewrites if one.committed_snapshot_id is not None]
+        skipped = [one for one in rewrites if one.committed_snapshot_id is None]
+        table = self._table(handed[0]) if handed else None
+        return [
+            *others,
+            *(reports.skipped(one, self._now_ms()) for one in skipped),
+            *(reports.handed_over(one, table, self._now_ms()) for one in handed),
+        ]
 
     def _table(self, record: RewriteFinished) -> LoadedTable | None:
-        """For the numbers alone: the event is true without them."""
         try:
             return self._tables.load(record.table)
         except (TaskRefused, RetryLater):
             return None
 
 
-def _has_work(result: RewriteFinished) -> bool:
-    return result.mode is Mode.NATIVE and bool(result.groups)
+def _needs_commit(record: Any) -> bool:
+    finished = isinstance(record, RewriteFinished) and record.mode is Mode.NATIVE
+    return finished and bool(record.groups)
 
 
 def batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -96,12 +97,10 @@ class Pump:
             return []
         if self._gathers(batch, lane):
             return []
-        if not self._dealt_with(batch, lane):
-            return []
-        for _ in batch:
-            lane.waiting.popleft()
-        lane.moving()
-        return batch
+        done = self._dealt_with(batch, lane)
+        known = {id(one) for one in done}
+        lane.waiting = deque(one for one in lane.waiting if id(one) not in known)
+        return done
 
     def _gathers(self, batch: list[Delivery], lane: Lane) -> bool:
         """Others that were ordered with these are on their way. Whoever does them needs as long as
@@ -120,31 +119,46 @@ class Pump:
     def _paused(self, table_uuid: str | None) -> bool:
         return self._switches is not None and self._switches.pause(table_uuid) is not None
 
-    def _dealt_with(self, batch: list[Delivery], lane: Lane) -> bool:
-        """False: not now, the lane pauses."""
+    def _dealt_with(self, batch: list[Delivery], lane: Lane) -> list[Delivery]:
+        """Those of them that are; the others wait for the lane's next turn."""
         started = self._now()
         try:
-            self._publish(self._handlers.handle([delivery.record for delivery in batch]))
-        except RetryLater as error:
-            self._log.warning("retry_later", table=_table(batch[0].record), why=error)
-            if not lane.stuck(self._now()):
-                return False
-            for delivery in batch:
-                self._give_up(delivery, error)
+            turn = self._handlers.turn([delivery.record for delivery in batch])
         except JvmEnded:
             raise
         except Exception as error:  # one broken result must not stop the other tables
             self._log.error("unusable", error, table=_table(batch[0].record))
             return self._one_by_one(batch, lane, error)
+        self._publish(list(turn.events))
+        waiting = {id(record) for record in turn.open}
+        done = [delivery for delivery in batch if id(delivery.record) not in waiting]
+        if turn.away is not None:
+            return self._away(batch, done, lane, turn.away)
+        lane.moving()
+        lane.not_before = self._now() + turn.pause_s
         metrics.observe("commit_seconds", self._now() - started)
-        return True
+        return done
 
-    def _one_by_one(self, batch: list[Delivery], lane: Lane, error: Exception) -> bool:
+    def _away(
+        self, batch: list[Delivery], done: list[Delivery], lane: Lane, error: RetryLater
+    ) -> list[Delivery]:
+        """Catalog or storage do not answer: wait, and give up what has waited long enough."""
+        self._log.warning("retry_later", table=_table(batch[0].record), why=error)
+        if not lane.stuck(self._now()):
+            return done
+        for delivery in batch:
+            if delivery not in done:
+                self._give_up(delivery, error)
+        uuid, ref = _place(batch[0].record)
+        self._handlers.let_go(str(uuid), str(ref))
+        return batch
+
+    def _one_by_one(self, batch: list[Delivery], lane: Lane, error: Exception) -> list[Delivery]:
         """Find the broken one; it goes to `dead-letters`, the others are dealt with."""
         if len(batch) == 1:
             self._give_up(batch[0], error)
-            return True
-        return all(self._dealt_with([delivery], lane) for delivery in batch)
+            return batch
+        return [done for delivery in batch for done in self._dealt_with([delivery], lane)]
 
     def _publish(self, events: list[Any]) -> None:
         for event in events:

@@ -1,10 +1,14 @@
-"""Settle, examine, commit, look again: until every result of one table and ref has its event."""
+"""Settle, examine, commit, look again: a few times, then other tables have their turn.
+
+What a turn leaves open is taken up by the next one as it was left.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
@@ -22,7 +26,7 @@ from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone
 
 from firnline_committer import aftermath, reports
-from firnline_committer.batch import Batch, Event
+from firnline_committer.batch import Batch, Turn, to_the_end
 from firnline_committer.choosing import Chooser, Chosen
 from firnline_committer.conversions import Conversions
 from firnline_committer.latching import Catalog
@@ -31,7 +35,8 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled, notes, settled
 from firnline_committer.timing import Timing
 
-TRIES = 24  # of one batch against a head that moves
+TURN = 3  # tries in a row; then the thread is another table's
+TRIES = 24  # of a batch against a head that moves, before what is old is refused
 PATIENCE_MS = 8 * 60_000  # with a head that moves at every try; the lane's own is longer
 FIRST_PAUSE_S = 0.02  # doubled at each try, times 0.5 to 1.5
 LONGEST_PAUSE_S = 0.2  # a writer that commits every second leaves gaps to be hit, not waited for
@@ -40,7 +45,7 @@ GONE = Settled(())
 
 
 class Swapper:
-    """Commits batches. One thread."""
+    """Commits batches. Many threads, but for one table one at a time."""
 
     def __init__(
         self,
@@ -65,22 +70,57 @@ class Swapper:
         self._sleep = sleep
         self._lives = lives or Lifetimes()
         self._unknown: set[str] = set()  # tasks whose outputs may yet land: never swept
+        self._unfinished: dict[tuple[str, str], Batch] = {}  # by table's uuid and ref
 
-    def swap(self, results: Sequence[RewriteFinished]) -> list[Event]:
-        """One event per result. Raises RetryLater: ask again with the same results."""
+    def swap(self, results: Sequence[RewriteFinished]) -> list[Any]:
+        """Turn after turn, until each has its event. Raises RetryLater."""
+        return to_the_end(self.turn, results)
+
+    def turn(self, results: Sequence[RewriteFinished]) -> Turn:
+        """A few tries with results of one table and ref, no two with a task or an input in common.
+        What the last turn left of others is cleared away with these."""
         first = results[0]
-        batch = Batch(first.table, first.ref, {one.task_id: one for one in results})
-        for number in range(TRIES):
-            self._try(batch)
-            if not batch.open:
-                break
-            if not batch.in_step:
-                pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
-                self._sleep(pause * random.uniform(0.5, 1.5))
+        place = (first.table.uuid, first.ref)
+        batch = self._unfinished.pop(place, None) or Batch(first.table, first.ref, {})
+        batch.table, batch.events = first.table, []
+        batch.open = {one.task_id: one for one in results}
+        try:
+            pause_s, away = self._tried(batch), None
+        except RetryLater as error:
+            pause_s, away = 0.0, error
+        if batch.open:
+            self._unfinished[place] = batch
         else:
-            self._give_up(batch)
-        self._tidy(batch)
-        return batch.events
+            self._tidy(batch)
+        return Turn(batch.events, tuple(batch.open.values()), pause_s, away)
+
+    def let_go(self, table_uuid: str, ref: str) -> None:
+        """Nobody will ask again with what the last turn left open. Never raises for a table."""
+        if (batch := self._unfinished.pop((table_uuid, ref), None)) is not None:
+            self._tidy(batch)
+
+    def _tried(self, batch: Batch) -> float:
+        """Seconds until the next one has a chance; 0 where nothing is open. Raises RetryLater."""
+        pause_s = 0.0
+        for _ in range(TURN):
+            if pause_s:
+                self._sleep(pause_s)
+            self._try_in_its_moment(batch)
+            if not batch.open:
+                return 0.0
+            batch.tries += 1
+            if batch.tries % TRIES == 0:
+                self._refuse_worn(batch)
+            pause_s = min(FIRST_PAUSE_S * 2 ** min(batch.tries, 9), LONGEST_PAUSE_S)
+            pause_s *= random.uniform(0.5, 1.5)
+        return pause_s
+
+    def _try_in_its_moment(self, batch: Batch) -> None:
+        """A try that has waited for a moment did nothing else: the next one is of that moment."""
+        waits = -1
+        while batch.open and waits != batch.waits:
+            waits = batch.waits
+            self._try(batch)
 
     def _try(self, batch: Batch) -> None:
         try:
@@ -124,7 +164,8 @@ class Swapper:
     def _settle(self, batch: Batch, table: LoadedTable) -> None:
         """Close what is in the table already, whoever put it there."""
         for task_id, found in settled(table, list(batch.open.values())).items():
-            self._committed(batch, task_id, table, found, redelivered=not batch.made(found))
+            ours = batch.made(task_id, found)
+            self._committed(batch, task_id, table, found, redelivered=not ours)
 
     def _commit(self, batch: Batch, at: Pinned) -> None:
         """Refuse what cannot be committed onto this head, and try to commit the rest."""
@@ -190,7 +231,7 @@ class Swapper:
         tasks = tuple(dict.fromkeys(task_id for swap in swaps for task_id in swap.task_ids))
         match outcome:
             case Landed():
-                batch.sent = True
+                batch.sent.update(tasks)
                 self._landed(batch, at, swaps, tasks)
             case Moved(detail, attempt):
                 self._look_again(batch, at, detail, attempt)
@@ -201,7 +242,8 @@ class Swapper:
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
             case Unknown(detail):
-                batch.sent, batch.why = True, detail
+                batch.why = detail
+                batch.sent.update(tasks)
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
 
@@ -265,19 +307,23 @@ class Swapper:
         for task_id in list(batch.open):
             self._refuse(batch, task_id, conflict, head)
 
-    def _give_up(self, batch: Batch) -> None:
+    def _refuse_worn(self, batch: Batch) -> None:
         """An unknown outcome of the last try is settled by one more look at the table. What is
         young enough is tried again: its work is done, and a busy hour passes.
 
         Raises RetryLater.
         """
-        text = f"{TRIES} tries came to nothing: {batch.why}"
+        text = f"{batch.tries} tries came to nothing: {batch.why}"
         try:
             self._settle(batch, self._tables.load(batch.table))
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
+        except (MetadataFileGone, SnapshotGone):
+            return  # the next try loads it again
         since_ms = self._now_ms() - PATIENCE_MS
-        if any(result.finished_at_ms > since_ms for result in batch.open.values()):
-            self._tidy(batch)
-            raise RetryLater(text)
-        self._refuse_all(batch, Conflict(ConflictReason.PIN_LOST, text), None)
+        for task_id, result in list(batch.open.items()):
+            if result.finished_at_ms <= since_ms:
+                self._refuse(batch, task_id, Conflict(ConflictReason.PIN_LOST, text), None)
+        self._log.warning("still_open", table=batch.table.dotted, why=text, n=len(batch.open))
+        self._tidy(batch)
+        batch.waits = 0
