@@ -117,3 +117,56 @@ def test_nothing_connects_at_import(member: Path) -> None:
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
                 text = ast.unparse(node)
                 assert not any(sign in text for sign in CONNECTORS), f"{path}: {text}"
+
+
+STORAGE = {  # what loads tables or makes a FileIO, and the modules that may name it
+    "load_file_io": {"storage.py"},
+    "_load_file_io": set(),
+    "load_catalog": set(),
+    "StaticTable": set(),
+    "RestCatalog": {"tables.py"},
+    "load_table": {"tables.py", "memory.py", "java.py", "commits.py"},
+    "FsspecFileIO": set(),
+}
+
+
+def named(source: str) -> set[str]:
+    """Every name that a module imports, reads or looks up in something."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found.update(alias.name for alias in node.names)
+    return found
+
+
+def storage_violations(library: str, file: str, source: str) -> set[str]:
+    own = library == "iceberg"
+    return {one for one in named(source) & set(STORAGE) if not own or file not in STORAGE[one]}
+
+
+@pytest.mark.parametrize(
+    "member", [one for one in MEMBERS if one.parent.name in ("libs", "services")], ids=member_name
+)
+def test_tables_are_loaded_in_one_place(member: Path) -> None:
+    """Elsewhere a table's properties would choose the class and the server of its FileIO
+    (`firnline_iceberg.storage`)."""
+    found = {path: storage_violations(member.name, path.name, path.read_text())
+             for path in sources(member)}  # fmt: skip
+    assert not {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from pyiceberg.io import load_file_io",
+        "import pyiceberg.io as io\nio.load_file_io({})",
+        "def f(catalog):\n    return catalog.load_table('db.t')",
+        "from pyiceberg.table import StaticTable",
+    ],
+)
+def test_another_place_that_loads_tables_is_caught(source: str) -> None:
+    assert storage_violations("enricher", "tables.py", source)

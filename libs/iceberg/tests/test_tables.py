@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qs, urlparse
 
@@ -136,3 +137,70 @@ def test_no_configuration_of_a_catalog_hides_snapshots(where: str) -> None:
         heads = Tables(uri, **{"snapshot-loading-mode": "refs"}).named(("db",), "t")
     assert [one.snapshot_id for one in found.snapshots] == [1, 2]
     assert [one.snapshot_id for one in heads.snapshots] == [2]  # who asks for heads gets heads
+
+
+@contextmanager
+def listening(body: object = None) -> Iterator[tuple[str, list[str]]]:
+    """A server that answers everything with `body` (404 for None), and what it was asked."""
+    asked: list[str] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.command} {self.path}")
+            config = {"defaults": {}, "overrides": {}} if "/v1/config" in self.path else body
+            self.send_response(404 if config is None else 200)
+            self.end_headers()
+            if config is not None:
+                self.wfile.write(json.dumps(config).encode())
+
+        do_HEAD = do_PUT = do_POST = do_CONNECT = do_GET  # noqa: N815  their names are given
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+@pytest.mark.parametrize("by", ["config", "storage-credentials"])
+def test_a_table_has_no_say_in_how_its_files_are_reached(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner names a class to import and servers to send signed requests to; the catalog names
+    the storage."""
+    (tmp_path / "planted_io.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with listening() as (hostile, stolen), listening() as (storage, asked):
+        properties = {
+            "py-io-impl": "planted_io.FileIO",
+            "s3.endpoint": hostile,
+            "s3.proxy-uri": hostile,
+            "s3.signer": "S3V4RestSigner",
+            "s3.signer.uri": hostile,
+            "s3.access-key-id": "theirs",
+            "s3.retry-strategy-impl": "planted_io.Retry",
+            "s3.role-arn": "arn:aws:iam::1:role/theirs",
+            "client.role-arn": "arn:aws:iam::1:role/theirs",
+        }
+        schema = Schema(NestedField(1, "id", LongType()))
+        made = new_table_metadata(schema, PartitionSpec(), UNSORTED_SORT_ORDER, "s3://b/t", {})
+        metadata = {**json.loads(made.model_dump_json()), "properties": properties}
+        place = "s3://b/t/metadata/1.json"
+        ours = {"s3.endpoint": storage, "s3.access-key-id": "ours", "s3.region": "r",
+                "s3.secret-access-key": "ours", "s3.connect-timeout": "2"}  # fmt: skip
+        config = ours if by == "config" else {"s3.region": "not this one"}
+        credentials = [] if by == "config" else [{"prefix": "s3://b", "config": ours}]
+        answer = {"metadata-location": place, "metadata": metadata, "config": config,
+                  "storage-credentials": credentials}  # fmt: skip
+        with listening(answer) as (catalog, _):
+            table = Tables(catalog).named(("db",), "t")
+        with pytest.raises(FileNotFoundError):
+            table.io.new_input(place).open().read()
+    assert asked
+    assert not stolen
+    assert table.properties == properties  # still there to be advised on
+    assert {table.io.properties[name] for name in ours} == set(ours.values())
+    theirs = set(properties) - set(ours)
+    assert not theirs & set(table.io.properties)

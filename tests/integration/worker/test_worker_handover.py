@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from firnline_domain.commands import ExpireSnapshots
+from firnline_domain.errors import TaskRefused
 from firnline_domain.results import Mode
+from firnline_worker.expiry import Expirer
 from firnline_worker.handover import OPTIONS
+from firnline_worker.java import JavaTables
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -71,3 +77,42 @@ def test_a_partition_of_bytes_is_no_filter(foreign, lab, rewriter, in_thread):
     scope = lab.scopes()[0]
     foreign.delete([1], {"x": 1.5}, scope=scope)
     assert handed_over(lab, rewriter, in_thread, scope).handover_reason == "float_key"
+
+
+def unsafe(lab, properties):
+    """A table that is handed over, whose owner then chooses what Java loads."""
+    lab.create("x DOUBLE, v INT")
+    lab.insert("(1.5, 1), (-0.0, 2)")
+    lab.equality_delete(["x"], "(1.5)", rows="(2.5, 3)")
+    text = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
+    lab.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({text})")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"write.location-provider.impl": "java.util.Random"},  # any class that can be made
+        {"fs.file.impl": "java.util.Random", "fs.file.impl.disable.cache": "true"},
+    ],
+    ids=["location provider", "file system"],
+)
+def test_no_class_of_a_table_owners_choice_is_loaded(lab, tables, java, rewriter, properties):
+    unsafe(lab, properties)
+    head = lab.table().head_id("main")
+    with pytest.raises(TaskRefused) as refused:
+        rewriter.rewrite(lab.order(), lambda _: None)
+    assert refused.value.reason == "unsafe_property"
+    assert all(name in str(refused.value) for name in properties)
+    now = int(time.time() * 1000)
+    expirer = Expirer(tables, java, lambda uuid: (), "w1", lambda: now)
+    with pytest.raises(TaskRefused):
+        expirer.expire(ExpireSnapshots("e1", lab.name, now, 1, (), "r", 1, 1, now))
+    assert lab.table().head_id("main") == head
+    assert len(lab.table().snapshots) == 2
+
+
+def test_a_location_provider_that_the_operator_allows_is_left_to_java(lab, spark):
+    unsafe(lab, {"write.location-provider.impl": "our.Provider"})
+    assert JavaTables(spark, "lake", frozenset(["our.Provider"])).load(lab.name).java.schema()
+    with pytest.raises(TaskRefused):
+        JavaTables(spark, "lake", frozenset(["our.Other"])).load(lab.name)

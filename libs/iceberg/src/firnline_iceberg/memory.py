@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from firnline_domain.identity import TableName
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
@@ -18,6 +17,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
+from firnline_iceberg.storage import file_io
 from firnline_iceberg.tables import LoadedTable, TableGone, loaded
 
 Identifier = tuple[str, ...]
@@ -63,9 +63,7 @@ class MemoryCatalog(NoopCatalog):
         if key not in self._tables:
             raise NoSuchTableError(".".join(key))
         location = self._tables[key].location
-        return Table(
-            key, self._tables[key], _metadata_file(location), load_file_io({}, location), self
-        )
+        return Table(key, self._tables[key], _metadata_file(location), file_io({}, location), self)
 
     def commit_table(
         self,

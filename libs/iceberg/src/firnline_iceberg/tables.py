@@ -12,7 +12,8 @@ from typing import Any
 import requests
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
-from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog
+from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog, TableResponse
+from pyiceberg.catalog.rest.auth import AUTH_MANAGER
 from pyiceberg.exceptions import (
     BadRequestError,
     ForbiddenError,
@@ -27,6 +28,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Identifier
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
@@ -34,6 +36,7 @@ from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
+from firnline_iceberg.storage import file_io
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
@@ -263,6 +266,24 @@ class _Catalog(RestCatalog):
         wanted = self.properties.get(SNAPSHOT_LOADING_MODE, ALL_SNAPSHOTS)
         super()._fetch_config()
         self.properties[SNAPSHOT_LOADING_MODE] = wanted
+
+    def _response_to_table(
+        self, identifier_tuple: Identifier, table_response: TableResponse
+    ) -> Table:
+        """PyIceberg's own would let the table's properties choose its FileIO (`storage`)."""
+        place = table_response.metadata_location or table_response.metadata.location
+        credentials = self._resolve_storage_credentials(table_response.storage_credentials, place)
+        settings = {**self.properties, **table_response.config, **credentials}
+        if self._auth_manager:  # signs for catalogs that sign each request themselves
+            settings[AUTH_MANAGER] = self._auth_manager
+        return Table(
+            identifier=identifier_tuple,
+            metadata=table_response.metadata,
+            metadata_location=place,
+            io=file_io(settings, place),
+            catalog=self,
+            config=table_response.config,
+        )
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()

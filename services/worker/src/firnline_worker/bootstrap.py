@@ -142,7 +142,8 @@ def _handlers(
     shelf: Shelf,
 ) -> Handlers:
     tables = Tables(settings.catalog_uri, settings.catalog_name)
-    java = JavaTables(spark, settings.catalog_name)
+    providers = (name.strip() for name in settings.location_providers.split(","))
+    java = JavaTables(spark, settings.catalog_name, frozenset(filter(None, providers)))
     handover = Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}"))
     rewriter = Rewriter(
         tables, java, shelf, stage, handover, name, settings.set_budget_bytes, now_ms

@@ -8,16 +8,22 @@ from itertools import zip_longest
 from typing import Any
 
 from firnline_deletes.output import WrittenFile
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope, TableName
+from firnline_iceberg.storage import LOCATION_PROVIDER, unsafe_properties
 from pyspark.sql import SparkSession
 
 
 class JavaTables:
     """Loads tables as Java objects, through the same catalog as everything else."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog: str, location_providers: frozenset[str] = frozenset()
+    ) -> None:
+        """`location_providers`: classes that a table may choose for the names of its files."""
         self.spark = spark
         self._catalog = catalog
+        self._location_providers = location_providers
 
     @property
     def iceberg(self) -> Any:
@@ -34,11 +40,20 @@ class JavaTables:
         return session
 
     def load(self, table: TableName) -> JavaTable:
-        """Raises py4j.protocol.Py4JJavaError."""
+        """Raises py4j.protocol.Py4JJavaError, and TaskRefused before Java makes anything of a
+        property that is not the table owner's to choose."""
         parts = (self._catalog, *table.namespace, table.name)
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
         found = self.iceberg.spark.Spark3Util.loadIcebergTable(self.session, quoted)
+        self._refuse_unsafe(table, found.properties())
         return JavaTable(self.iceberg, found)
+
+    def _refuse_unsafe(self, table: TableName, properties: Any) -> None:
+        jvm: Any = self.spark._jvm
+        names = jvm.java.lang.String.join("\n", properties.keySet()).split("\n")  # in one call
+        chosen = properties.get(LOCATION_PROVIDER) or ""
+        if unsafe := unsafe_properties(names, self._location_providers, chosen):
+            raise TaskRefused("unsafe_property", f"{table.dotted}: {', '.join(unsafe)[:500]}")
 
 
 class JavaTable:

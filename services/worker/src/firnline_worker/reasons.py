@@ -52,6 +52,10 @@ REFUSED: dict[str, str] = {
     "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
     "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "
     "schema, as Iceberg 1.12.0 writes those of partitions by a fixed column.",
+    "unsafe_property": "A property of the table would make Java load a class of its owner's choice "
+    "(write.location-provider.impl; FIRNLINE_LOCATION_PROVIDERS allows one), or is a setting of "
+    "Hadoop's (fs.*, dfs.*, hadoop.*, ipc.*, parquet.crypto.*, parquet.encryption.*), which "
+    "Iceberg's writer would obey. Unset it.",
     "deadline_passed": "The planner has taken the partition back.",
     "already_committed": "The order came again after its commit.",
     "trigger_gone": "The snapshot that the order was made at is expired or rolled back: whether it "

@@ -64,6 +64,12 @@ class Settings:
         64 * 1024**2,
     )
     lease_s: float = setting("FIRNLINE_LEASE_S", "Seconds until a dead worker's leases end.", 30.0)
+    location_providers: str = setting(
+        "FIRNLINE_LOCATION_PROVIDERS",
+        "Java classes, comma-separated, that a table may name as write.location-provider.impl; "
+        "tables with another one are not maintained.",
+        "",
+    )
     grace_s: float = setting(
         "FIRNLINE_GRACE_S", "Seconds that running tasks get to end after SIGTERM.", 8.0
     )

@@ -22,7 +22,8 @@ from firnline_deletes.refusals import Reason, Refused
 from firnline_deletes.row_map import Masked
 from firnline_deletes.shape import Shape
 from firnline_domain.identity import normal_path
-from pyiceberg.io import FileIO, load_file_io
+from firnline_iceberg.storage import file_io
+from pyiceberg.io import FileIO
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ GroupResult = GroupDone | GroupRefused
 def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
     """Runs inside a Spark task. Arrow's own pool is held to one core."""
     pa.set_cpu_count(1)
-    io = load_file_io(dict(order.io_properties), order.location)
+    io = file_io(order.io_properties, order.location)
     deletes = _deletes(order)
     for group in groups:
         done = _run_group(order, group, io, deletes)
