@@ -68,7 +68,11 @@ schedules: setup ## Orders of writers' steps and commits: DEPTH=n, THIN=n, TABLE
 
 .PHONY: chaos
 chaos: setup ## Writers and faults of every kind at once on the whole stack: MINUTES=n, SEED=s again
-	PYTHONPATH=tests/chaos $(BIN)/python -m firnline_chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests/chaos:. $(BIN)/python -m firnline_chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+.PHONY: fuzz-inputs
+fuzz-inputs: setup ## Hostile records, requests, properties and lists beside ordinary writers: MINUTES=n, SEED=s again
+	PYTHONPATH=tests/chaos:. $(BIN)/python -m firnline_chaos.hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: readers
 readers: setup ## The rewrite's outputs as ClickHouse reads them too (chdb and pandas, 600 MB)

@@ -57,21 +57,23 @@ def written(state_dir: Path, run: Run, seed: int, rounds: int, begun: float) -> 
     return found
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="chaos")
+def arguments(prog: str = "chaos") -> argparse.Namespace:
+    """Of this suite, or of another one that runs in rounds."""
+    parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--state", type=Path, help="folder to work in; else a temporary one")
     return parser.parse_args()
 
 
-def ended(state_dir: Path, seed: int, failed: bool, ours: bool) -> int:
+def ended(state_dir: Path, seed: int, failed: bool, ours: bool, target: str = "chaos") -> int:
     """Logs and tables of a run that found something are kept."""
     if failed:
-        print(f"again with: make chaos SEED={seed}; logs and tables are in {state_dir}")
+        print(f"again with: make {target} SEED={seed}; logs and tables are in {state_dir}")
     elif ours:
         shutil.rmtree(state_dir, ignore_errors=True)
     return int(failed)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -78,7 +78,9 @@ def write_again(bootstrap: str, messages: Sequence[Any]) -> None:
         {"bootstrap.servers": bootstrap, "message.max.bytes": BIG, "delivery.timeout.ms": 10_000}
     )
     for one in messages:
-        producer.produce(one.topic(), one.value(), one.key(), partition=one.partition())
+        producer.produce(
+            one.topic(), one.value(), one.key(), partition=one.partition(), headers=one.headers()
+        )
     producer.flush(PATIENCE_S)
 
 

@@ -147,10 +147,11 @@ def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent]) -> list[str]:
     return found
 
 
-def letters(ledger: Ledger) -> list[str]:
-    """No record is given up."""
+def letters(ledger: Ledger, hostile: Collection[tuple[str, int, int]] = ()) -> list[str]:
+    """No record is given up but those at these places, by topic, partition and offset."""
     return [
         f"dead letter of {one.service}: {one.reason} {one.message[:120]} "
         f"({one.topic}/{one.partition}@{one.offset})"
         for one in ledger.letters
+        if (one.topic, one.partition, one.offset) not in hostile
     ]

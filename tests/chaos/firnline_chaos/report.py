@@ -35,6 +35,8 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
         "faults that met nothing": dict(run.storm.missed),
         "faults that this machine does not have": dict(run.storm.skipped),
         "tasks": tasks(run.topics.ledger),
+        "hostile inputs": dict(run.hostile.book.sent),
+        "what the gateway answered them": dict(run.hostile.book.answers),
         "swept at the end": dict(run.swept),
         "invariants looked at": run.checks,
         "findings": run.findings,

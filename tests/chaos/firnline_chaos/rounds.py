@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,8 @@ from typing import Any
 
 from firnline_committer.sweeping import AGAIN_MS
 from firnline_domain.events import RewriteCommitted
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
 from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.catalog.rest import RestCatalog
@@ -21,6 +24,8 @@ from pyiceberg.catalog.rest import RestCatalog
 from firnline_chaos import clocks, invariants
 from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
+from firnline_chaos.hostile import tenant
+from firnline_chaos.hostile.tenant import Hostile
 from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
@@ -35,6 +40,8 @@ SAID_S = 20.0
 QUIET_S = 3.0  # nothing has moved for so long
 PROMISED = Promise(SWEEP_AGE_S + AGAIN_MS / 1000)
 LOOKS = 3  # at a rest that does not last
+HOSTILE_PER_S = 1.0  # inputs of the hostile tenant during a storm
+MAX_VICTIMS = 20
 
 
 @dataclass
@@ -47,6 +54,7 @@ class Run:
     writers: list[Writer]
     book: Book
     storm: Storm
+    hostile: Hostile
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
@@ -92,11 +100,14 @@ class Run:
             for work, writes in jobs
         ]
         rage = threading.Thread(target=self.storm.rage, args=(plan.blows, started, stop))
-        for thread in (*threads, rage):
+        enough, dice = threading.Event(), random.Random(f"hostile/{plan.number}")
+        hostile = threading.Thread(target=self.hostile.work, args=(dice, enough), daemon=True)
+        for thread in (*threads, rage, hostile):
             thread.start()
-        rage.join()
-        for thread in threads:
+        for thread in (rage, *threads):
             thread.join()
+        enough.set()
+        hostile.join()
 
     # ---- calm
 
@@ -168,7 +179,10 @@ class Run:
     def _look(self, promise: Promise = PROMISED) -> list[str]:
         """`promise`: of write-ahead lists."""
         ledger = self.topics.read()
-        found = [*invariants.ends(ledger), *invariants.letters(ledger)]
+        book = self.hostile.book
+        found = [*invariants.ends(ledger), *invariants.letters(ledger, book.places)]
+        answered = {(one.topic, one.partition, one.offset) for one in ledger.letters}
+        found += tenant.findings(book, answered, self.hostile.outside)
         found += invariants.able(ledger, self.calm_ms)
         found += [f"a writer failed: {one}" for one in self.book.errors]
         for kind in KINDS:
@@ -201,6 +215,11 @@ class Run:
             return [f"{name}@{ref}: {unseen}"]
         return invariants.rows(name, ref, meant, self.reader.rows(name, ref))
 
+    @property
+    def hostile_sent(self) -> int:
+        """Inputs of the tenant so far."""
+        return self.hostile.book.sent.total()
+
 
 def now_ms() -> int:
     return int(time.time() * 1000)
@@ -210,8 +229,23 @@ def _committed(ends: Iterable[Any]) -> bool:
     return any(isinstance(end, RewriteCommitted) for end in ends)
 
 
+def live_paths(eyes: Reader) -> list[str]:
+    """Some live files of the ordinary tables."""
+    found = itertools.chain.from_iterable(
+        (entry.path for entry in live_entries(table, head, Detail.REFERENCES))
+        for kind in KINDS
+        if (head := (table := eyes.load(kind.name)).head_id("main")) is not None
+    )
+    return list(itertools.islice(found, MAX_VICTIMS))
+
+
 @contextmanager
-def prepared(state_dir: Path, iceberg_jar: Path, say: Callable[[str], None]) -> Iterator[Run]:
+def prepared(
+    state_dir: Path,
+    iceberg_jar: Path,
+    say: Callable[[str], None],
+    hostile_per_s: float = HOSTILE_PER_S,
+) -> Iterator[Run]:
     """Everything up, and empty tables."""
     lineages = {kind.name: Lineage() for kind in KINDS}
 
@@ -229,8 +263,16 @@ def prepared(state_dir: Path, iceberg_jar: Path, say: Callable[[str], None]) -> 
         scratch = state_dir / "reader"
         with reader(found.stack.catalog_uri, iceberg_jar, scratch) as eyes:
             topics = Topics(found.stack.kafka)
+            hostile = Hostile(
+                found.stack.kafka,
+                found.stack.gateway_uri,
+                found.stack.catalog_uri,
+                state_dir / "outside" / "file.parquet",
+                lambda: live_paths(eyes),
+                hostile_per_s,
+            )
             try:
-                yield Run(found, eyes, topics, writers, book, Storm(found, say), say)
+                yield Run(found, eyes, topics, writers, book, Storm(found, say), hostile, say)
             finally:
                 topics.close()
                 for writer in writers:

@@ -16,6 +16,8 @@ from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteS
 from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
 from firnline_domain.states import TableState
 
+from firnline_chaos.hostile.tenant import marked
+
 READ = (
     "rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "task-results", "maintenance-events",
     "table-states", "dead-letters",
@@ -156,5 +158,5 @@ class Topics:
         if message.offset() < self._seen.get(place, 0):
             return
         self._seen[place] = message.offset() + 1
-        if message.value() is not None:
+        if message.value() is not None and not marked(message):
             self.ledger.take(message.topic(), self._codec.decode(message.value()))
