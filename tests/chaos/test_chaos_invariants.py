@@ -18,6 +18,8 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.results import TaskFailed
 from firnline_domain.tallies import FileTally, Tally
 
+from tests.examples import make
+
 TABLE = TableName("u", ("chaos",), "t")
 SCOPE = Scope(0, "[]")
 
@@ -157,3 +159,19 @@ def test_letters() -> None:
     )
     assert invariants.letters(Ledger()) == []
     assert "bad" in invariants.letters(Ledger(letters=[letter]))[0]
+
+
+def finished(task: str, table: str, at_ms: int) -> Any:
+    name = TableName("u", ("chaos",), table)
+    return make("rewrite_finished/native", task_id=task, table=name, finished_at_ms=at_ms)
+
+
+@pytest.mark.parametrize(
+    ("table", "settled_ms", "red"),
+    [("t", 9_000, False), ("t", 11_000, True), ("busy", 90_000, False)],
+)
+def test_results_of_quiet_tables_wait_for_nobody(table: str, settled_ms: int, red: bool) -> None:
+    found = Ledger()
+    found.take("task-results", finished("t1", table, 0))
+    found.take("maintenance-events", skipped(settled_ms))
+    assert bool(invariants.pace(found, "busy")) is red

@@ -6,7 +6,7 @@ import pytest
 from firnline_chaos.faults import FAULTS
 from firnline_chaos.plan import SORTS, STORM_S, Blow, draw
 from firnline_chaos.storm import steps
-from firnline_chaos.tables import KINDS
+from firnline_chaos.tables import BUSY, KINDS
 from firnline_chaos.writes import WRITES
 
 
@@ -30,6 +30,12 @@ def test_a_round_is_worth_its_time() -> None:
     assert sum(len(plan.blows) for plan in plans) / len(plans) >= 15
     assert all(len(plan.writes) >= 80 for plan in plans)
     assert all(write.at_s <= STORM_S for plan in plans for write in plan.writes)
+
+
+def test_one_table_gets_five_commits_a_second() -> None:
+    stream = draw(1, 1).stream
+    assert {write.table for write in stream} == {BUSY.name}
+    assert len(stream) / STORM_S == 5
 
 
 def test_every_kind_of_write_and_fault_is_drawn() -> None:

@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline_domain.identity import Scope
-from firnline_domain.results import TaskFailed
+from firnline_domain.results import RewriteFinished, TaskFailed
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally
 
 from firnline_chaos.catalog_proxy import Sent
 from firnline_chaos.model import Lineage
-from firnline_chaos.topics import Ledger
+from firnline_chaos.topics import Ledger, said_at_ms
 
 SHOWN = 3  # examples of a finding
+WORST_S, MEDIAN_S = 60.0, 10.0  # from a result to its end
 Seen = Counter[tuple[object, ...]]
 
 
@@ -130,6 +131,21 @@ def able(ledger: Ledger, calm_ms: int) -> list[str]:
         if ordered.get((task, end.attempt), 0) > calm_ms
     }
     return [f"task {task} failed in calm: {why[:200]}" for task, why in failed.items()]
+
+
+def pace(ledger: Ledger, busy: str) -> list[str]:
+    """What a worker has finished for a table is settled soon, whatever goes on at the busy one: at
+    most a minute later, kills and pauses included, and half of it within ten seconds."""
+    waited = sorted(
+        (said_at_ms(ends[0]) - results[0].finished_at_ms) / 1000
+        for task, results in ledger.results.items()  # the first of each: the others are redelivered
+        if isinstance(results[0], RewriteFinished) and results[0].table.name != busy
+        if (ends := ledger.ends.get(task))
+    )
+    if not waited or (waited[-1] <= WORST_S and waited[len(waited) // 2] <= MEDIAN_S):
+        return []
+    half = waited[len(waited) // 2]
+    return [f"results of other tables than {busy} waited {half:.1f} s, the last {waited[-1]:.1f} s"]
 
 
 def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent]) -> list[str]:

@@ -10,11 +10,12 @@ import random
 from dataclasses import dataclass
 
 from firnline_chaos.catalog_proxy import Spoil
-from firnline_chaos.tables import KINDS
+from firnline_chaos.tables import BUSY, STEADY
 
 STORM_S = 90.0
 WRITES_PER_S = 1.5
 WRITERS = 2
+STREAM_PER_S = 5.0  # appends to the busy table, by a writer of its own
 FAULTS = 18  # of a round
 HELD = 0.25  # share of writes that take their time between planning and commit
 
@@ -49,11 +50,12 @@ class Blow:
 
 @dataclass(frozen=True)
 class Plan:
-    """A round."""
+    """A round. `stream`: the busy table's writes; how many of them are done is up to the time."""
 
     number: int
     writes: tuple[Write, ...]
     blows: tuple[Blow, ...]
+    stream: tuple[Write, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ SORTS = (
 def draw(seed: int, number: int, sorts: tuple[Sort, ...] = SORTS) -> Plan:
     """The plan of a round; the same for the same seed and number."""
     dice = random.Random(f"{seed}/{number}")
-    return Plan(number, _writes(dice, number), _blows(dice, sorts))
+    return Plan(number, _writes(dice, number), _blows(dice, sorts), _stream(number))
 
 
 def _writes(dice: random.Random, number: int) -> tuple[Write, ...]:
@@ -97,8 +99,16 @@ def _writes(dice: random.Random, number: int) -> tuple[Write, ...]:
     return tuple(_write(dice, f"{number}-{n}", at_s) for n, at_s in enumerate(times))
 
 
+def _stream(number: int) -> tuple[Write, ...]:
+    times = (n / STREAM_PER_S for n in range(int(STORM_S * STREAM_PER_S)))
+    return tuple(
+        Write(f"{number}-s{n}", round(at_s, 2), WRITERS, BUSY.name, "append", 0.0, n)
+        for n, at_s in enumerate(times)
+    )
+
+
 def _write(dice: random.Random, number: str, at_s: float) -> Write:
-    kind = dice.choice(KINDS)
+    kind = dice.choice(STEADY)
     what = dice.choices(list(kind.writes), list(kind.writes.values()))[0]
     hold_s = dice.uniform(0.2, 2.5) if dice.random() < HELD else 0.0
     writer, seed = dice.randrange(WRITERS), dice.getrandbits(32)

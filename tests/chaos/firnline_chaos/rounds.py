@@ -30,7 +30,7 @@ from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
-from firnline_chaos.tables import KINDS, NAMESPACE, Kind, create
+from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create
 from firnline_chaos.topics import FOREVER, Topics
 from firnline_chaos.writers import Book, Writer
 
@@ -101,13 +101,19 @@ class Run:
         ]
         rage = threading.Thread(target=self.storm.rage, args=(plan.blows, started, stop))
         enough, dice = threading.Event(), random.Random(f"hostile/{plan.number}")
-        hostile = threading.Thread(target=self.hostile.work, args=(dice, enough), daemon=True)
-        for thread in (*threads, rage, hostile):
+        endless = [
+            threading.Thread(target=self.hostile.work, args=(dice, enough), daemon=True),
+            threading.Thread(
+                target=self.writers[WRITERS].work, args=(plan.stream, started, enough), daemon=True
+            ),
+        ]
+        for thread in (*threads, rage, *endless):
             thread.start()
         for thread in (rage, *threads):
             thread.join()
         enough.set()
-        hostile.join()
+        for thread in endless:
+            thread.join()
 
     # ---- calm
 
@@ -184,6 +190,8 @@ class Run:
         answered = {(one.topic, one.partition, one.offset) for one in ledger.letters}
         found += tenant.findings(book, answered, self.hostile.outside)
         found += invariants.able(ledger, self.calm_ms)
+        if not self.ground.clocks_jumped:
+            found += invariants.pace(ledger, BUSY.name)
         found += [f"a writer failed: {one}" for one in self.book.errors]
         for kind in KINDS:
             found += self._table(kind, promise)
@@ -257,7 +265,8 @@ def prepared(
     with ground(state_dir, journal, clocks.settings(state_dir)) as found:
         RestCatalog("lake", uri=found.stack.gateway_uri).create_namespace(NAMESPACE)
         book = Book(lineages, itertools.count(1))
-        writers = [Writer(iceberg_jar, uri, book) for uri in found.gateways]
+        uris = (*found.gateways, found.stack.gateway_uri)  # the last one is the busy table's
+        writers = [Writer(iceberg_jar, uri, book) for uri in uris]
         for kind in KINDS:
             create(writers[0].jvm, writers[0].catalog, kind)
         scratch = state_dir / "reader"

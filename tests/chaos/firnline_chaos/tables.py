@@ -63,7 +63,9 @@ class Kind:
 
 
 CONVERTED = ("orders", "sensors")
-KINDS = tuple(
+BUSY = Kind("busy", 2, False)
+"""One writer appends to it all the time, faster than a commit of ours is made."""
+STEADY = tuple(
     Kind(
         name,
         version,
@@ -79,6 +81,7 @@ KINDS = tuple(
         ("moving", 2, True, {**ROWS_COME, **SHAPES, "overwrite": 1, "copy_on_write": 1}),
     )
 )
+KINDS = (*STEADY, BUSY)
 
 
 def create(jvm: Any, catalog: Any, kind: Kind) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class Writer:
     def close(self) -> None:
         self._java.close()
 
-    def work(self, writes: list[Write], started: float, stop: threading.Event) -> None:
+    def work(self, writes: Sequence[Write], started: float, stop: threading.Event) -> None:
         """Each at its time, or as soon as the one before is done."""
         for write in writes:
             if stop.wait(max(0.0, started + write.at_s - time.monotonic())):
