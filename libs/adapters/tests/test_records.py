@@ -7,7 +7,7 @@ import json
 
 import fastavro
 import pytest
-from firnline_adapters.records import RecordCodec, encode, record_types
+from firnline_adapters.records import RecordCodec, encode, expected, record_types
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import RewriteSkipped
 from firnline_domain.identity import Scope, TableName
@@ -50,6 +50,18 @@ def test_poison_has_a_reason_code(reason: str) -> None:
     with pytest.raises(PoisonousRecord) as caught:
         RecordCodec().decode(broken(reason))
     assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("topic", ["maintenance-events", "no-topic-of-ours"])
+def test_a_record_is_taken_where_its_topic_names_it(topic: str) -> None:
+    assert expected(topic, SKIPPED) is SKIPPED
+
+
+@pytest.mark.parametrize("topic", ["table-scans", "rewrite-tasks", "rewrite-tasks.etl"])
+def test_a_record_on_another_topic_is_poison(topic: str) -> None:
+    with pytest.raises(PoisonousRecord) as caught:
+        expected(topic, SKIPPED)
+    assert caught.value.reason == "unexpected_record"
 
 
 def test_a_newer_writer_is_understood_through_the_lookup() -> None:

@@ -27,7 +27,7 @@ from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
 from firnline_adapters.dead_letters import bury
 from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.records import RecordCodec, encode, expected
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.watermark import Watermark
 
@@ -161,7 +161,7 @@ class KafkaInbox:
         metrics.count("records_read", topic=topic)
         key = message.key()
         try:
-            record = self._codec.decode(message.value())
+            record = expected(topic, self._codec.decode(message.value()))
         except PoisonousRecord as poison:
             self.reject_raw(message, poison)
             mark.done(offset)

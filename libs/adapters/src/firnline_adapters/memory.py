@@ -10,12 +10,14 @@ from typing import Any
 from firnline_domain.assignments import ROUTED, Board
 from firnline_domain.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import DeadLettered
 from firnline_domain.holds import Pause
 from firnline_domain.identity import bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.switches import TOPIC, Switchboard
 
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.dead_letters import bury
+from firnline_adapters.records import RecordCodec, encode, expected
 from firnline_adapters.watermark import Watermark
 
 
@@ -71,7 +73,6 @@ class MemoryInbox:
         self._topics = list(topics)
         self._codec = RecordCodec()
         self._marks: dict[tuple[str, int], Watermark] = {}
-        self.dead_letters: list[tuple[str, int, int, str]] = []
 
     def poll(self, timeout_s: float) -> Sequence[Delivery]:
         """See `Inbox.poll`; never waits."""
@@ -90,9 +91,21 @@ class MemoryInbox:
             key, value = log[offset]
             mark.read(offset)
             try:
-                found.append(Delivery(topic, partition, offset, key, self._codec.decode(value)))
+                record = expected(topic, self._codec.decode(value))
+                found.append(Delivery(topic, partition, offset, key, record))
             except PoisonousRecord as poison:
-                self.dead_letters.append((topic, partition, offset, poison.reason))
+                letter = DeadLettered(
+                    topic,
+                    partition,
+                    offset,
+                    key.encode(),
+                    value,
+                    poison.reason,
+                    str(poison),
+                    self._group,
+                    0,
+                )
+                bury(MemoryPublisher(self._broker), letter)
                 mark.done(offset)
         return found
 

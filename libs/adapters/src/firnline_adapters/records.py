@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 from firnline_domain import commands, events, results, states
 from firnline_domain.errors import PoisonousRecord
+from firnline_domain.lanes import BEFORE_GROUP
 from firnline_domain.values import to_plain
 from firnline_schemas import codec
+from firnline_schemas.topics import topic as topic_file
 
 SchemaLookup = Callable[[str], "codec.Schema | None"]  # fingerprint in hexadecimal -> schema
 
@@ -29,6 +31,25 @@ def record_types() -> dict[str, type]:
 def from_plain(name: str, fields: Any) -> Any:
     """The record of that Avro name with these fields. Raises msgspec.ValidationError."""
     return msgspec.convert(fields, record_types()[name])
+
+
+@cache
+def kinds_of(topic: str) -> frozenset[str] | None:
+    """Names of the records that a topic's file allows; None where there is no such file. A resource
+    group's topic allows what the lane's own does."""
+    try:
+        return frozenset(topic_file(topic.partition(BEFORE_GROUP)[0]).records)
+    except KeyError:
+        return None
+
+
+def expected(topic: str, record: Any) -> Any:
+    """The record, where it may be on that topic. Raises PoisonousRecord: a kind of record that is
+    believed on one topic must not come by another, which others may write."""
+    kinds, name = kinds_of(topic), type(record).__name__
+    if kinds is not None and name not in kinds:
+        raise PoisonousRecord("unexpected_record", f"{name} has no business on {topic}")
+    return record
 
 
 def encode(record: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
+from firnline_adapters.records import RecordCodec, expected
 from firnline_domain.assignments import HANDOVERS
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import DeadLettered, TickPassed
@@ -67,7 +67,7 @@ class Reader:
     def read(self, came: Input) -> Any:
         """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
         try:
-            return self.codec.decode(came.value)
+            return expected(came.topic, self.codec.decode(came.value))
         except Exception as error:
             return error
 
