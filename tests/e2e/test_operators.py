@@ -137,7 +137,7 @@ def rewritten(order: RewriteFiles, table: LoadedTable) -> RewriteFinished:
     return RewriteFinished(
         order.task_id, order.table, order.ref, order.scope, order.attempt, "w", Mode.NATIVE,
         head.snapshot_id, head.sequence_number or 0, 0, (group,), (), None,
-        order.ordered_at_ms, now_ms, None, now_ms,
+        order.ordered_at_ms, now_ms, None, now_ms, format_version=table.format_version,
     )  # fmt: skip
 
 

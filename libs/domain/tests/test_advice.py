@@ -45,13 +45,19 @@ def known(
     hour: Hour | None = None,
     expiry: ExpiryWork | None = None,
     filters: Filters | None = None,
+    duplicate: str = "",
     **counters: Any,
 ) -> Known:
     """A table with so many bytes in each partition."""
     said = {"write.target-file-size-bytes": str(TARGET), **(settings or {})}
     table = Table(
         TableCounters(TABLE, "main", known=True, settings=said, **counters),
-        TableWork(habits=Habits(hour or Hour()), expiry=expiry or ExpiryWork(), filters=filters),
+        TableWork(
+            habits=Habits(hour or Hour()),
+            expiry=expiry or ExpiryWork(),
+            filters=filters,
+            duplicate=duplicate,
+        ),
     )
     fleet = Thresholds()
     spread = Spread(target_bytes_of(said))
@@ -108,6 +114,7 @@ SMALL = TARGET // 8 - 1
 OVERWRITE = {"overwrites": OVERWRITES, "replaced_records": 100, "returned_records": 90}
 OLD = NOW_MS - 10 * DAY_MS  # twice the retention
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("duplicate_files", {"duplicate": "s3://lake/t/a.parquet is in it twice"}, {}),
     ("tiny_partitions", {"partitions": many(100, SMALL)}, {"partitions": many(99, SMALL)}),
     (
         "tiny_partitions",

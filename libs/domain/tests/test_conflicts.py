@@ -25,8 +25,9 @@ from firnline_domain.results import (
     OutputFile,
     RewriteFinished,
     RewriteGroup,
+    TableForm,
 )
-from firnline_domain.swaps import Plan, Swap, forms, lost_deletes, plan
+from firnline_domain.swaps import Plan, Swap, forms, lost_deletes, plan, spent_deletes
 from firnline_domain.values import Value, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,13 +103,16 @@ class Table:
         self.seq += 1
         snapshot = max(self.states, default=0) + 1
         self.parents[snapshot], self.head = self.head, snapshot
-        for path in gone:
-            self.data.pop(path, None)
-            self.deletes.pop(path, None)
+        lost = set(gone)  # by path, as Iceberg does: every entry of it
+        self.data = {key: one for key, one in self.data.items() if one.path not in lost}
+        self.deletes = {key: one for key, one in self.deletes.items() if one.path not in lost}
         for file in added:
             own = replace(file, sequence_number=self.seq) if file.sequence_number < 0 else file
             places = self.data if isinstance(own, Data) else self.deletes
-            places[own.path] = own  # type: ignore[assignment,index]
+            key = own.path
+            while key in places:
+                key += "+"  # the same path once more
+            places[key] = own  # type: ignore[assignment,index]
         self.states[snapshot] = (dict(self.data), dict(self.deletes))
         return snapshot
 
@@ -164,9 +168,12 @@ class Table:
             ancestors.add(snapshot)
             snapshot = self.parents[snapshot]
         kept = frozenset(ancestors) if history else frozenset({self.head})
+        files = [*self.data.values(), *self.deletes.values()]
+        times = Counter(file.path for file in files)
         return Head(
             self.head, self.seq, dict(self.data), tuple(self.deletes.values()),
             kept, frozenset(self.states) if history else kept, history,
+            TableForm(2, 0), frozenset(path for path, n in times.items() if n > 1),
         )  # fmt: skip
 
     def swap(self, plan: Iterable[Swap]) -> None:
@@ -218,6 +225,7 @@ def rewrite(
             AppliedDelete(d.path, d.kind, d.sequence_number, d.scope) for d in applied.values()
         ),
         output_list=None, ordered_at_ms=0, started_at_ms=0, first_byte_at_ms=0, finished_at_ms=0,
+        format_version=2,
     )  # fmt: skip
 
 
@@ -389,6 +397,69 @@ def hazard_of_the_stamp_alone() -> Story:
     return Story(ConflictReason.HAZARD_10312, table, result, table.pinned())
 
 
+def data_file_twice() -> Story:
+    """Of two groups with one entry each only one can be committed, and removes both."""
+    table = Table()
+    path = table.append(A, 1, 2)
+    table.commit(replace(table.data[path], sequence_number=-1))
+    both = rewrite(table, A, groups=2)
+    result = replace(both, groups=both.groups[:1])
+    return Story(ConflictReason.DUPLICATE_FILES, table, result, table.pinned())
+
+
+def data_file_twice_meanwhile() -> Story:
+    table = Table()
+    path = table.append(A, 1, 2)
+    result = rewrite(table, A)
+    table.commit(replace(table.data[path], sequence_number=-1))
+    return Story(ConflictReason.DUPLICATE_FILES, table, result, table.pinned())
+
+
+def delete_file_twice() -> Story:
+    """The older entry is spent with the rewrite, and takes the younger along."""
+    table = Table()
+    table.append(A, 1, 2)
+    path = table.eq_delete(A, 1)
+    result = rewrite(table, A)
+    table.append(A, 1)
+    table.append(B, 1)  # old files elsewhere: Iceberg drops nothing by itself
+    table.commit(replace(table.deletes[path], sequence_number=-1))
+    return Story(ConflictReason.DUPLICATE_FILES, table, result, table.pinned())
+
+
+def format_changed() -> Story:
+    """Rows without ids would get new ones in v3: see tests/integration/commits."""
+    table = Table()
+    table.append(A, 1, 2)
+    head = table.pinned()
+    v3 = replace(head, form=replace(head.form, format_version=3))
+    return Story(ConflictReason.FORMAT_CHANGED, table, rewrite(table, A), v3)
+
+
+def encrypted_meanwhile() -> Story:
+    table = Table()
+    table.append(A, 1, 2)
+    head = table.pinned()
+    sealed = replace(head, form=replace(head.form, encrypted=True))
+    return Story(ConflictReason.FORMAT_CHANGED, table, rewrite(table, A), sealed)
+
+
+def schema_changed() -> Story:
+    table = Table()
+    table.append(A, 1, 2)
+    head = table.pinned()
+    other = replace(head, form=replace(head.form, schema_id=1))
+    return Story(ConflictReason.SCHEMA_CHANGED, table, rewrite(table, A), other)
+
+
+def name_mapping_changed() -> Story:
+    table = Table()
+    table.append(A, 1, 2)
+    head = table.pinned()
+    other = replace(head, form=replace(head.form, name_mapping="x"))
+    return Story(ConflictReason.SCHEMA_CHANGED, table, rewrite(table, A), other)
+
+
 HARMFUL = [
     new_position_delete,
     new_position_delete_of_the_partition,
@@ -403,10 +474,14 @@ HARMFUL = [
     outputs_of_another_spec,
     hazard_10312,
     hazard_of_the_stamp_alone,
+    data_file_twice,
+    data_file_twice_meanwhile,
+    delete_file_twice,
 ]
+OF_THE_TABLE = [format_changed, encrypted_meanwhile, schema_changed, name_mapping_changed]
 
 
-@pytest.mark.parametrize("tell", [*HARMFUL, new_deletion_vector])
+@pytest.mark.parametrize("tell", [*HARMFUL, *OF_THE_TABLE, new_deletion_vector])
 def test_a_result_is_refused_for_its_reason(tell: Callable[[], Story]) -> None:
     story = tell()
     found = verdict(story.result, story.head)
@@ -419,7 +494,8 @@ def test_committing_it_all_the_same_changes_rows(tell: Callable[[], Story]) -> N
     """Each guard is there for a reason: without it, these rows would be wrong."""
     story = tell()
     before = story.table.visible()
-    story.table.swap([bare(story.result)])
+    spent = spent_deletes([story.result], story.head) if tell is delete_file_twice else ()
+    story.table.swap([replace(bare(story.result), removed_deletes=spent)])
     assert story.table.visible() != before
 
 
@@ -462,7 +538,8 @@ def test_every_check_is_needed(
     """Without it, some story has another verdict."""
     without = tuple(one for one in conflicts.CHECKS if one is not check)
     monkeypatch.setattr(conflicts, "CHECKS", without)
-    verdicts = [(story, verdict(story.result, story.head)) for tell in HARMFUL if (story := tell())]
+    told = [tell() for tell in (*HARMFUL, *OF_THE_TABLE)]
+    verdicts = [(story, verdict(story.result, story.head)) for story in told]
     if check is conflicts.started_before:
         with pytest.raises(AssertionError):
             test_a_start_off_the_branch_is_refused_where_history_says_so()

@@ -15,6 +15,7 @@ from firnline_domain.events import (
     FilteredBy,
     PartitionChange,
     RewriteConflicted,
+    RewriteSkipped,
     TableLayout,
     TableScanned,
     TickPassed,
@@ -22,6 +23,7 @@ from firnline_domain.events import (
 from firnline_domain.filters import TAU_MS
 from firnline_domain.habits import HOUR_MS
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.results import TaskFailed
 from firnline_domain.states import TableAdvice, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
@@ -148,6 +150,35 @@ def test_results_that_writers_spoil_are_counted_once(world: World) -> None:
         world.take(spoilt)
         world.now_ms += 60_000
     assert ("write_conflicts", False) in world.told()
+
+
+def test_a_file_that_is_there_twice_is_told_of_until_a_rewrite_is_fine(world: World) -> None:
+    """Said by the worker that planned, or by the committer: it may have become so in between."""
+    world.append()
+    [order] = [one for one in world.append() if hasattr(one, "deadline_ms")]
+    where = "s3://lake/t/a.parquet is in the table more than once"
+    world.take(
+        TaskFailed(
+            order.task_id, TABLE, "main", order.scope, "rewrite", 1, "w", "duplicate_files",
+            where, False, world.now_ms,
+        )
+    )  # fmt: skip
+    assert world.told() == [("duplicate_files", False)]
+    [told] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
+    assert where in told.finding
+    assert "firnline unpark db.t" in told.remedy
+    world.now_ms += 3_600_000
+    [order] = [one for one in world.append() if hasattr(one, "deadline_ms")]
+    refused = RewriteConflicted(
+        order.task_id, TABLE, "main", order.scope, ConflictReason.DUPLICATE_FILES, where, 1, 2, 0
+    )
+    world.take(refused)
+    assert world.told() == []  # it holds already
+    world.now_ms += 3_600_000
+    [order] = [one for one in world.append() if hasattr(one, "deadline_ms")]
+    skipped = RewriteSkipped(order.task_id, TABLE, "main", order.scope, "nothing_to_do", 0)
+    world.take(skipped)
+    assert world.told() == [("duplicate_files", True)]
 
 
 def sortable(world: World) -> World:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
 from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.planning import LiveFiles
-from firnline_worker.planning import ANY, NOTHING, grouped, plan
+from firnline_worker.planning import ANY, NOTHING, grouped, plan, refuse_duplicates
 from firnline_worker.spans import Spans
 
 TARGET = 800
@@ -40,6 +41,29 @@ def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
 def planned(files, deletes=(), scope="[1]", action=Action.COMPACT, spans=ANY):
     live = LiveFiles(1, tuple(files), tuple(deletes))
     return plan(live, Scope(0, scope), TARGET, action, spans)
+
+
+@pytest.mark.parametrize(
+    ("files", "deletes", "said"),
+    [
+        ([data("file:/w/a"), data("file:///w/a", 2)], (), "/w/a is in the table more than once"),
+        ([data("a"), data("a", 1, 500, "[2]")], (), "a is in the table"),  # removed by path alone
+        ([data("a")], (delete("d", 2), delete("d", 5)), "d is in the table"),
+    ],
+)
+def test_a_table_with_a_file_twice_is_refused(files, deletes, said):
+    with pytest.raises(TaskRefused, match=said) as refused:
+        refuse_duplicates(LiveFiles(1, tuple(files), tuple(deletes)))
+    assert (refused.value.reason, refused.value.retryable) == ("duplicate_files", False)
+
+
+def test_vectors_share_a_file_and_are_no_duplicates():
+    def vector(of, offset):
+        made = entry("v.puffin", 3, 9, "[1]")
+        about = {"referenced_data_file": of, "content_offset": offset, "content_size": 4}
+        return DeleteFileEntry(**made, kind=DeleteKind.DELETION_VECTOR, **about)
+
+    refuse_duplicates(LiveFiles(1, (data("a"), data("b")), (vector("a", 4), vector("b", 8))))
 
 
 def paths(groups):

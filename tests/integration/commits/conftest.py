@@ -319,13 +319,14 @@ class Workshop:
         return RewriteFinished(
             task_id=name, table=self.name, ref=ref, scope=self.scope(p),
             attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start.snapshot_id,
-            start_sequence_number=number, schema_id=0, groups=tuple(made),
+            start_sequence_number=number, schema_id=table.form.schema_id, groups=tuple(made),
             applied_deletes=tuple(
                 AppliedDelete(d.path, d.kind, d.sequence_number, d.scope, d.equality_ids)
                 for d in deletes.values()
             ),
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
             finished_at_ms=4, row_map=self._row_map(files, name),
+            format_version=table.format_version, name_mapping=table.form.name_mapping,
         )  # fmt: skip
 
     def convert(self, *paths: str, p: str | None = None) -> RewriteFinished:

@@ -29,6 +29,7 @@ RULES: dict[str, Rule] = {
     "unused_amoro_settings": without_limit(advice_settings.unused_amoro_settings),
     "switched_off_by_amoro": without_limit(advice_settings.switched_off_by_amoro),
     "unknown_group": without_limit(advice_settings.unknown_group),
+    "duplicate_files": without_limit(advice_layout.duplicate_files),
     "tiny_partitions": advice_layout.tiny_partitions,
     "huge_partitions": advice_layout.huge_partitions,
     "skewed_partitions": advice_layout.skewed_partitions,

@@ -19,6 +19,19 @@ POOR_CODECS = ("uncompressed", "gzip")
 CODEC_BYTES = 1_000_000_000  # below, nothing is gained
 
 
+def duplicate_files(known: Known) -> Finding | None:
+    """Nothing can be rewritten without rows being lost, by anybody: files are removed by path."""
+    if not (said := known.table.work.duplicate):
+        return None
+    return Finding(
+        f"a file was added to the table twice, so nothing is rewritten: {said}",
+        "its rows count twice, and removing one of the two entries removes both: delete the file "
+        "from the table and append it once, or roll back to before it was added again; then "
+        f"`firnline unpark {known.table.counters.table.dotted}`",
+        lead=1,
+    )
+
+
 def tiny_partitions(known: Known, ease: float) -> Finding | None:
     """No rewrite helps: what is in one partition stays less than a fragment."""
     spread = known.spread

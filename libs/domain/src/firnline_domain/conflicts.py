@@ -88,6 +88,34 @@ def examine(result: RewriteFinished, head: Head) -> Conflict | None:
     return next((found for check in CHECKS if (found := check(result, head))), None)
 
 
+def no_duplicates(_: RewriteFinished, head: Head) -> Conflict | None:
+    """No file is live twice: files are removed by path, and what one result replaces would take
+    the rows of the other entry along, or a delete file that is still needed."""
+    if not head.repeated:
+        return None
+    text = f"{min(head.repeated)} is in the table more than once"
+    return Conflict(ConflictReason.DUPLICATE_FILES, text)
+
+
+def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Outputs are as the table reads them today.
+
+    Those of a v2 table have no row ids, and get new ones in v3; a column that is read today may
+    not have been one when the rows were copied (an older schema made current again, a name that
+    is mapped now).
+    """
+    then, now = result.form, head.form
+    if (then.format_version, then.encrypted) != (now.format_version, now.encrypted):
+        encrypted = ", encrypted" if now.encrypted else ""
+        text = f"planned as v{then.format_version}, now v{now.format_version}{encrypted}"
+        return Conflict(ConflictReason.FORMAT_CHANGED, text)
+    if (then.schema_id, then.name_mapping) != (now.schema_id, now.name_mapping):
+        mapping = "" if then.name_mapping == now.name_mapping else "; another name mapping"
+        text = f"planned with schema {then.schema_id}, now {now.schema_id}{mapping}"
+        return Conflict(ConflictReason.SCHEMA_CHANGED, text)
+    return None
+
+
 def proof(result: RewriteFinished, head: Head) -> Conflict | None:
     """Rows and keys add up in every group, and the stamp lies between the number of the newest
     input and the head's.
@@ -246,6 +274,8 @@ def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 CHECKS = (
+    no_duplicates,
+    form_kept,
     proof,
     inputs_live,
     applied_live,

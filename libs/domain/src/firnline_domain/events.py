@@ -203,7 +203,9 @@ class ConflictReason(StrEnum):
     OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the stamp
     HAZARD_10312 = "hazard_10312"  # iceberg-rules 2.4 (a), and no safe form of commit is left
     SPEC_CHANGED = "spec_changed"  # iceberg-rules 2.4 (b)
-    SCHEMA_CHANGED = "schema_changed"
+    SCHEMA_CHANGED = "schema_changed"  # or the name mapping
+    FORMAT_CHANGED = "format_changed"  # of the table: its version, or it is encrypted now
+    DUPLICATE_FILES = "duplicate_files"  # the head has a data or delete file twice
     START_NOT_ANCESTOR = "start_not_ancestor"
     TABLE_GONE = "table_gone"
     REF_GONE = "ref_gone"

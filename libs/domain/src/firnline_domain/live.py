@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Protocol
 
 from firnline_domain.identity import Scope
-from firnline_domain.results import DeleteKind
+from firnline_domain.results import DeleteKind, TableForm
 from firnline_domain.values import Value
 
 
@@ -53,7 +53,8 @@ class Head(Value, dict=True, gc=True):
 
     `last_sequence_number` is the table's, over all branches. `ancestors` are the retained
     snapshots on the way from the head to its root, the head included; `reaches_root` says that
-    none of them was expired. `data` is by normal path.
+    none of them was expired. `data` is by normal path. `repeated`: normal paths of files that are
+    live more than once.
     """
 
     snapshot_id: int
@@ -63,6 +64,8 @@ class Head(Value, dict=True, gc=True):
     ancestors: frozenset[int]
     retained: frozenset[int]
     reaches_root: bool
+    form: TableForm
+    repeated: frozenset[str] = frozenset()
 
     @cached_property
     def live_deletes(self) -> frozenset[tuple[str, int]]:

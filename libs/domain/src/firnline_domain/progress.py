@@ -29,6 +29,7 @@ OUT_OF_MEMORY = "out_of_memory"  # a worker's word for a task that needs more ro
 BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to the ordinary lane
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 UNDONE = "undone"  # the pause after a person took a rewrite back
+DUPLICATE_FILES = "duplicate_files"  # the table has a file twice; said by workers and committer
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
 
 
@@ -133,6 +134,7 @@ class TableWork(Value):
     advice: dict[str, Given] = field(default_factory=dict)  # by rule
     reads: Reads | None = None  # what its readers report
     filters: Filters | None = None  # and by which columns they filter
+    duplicate: str = ""  # what was said of a file that the table has twice, until a rewrite is fine
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """The partition's order, if one is out."""

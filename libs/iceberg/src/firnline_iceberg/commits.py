@@ -16,13 +16,15 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.latches import HEADER, PASS
+from firnline_domain.results import TableForm
 from firnline_domain.summaries import TASK_ID
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary
 
+from firnline_iceberg.forms import form_of_java
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.one_try import Attempt, MaySend, OneTry, always
+from firnline_iceberg.one_try import Attempt, Holds, MaySend, OneTry, always, whatever
 
 PATIENCE_S = 60
 KNOWN_S = 20.0  # a catalog's credentials for a table's files last longer
@@ -141,15 +143,18 @@ class JavaCommits:
         pinned: int,
         rewrites: tuple[Rewrite, ...],
         may_send: MaySend = always,
+        form: TableForm | None = None,
     ) -> Outcome:
         """Make the rewrites, in order, children of snapshot `pinned`, the head of `ref`.
 
-        `may_send` is asked as the last thing before the request goes out; no means Moved.
+        `may_send` is asked as the last thing before the request goes out; no means Moved, and so
+        does a table that is not of `form` any more: its head is the pinned one all the same.
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
         with self._iceberg.watched():
-            return self._commit(table, ref, pinned, rewrites, may_send)
+            holds = whatever if form is None else lambda base: form_of_java(base) == form
+            return self._commit(table, ref, pinned, rewrites, may_send, holds)
 
     def _commit(
         self,
@@ -158,12 +163,13 @@ class JavaCommits:
         pinned: int,
         rewrites: tuple[Rewrite, ...],
         may_send: MaySend,
+        holds: Holds,
     ) -> Outcome:
         pin = Pin(pinned)
         try:
             known, changes = self._with_files(table, rewrites)
             java = known.java
-            once = OneTry(java.operations(), may_send)
+            once = OneTry(java.operations(), may_send, holds)
             # from here on, which is from the table's last refresh, every millisecond counts
             transaction = self._transactions.newTransaction(table.dotted, once)
         except Py4JJavaError as error:
@@ -174,8 +180,8 @@ class JavaCommits:
                 self._add(transaction, rewrite, files, ref, pin if number == 0 else None)
             transaction.commitTransaction()
         except Py4JJavaError as error:
-            if once.too_late:
-                return Moved("its outputs were seen too long ago", once.attempt)
+            if once.unsent:
+                return Moved(once.unsent, once.attempt)
             if once.error is None:
                 return self._not_sent(error, pin)
             return self._sent(once.error, once.attempt)

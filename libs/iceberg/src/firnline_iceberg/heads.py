@@ -78,6 +78,8 @@ def pinned(table: LoadedTable, ref: str) -> Pinned:
         ancestors=frozenset(snapshot.snapshot_id for snapshot in ancestors),
         retained=frozenset(snapshot.snapshot_id for snapshot in table.snapshots),
         reaches_root=ancestors[-1].parent_snapshot_id is None,
+        form=table.form,
+        repeated=live.repeated,
     )
     return Pinned(head, table, live)
 

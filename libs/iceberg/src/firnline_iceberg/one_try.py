@@ -18,10 +18,17 @@ from py4j.protocol import Py4JJavaError
 from firnline_iceberg.tables import LoadedTable
 
 MaySend = Callable[[], bool]
+Holds = Callable[[Any], bool]
+"""Java's `TableMetadata` that the commit is onto -> whether it is what was examined."""
 
 
 def always() -> bool:
     """Sends whenever it is ready."""
+    return True
+
+
+def whatever(_: Any) -> bool:
+    """Of a table's form nothing was examined."""
     return True
 
 
@@ -38,17 +45,23 @@ class OneTry:
     """A Java `TableOperations` over another. Its commit fails as a Python error does in Java: with
     an exception that Iceberg neither tries again after nor draws conclusions from."""
 
-    def __init__(self, operations: Any, may_send: MaySend = always) -> None:
+    def __init__(
+        self, operations: Any, may_send: MaySend = always, holds: Holds = whatever
+    ) -> None:
         self._operations = operations
         self._may_send = may_send
-        self.too_late = False  # and so nothing was sent
+        self._holds = holds
+        self.unsent = ""  # why nothing was sent
         self.error: Py4JJavaError | None = None  # of the commit, once it was sent
         self.attempt: Attempt | None = None
 
     def commit(self, base: Any, metadata: Any) -> None:
-        """Raises what the catalog's client raises, or TimeoutError: too late."""
-        if not self._may_send():
-            self.too_late = True
+        """Raises what the catalog's client raises, or TimeoutError: it may not be sent."""
+        if not self._holds(base):
+            self.unsent = "the table has another format, schema or name mapping by now"
+        elif not self._may_send():
+            self.unsent = "its outputs were seen too long ago"
+        if self.unsent:
             self.attempt = _attempt(self._operations.io(), base, metadata)
             raise TimeoutError("this commit may not be sent any more")
         try:

@@ -122,8 +122,27 @@ class LiveFiles:
         return self._by_path.get(path)
 
     @cached_property
+    def repeated(self) -> frozenset[str]:
+        """Normal paths of data files, and of delete files, that are live more than once. Vectors
+        share a path and differ in their offset."""
+        found = set[str]()
+        if len(self._by_path) < len(self.data):
+            found |= _twice((file.normal, file.normal) for file in self.data)
+        return frozenset(found | _twice((file.normal, file.key) for file in self.deletes))
+
+    @cached_property
     def _by_path(self) -> dict[str, DataFileEntry]:
         return {file.normal: file for file in self.data}
+
+
+def _twice(keys: Iterable[tuple[str, object]]) -> set[str]:
+    """Paths of which a key, given beside them, is there twice."""
+    seen, found = set[object](), set[str]()
+    for path, key in keys:
+        if key in seen:
+            found.add(path)
+        seen.add(key)
+    return found
 
 
 def live_files(

@@ -12,6 +12,7 @@ from typing import Any
 import requests
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
+from firnline_domain.results import TableForm
 from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog, TableResponse
 from pyiceberg.catalog.rest.auth import AUTH_MANAGER
 from pyiceberg.exceptions import (
@@ -34,6 +35,7 @@ from requests.adapters import HTTPAdapter
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import FileEntry
+from firnline_iceberg.forms import form_of
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.storage import file_io
@@ -100,6 +102,11 @@ class LoadedTable:
     def properties(self) -> dict[str, str]:
         """Table properties."""
         return self.metadata.properties
+
+    @property
+    def form(self) -> TableForm:
+        """What its files are to be like."""
+        return form_of(self.metadata)
 
     @property
     def last_sequence_number(self) -> int:

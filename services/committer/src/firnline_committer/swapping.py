@@ -216,7 +216,12 @@ class Swapper:
         rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repairs))
         head = at.head.snapshot_id
         outcome = self._commits.commit(
-            batch.table, batch.ref, head, rewrites, lambda: self._is_fresh(seen_ms)
+            batch.table,
+            batch.ref,
+            head,
+            rewrites,
+            lambda: self._is_fresh(seen_ms),
+            at.head.form,
         )
         if isinstance(outcome, Landed | Unknown) or outcome.attempt is not None:
             batch.latched = False  # the answer to our commit has let go

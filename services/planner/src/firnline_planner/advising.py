@@ -5,15 +5,23 @@ from __future__ import annotations
 from firnline_domain.advice import EASE, advise
 from firnline_domain.advice_sorting import RULE, SCANS, sought
 from firnline_domain.advising import Known
-from firnline_domain.events import FilesChanged, RewriteCommitted, RewriteConflicted
+from firnline_domain.events import (
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
 from firnline_domain.habits import after_commit, after_result
 from firnline_domain.others import noticed
-from firnline_domain.progress import Table, TableWork
+from firnline_domain.progress import DUPLICATE_FILES, Table, TableWork
+from firnline_domain.results import TaskFailed
 from firnline_domain.schedule import earliest
 from firnline_domain.states import TableAdvice
 from firnline_domain.values import replace
 
 from firnline_planner.step import ADVICE, Output, Step
+
+MOST_SAID = 500  # characters; a path may be longer than anybody reads
 
 
 def advised(known: Known, step: Step) -> Table:
@@ -63,3 +71,19 @@ def noting_result(table: Table, event: RewriteCommitted | RewriteConflicted, now
     """With one more result of ours in it."""
     habits = after_result(table.work.habits, event, now_ms)
     return replace(table, work=replace(table.work, habits=habits))
+
+
+def noting_duplicate(
+    table: Table, event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
+) -> Table:
+    """With what worker or committer say of a file that the table has twice. Who commits, or finds
+    nothing to do, has looked and found none."""
+    if isinstance(event, TaskFailed | RewriteConflicted):
+        if event.reason != DUPLICATE_FILES:
+            return table
+        said = event.message if isinstance(event, TaskFailed) else event.detail
+    else:
+        said = ""
+    if said[:MOST_SAID] == table.work.duplicate:
+        return table
+    return replace(table, work=replace(table.work, duplicate=said[:MOST_SAID]))

@@ -16,7 +16,7 @@ from firnline_domain.retention import expiry_ended
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
-from firnline_planner.advising import noting_result
+from firnline_planner.advising import noting_duplicate, noting_result
 from firnline_planner.changes import finish, is_in_counters
 from firnline_planner.looking import end_failed, look_at
 from firnline_planner.sizing import noting_failure, noting_success
@@ -25,7 +25,12 @@ from firnline_planner.step import Step
 from firnline_planner.visit import Visit, visit_of
 
 Outcome = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired
-HOPELESS = (ConflictReason.PROOF_FAILED, ConflictReason.REJECTED)  # planning again changes nothing
+# Planning again changes nothing.
+HOPELESS = (
+    ConflictReason.PROOF_FAILED,
+    ConflictReason.REJECTED,
+    ConflictReason.DUPLICATE_FILES,
+)
 
 
 def on_outcome(event: Outcome, state: State, defaults: Thresholds, now_ms: int, step: Step) -> None:
@@ -40,7 +45,8 @@ def on_outcome(event: Outcome, state: State, defaults: Thresholds, now_ms: int, 
     elif isinstance(event, TaskFailed) and event.kind == "expiry":
         after = _expiry_failed(visit, table, event)
     else:
-        after = _rewrite_ended(visit, _counted(visit, table, event), event)
+        counted = noting_duplicate(_counted(visit, table, event), event)
+        after = _rewrite_ended(visit, counted, event)
     if after != table:
         look_at(visit, after, [task.scope for task in table.work.running])
 

@@ -15,14 +15,13 @@ from firnline_deletes.projection import table_schema
 from firnline_deletes.shape import Shape
 from firnline_domain.identity import Scope
 from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.forms import NAME_MAPPING
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.conversions import from_json
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, NestedField, PrimitiveType, StructType
-
-NAME_MAPPING = "schema.name-mapping.default"
 
 
 def shape_of(table: LoadedTable, scope: Scope) -> Shape:

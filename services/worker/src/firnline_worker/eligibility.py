@@ -36,7 +36,7 @@ def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unfit]:
     """Reason codes for which this plan is not served natively; none = it is."""
     if table.format_version == 1:
         yield "format_version_1"
-    if "encryption.key-id" in table.properties:
+    if table.form.encrypted:
         yield "encrypted"
     if table.properties.get("write.format.default", "parquet").lower() != "parquet":
         yield "write_format"

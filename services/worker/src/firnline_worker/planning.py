@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.levels import MOST_BYTES, fills
+from firnline_domain.progress import DUPLICATE_FILES
 from firnline_domain.results import DeleteKind
 from firnline_domain.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.worth import Action
@@ -39,6 +41,14 @@ class Plan:
 
 
 NOTHING = Plan((), ())
+
+
+def refuse_duplicates(live: LiveFiles) -> None:
+    """Raises TaskRefused `duplicate_files`. Of the whole table, for a global delete, and Iceberg's
+    own action, are about all of it."""
+    if live.repeated:
+        text = f"{min(live.repeated)} is in the table more than once ({len(live.repeated)} such)"
+        raise TaskRefused(DUPLICATE_FILES, text)
 
 
 def plan(

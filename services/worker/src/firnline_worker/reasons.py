@@ -61,6 +61,8 @@ REFUSED: dict[str, str] = {
     "trigger_gone": "The snapshot that the order was made at is expired or rolled back: whether it "
     "was carried out cannot be told, and the planner decides anew.",
     "paused": "Somebody paused maintenance (`firnline pause`) while the order waited.",
+    "duplicate_files": "A data or delete file is in the table twice. A rewrite removes files by "
+    "path, and would lose the rows of the second entry, also in Iceberg's own action.",
     "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
     "keys_do_not_add_up": "The checksums of the keys in, masked and out do not balance.",
 }

@@ -68,7 +68,7 @@ def _result(
     handover_reason: str | None = None,
     committed_snapshot_id: int | None = None,
 ) -> RewriteFinished:
-    order = base.order
+    order, form = base.order, base.table.form
     return RewriteFinished(
         task_id=order.task_id,
         table=order.table,
@@ -79,7 +79,7 @@ def _result(
         mode=mode,
         start_snapshot_id=base.head.snapshot_id,
         start_sequence_number=base.head.sequence_number or 0,
-        schema_id=base.table.metadata.current_schema_id,
+        schema_id=form.schema_id,
         groups=groups,
         applied_deletes=applied,
         output_list=files.list if files else None,
@@ -92,6 +92,8 @@ def _result(
         committed_snapshot_id=committed_snapshot_id,
         measures=dict(base.clock.seconds),
         together=order.together,
+        format_version=form.format_version,
+        name_mapping=form.name_mapping,
     )
 
 

@@ -27,7 +27,7 @@ from firnline_worker.columns import proving_ids, shape_of
 from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
-from firnline_worker.planning import Plan, plan
+from firnline_worker.planning import Plan, plan, refuse_duplicates
 from firnline_worker.sets import Published, published, sequenced
 from firnline_worker.shelf import Shelf
 from firnline_worker.snapshots import Snapshots
@@ -78,6 +78,7 @@ class Rewriter:
         refuse_if_over(table, order)
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
+        refuse_duplicates(live)
         chosen = plan(live, order.scope, target_bytes(table), order.action, spans_of(table))
         clock.lap("plan")
         base = report.Base(order, table, head, self.worker, clock)

@@ -1,0 +1,313 @@
+"""What changes between plan and commit without a change of any file that the result names: the
+same file once more, another format version, another schema. Each with its guard and without.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from firnline_committer import aftermath
+from firnline_domain import conflicts
+from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.results import RewriteFinished
+from firnline_domain.values import replace
+from firnline_iceberg import commits
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.java import content_file
+from firnline_iceberg.planning import live_files
+from pyiceberg.catalog.rest import RestCatalog
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+Committer = Any  # firnline_committer.handlers.Handlers
+Meddler = Any  # conftest.Meddler
+GUARDED = pytest.mark.parametrize("guarded", [True, False])
+
+
+def handled(committer: Committer, result: RewriteFinished) -> Any:
+    (event,) = committer.handle([result])
+    return event
+
+
+def local(path: str) -> Path:
+    return Path(path.removeprefix("file:"))
+
+
+def without(monkeypatch: pytest.MonkeyPatch, check: object) -> None:
+    left = tuple(one for one in conflicts.CHECKS if one is not check)
+    assert len(left) == len(conflicts.CHECKS) - 1
+    monkeypatch.setattr(conflicts, "CHECKS", left)
+
+
+def refused(committer: Committer, result: RewriteFinished, reason: ConflictReason) -> None:
+    event = handled(committer, result)
+    assert isinstance(event, RewriteConflicted)
+    assert event.reason is reason, event.detail
+
+
+# ---- the same file twice
+
+
+def again(table: Table, path: str) -> None:
+    """The live data file is appended a second time, as `add_files` does that is run twice."""
+    entry = next(one for one in live_files(table.loaded, table.head).data if one.path == path)
+    text = table.content(table.scope(), path, entry.bytes, entry.records, "data")
+    java = table.java
+    java.newFastAppend().appendFile(content_file(table.jvm, java, text)).commit()
+
+
+TWICE = [(1, 1), (1, 1), (2, 1), (2, 1), (3, 1)]
+
+
+@GUARDED
+def test_a_data_file_twice(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each entry in a group of its own: the second group is lost, and the first removes both."""
+    again(table, table.append((1, 1), (2, 1)))
+    table.append((3, 1))
+    assert table.rows() == TWICE
+    result = table.rewrite(groups=2)
+    if guarded:
+        refused(committer, result, ConflictReason.DUPLICATE_FILES)
+        assert table.rows() == TWICE
+    else:
+        without(monkeypatch, conflicts.no_duplicates)
+        handled(committer, result)
+        assert table.rows() == [(1, 1), (2, 1), (3, 1)]
+
+
+@GUARDED
+def test_a_data_file_that_comes_once_more_while_it_is_rewritten(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    result = table.rewrite()
+    again(table, path)
+    if guarded:
+        refused(committer, result, ConflictReason.DUPLICATE_FILES)
+        assert table.rows() == TWICE
+    else:
+        without(monkeypatch, conflicts.no_duplicates)
+        handled(committer, result)
+        assert table.rows() == [(1, 1), (2, 1), (3, 1)]
+
+
+@GUARDED
+def test_a_delete_file_twice(
+    make_table: Any, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older entry applies to nothing any more; removed by its path, it takes the younger
+    along, which a row of later needs."""
+    table = make_table(partitioned=True)
+    table.append((9, 9), p="b")
+    table.append((1, 1), (2, 1), p="a")
+    path = table.delete_ids(1, scope=table.scope("a"))
+    result = table.rewrite("a")
+    table.append((1, 2), p="a")
+    size = local(path).stat().st_size
+    ids = {"equality-ids": [1]}
+    text = table.content(table.scope("a"), path, size, 1, "equality-deletes", **ids)
+    table._row_delta(text, "main")
+    assert table.rows() == [(2, 1), (9, 9)]
+    if guarded:
+        refused(committer, result, ConflictReason.DUPLICATE_FILES)
+        assert table.rows() == [(2, 1), (9, 9)]
+    else:
+        without(monkeypatch, conflicts.no_duplicates)
+        monkeypatch.setattr(aftermath, "needed_but_removed", lambda *_: None)
+        handled(committer, result)
+        assert (1, 2) in table.rows()
+
+
+# ---- format version, schema, name mapping
+
+
+def upgraded(table: Table) -> None:
+    """To v3; the next commit gives every row its id."""
+    table.java.updateProperties().set("format-version", "3").commit()
+    table.append((9, 9))
+
+
+def row_ids(table: Table) -> dict[int, int]:
+    """By `id`, as Iceberg's generic reader shows them."""
+    java = table.java
+    fields = [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 2147483540, "name": "_row_id", "required": False, "type": "long"},
+    ]
+    text = json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
+    schema = table.jvm.org.apache.iceberg.SchemaParser.fromJson(text)
+    reader = table.jvm.org.apache.iceberg.data.IcebergGenerics.read(java).project(schema)
+    records, found = reader.build().iterator(), {}
+    while records.hasNext():
+        record = records.next()
+        found[record.getField("id")] = record.getField("_row_id")
+    return found
+
+
+@GUARDED
+def test_a_result_of_v2_in_a_table_of_v3(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    result = table.rewrite()
+    upgraded(table)
+    before = row_ids(table)
+    assert None not in before.values()
+    if guarded:
+        refused(committer, result, ConflictReason.FORMAT_CHANGED)
+        assert row_ids(table) == before
+    else:
+        without(monkeypatch, conflicts.form_kept)
+        handled(committer, result)
+        assert row_ids(table) != before
+
+
+def narrower(table: Table, result: RewriteFinished) -> RewriteFinished:
+    """As a worker makes it to whom `v` is no column of the table."""
+    (group,) = result.groups
+    (output,) = group.outputs
+    path = table.new_path()
+    rows = pq.read_table(local(output.path)).select(["id"])
+    pq.write_table(rows, local(path), store_schema=False)
+    size = local(path).stat().st_size
+    text = table.content(table.scope(), path, size, len(rows), "data")
+    mine = replace(output, path=path, bytes=size, content_file_json=text)
+    return replace(result, groups=(replace(group, outputs=(mine,)),))
+
+
+def in_force(table: Table, schema_id: int) -> None:
+    """An older schema is made the current one again, as the REST specification lets a client."""
+    operations = table.java.operations()
+    base = operations.current()
+    builder = table.jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+    operations.commit(base, builder.setCurrentSchema(schema_id).build())
+
+
+def planned_without_v(table: Table) -> RewriteFinished:
+    table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    table.java.updateSchema().deleteColumn("v").commit()
+    return narrower(table, table.rewrite())
+
+
+WHOLE = [(1, 1), (2, 1), (3, 1)]
+EMPTY = [(1, None), (2, None), (3, None)]
+
+
+@GUARDED
+def test_a_column_that_was_dropped_when_it_was_planned_and_is_there_again(
+    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = planned_without_v(table)
+    in_force(table, 0)
+    assert table.rows() == WHOLE
+    if guarded:
+        refused(committer, result, ConflictReason.SCHEMA_CHANGED)
+        assert table.rows() == WHOLE
+        assert isinstance(handled(committer, table.rewrite()), RewriteCommitted)
+        assert table.rows() == WHOLE
+    else:
+        without(monkeypatch, conflicts.form_kept)
+        handled(committer, result)
+        assert table.rows() == EMPTY
+
+
+def mapped(table: Table, **ids: int) -> None:
+    """The names in files that have no ids."""
+    text = json.dumps([{"field-id": number, "names": [name]} for name, number in ids.items()])
+    table.java.updateProperties().set("schema.name-mapping.default", text).commit()
+
+
+@GUARDED
+def test_a_column_that_is_mapped_since_it_was_planned(
+    table: Table,
+    committer: Committer,
+    lake: RestCatalog,
+    guarded: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Files of other engines have no ids: what is mapped to no column is not read. Iceberg's
+    generic reader knows no mapping: PyIceberg's does."""
+
+    def rows() -> list[tuple[int, int | None]]:
+        found = lake.load_table((*table.name.namespace, table.name.name)).scan().to_arrow()
+        return sorted((row["id"], row["v"]) for row in found.to_pylist())
+
+    mapped(table, id=1, v=99, p=3)
+    for written in ([(1, 1), (2, 1)], [(3, 1)]):
+        body = json.loads(table.data(written))
+        path = local(body["file-path"])
+        bare = pq.read_table(path)
+        unnumbered = pa.schema([pa.field(one.name, one.type) for one in bare.schema])
+        pq.write_table(bare.cast(unnumbered), path, store_schema=False)
+        text = json.dumps({**body, "file-size-in-bytes": path.stat().st_size})
+        java = table.java
+        java.newFastAppend().appendFile(content_file(table.jvm, java, text)).commit()
+    assert rows() == EMPTY
+    result = narrower(table, table.rewrite())
+    mapped(table, id=1, v=2, p=3)
+    assert rows() == WHOLE
+    if guarded:
+        refused(committer, result, ConflictReason.SCHEMA_CHANGED)
+        assert rows() == WHOLE
+    else:
+        without(monkeypatch, conflicts.form_kept)
+        handled(committer, result)
+        assert rows() == EMPTY
+
+
+# ---- the same after the head was examined: its snapshot is the pinned one still
+
+
+@GUARDED
+@pytest.mark.parametrize("reason", [ConflictReason.SCHEMA_CHANGED, ConflictReason.FORMAT_CHANGED])
+def test_the_form_is_looked_at_again_where_java_commits(
+    table: Table,
+    committer: Committer,
+    reason: ConflictReason,
+    guarded: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = planned_without_v(table)
+    load, changes = JavaCommits._load, [lambda: in_force(table, 0)]
+    if reason is ConflictReason.FORMAT_CHANGED:
+        set_v3 = table.java.updateProperties().set("format-version", "3")
+        changes = [set_v3.commit]
+
+    def meanwhile(self: JavaCommits, name: Any) -> Any:
+        if changes:
+            changes.pop()()
+        return load(self, name)
+
+    monkeypatch.setattr(JavaCommits, "_load", meanwhile)
+    if guarded:
+        head = table.head
+        refused(committer, result, reason)
+        assert table.head == head
+    else:
+        monkeypatch.setattr(commits, "form_of_java", lambda _: result.form)
+        assert isinstance(handled(committer, result), RewriteCommitted)
+        if reason is ConflictReason.SCHEMA_CHANGED:
+            assert table.rows() == EMPTY
+
+
+def test_an_upgrade_while_the_request_is_on_its_way(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    """What is written as v2 is not taken into a table of v3: a snapshot without row ids."""
+    result = table.append((1, 1), (2, 1)) and table.rewrite()
+    change: Callable[[], object] = table.java.updateProperties().set("format-version", "3").commit
+    meddler.before = [change]
+    event = handled(meddled, result)
+    assert isinstance(event, RewriteConflicted), event
+    assert table.rows() == [(1, 1), (2, 1)]
