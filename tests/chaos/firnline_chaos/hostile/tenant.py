@@ -14,6 +14,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import RESTError
+from pyiceberg.table import Table
 from requests import RequestException
 
 from firnline_chaos.deliveries import last_records, write_again
@@ -110,7 +111,7 @@ class Hostile:
     def _set_properties(self, dice: random.Random) -> None:
         self.book.sent["properties"] += 1
         found = tables.properties(dice)
-        tables.update(self.gateway, self._name, action="set-properties", updates=found)
+        self._change(action="set-properties", updates=found)
 
     def _forge_list(self, dice: random.Random) -> None:
         self.book.sent["write-ahead list"] += 1
@@ -124,8 +125,20 @@ class Hostile:
         table makes it anew."""
         self.book.sent["append"] += 1
         self._tenant = records.Tenant(tables.create(self.gateway, self._name))
-        table = RestCatalog("hostile", uri=self.gateway).load_table((tables.NAMESPACE, self._name))
-        table.append(pa.table({"id": [dice.randrange(9)], "v": ["x"]}))
+        rows = pa.table({"id": [dice.randrange(9)], "v": ["x"]})
+        try:
+            self._load().append(rows)
+        except (OverflowError, ValueError):  # PyIceberg believes the properties that we have set
+            numbers = list(tables.NAMES)
+            self._change(action="remove-properties", removals=numbers)
+            self._load().append(rows)
+            self._change(action="set-properties", updates=tables.properties(dice))
+
+    def _load(self) -> Table:
+        return RestCatalog("hostile", uri=self.gateway).load_table((tables.NAMESPACE, self._name))
+
+    def _change(self, **change: Any) -> None:
+        tables.update(self.gateway, self._name, **change)
 
     def _replay(self, dice: random.Random) -> None:
         topic = dice.choice(REPLAYED)
