@@ -147,11 +147,45 @@ def take_nothing(bus: Bus, inbox: Inbox) -> bool:
     return [delivery.record for delivery in take(bus, inbox, 1)] == [marker]
 
 
+def test_a_full_partition_is_read_on_when_it_is_not_full_any_more(bus: Bus) -> None:
+    """And keeps its order; others are read meanwhile."""
+    full = bucket_of(event(bus, 0).table.uuid, BUCKETS)
+    other = next(name for name in "abcdefgh" if bucket_of(f"{bus.run}-{name}", BUCKETS) != full)
+    put(bus, event(bus, 0), event(bus, 0, other))
+    inbox = bus.open_inbox()
+    take(bus, inbox, 2)
+    inbox.poll(0.1, {(TOPIC, full)})
+    put(bus, *[event(bus, number) for number in (1, 2)], event(bus, 1, other))
+    found: list[Delivery] = []
+    for _ in range(20):
+        found += [one for one in inbox.poll(0.2, {(TOPIC, full)}) if one.partition == full]
+    assert found == []
+    assert [one.record.at_ms for one in take(bus, inbox, 2)] == [1, 2]
+    inbox.close()
+
+
 class Unreachable(KafkaPublisher):
     """A publisher whose broker went away."""
 
     def flush(self, timeout_s: float = 30.0) -> None:
         raise RetryLater("no broker")
+
+
+@pytest.mark.stack
+def test_a_partition_that_another_member_takes_is_told_of(kafka: str) -> None:
+    run = uuid.uuid4().hex
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    first, second = (KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract")) for _ in "ab")
+    moved: set[tuple[str, int]] = set()
+    deadline = time.monotonic() + 60
+    while not moved and time.monotonic() < deadline:
+        for inbox in (first, second):
+            inbox.poll(0.1, {(TOPIC, number) for number in range(BUCKETS)})
+            moved |= set(inbox.moved())
+    assert 0 < len(moved) < BUCKETS
+    assert [*first.moved(), *second.moved()] == []  # told once
+    first.close()
+    second.close()
 
 
 @pytest.mark.stack

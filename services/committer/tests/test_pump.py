@@ -9,7 +9,6 @@ import pytest
 from firnline_adapters.lanes import FIRST_PAUSE_S, PATIENCE_S
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher, MemorySwitches
-from firnline_committer import pump as pumps
 from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
@@ -204,14 +203,6 @@ def test_offsets_stay_where_the_broker_does_not_take_the_events(bench, result, m
     with pytest.raises(RetryLater):
         bench.pump.step(0)
     assert bench.offset(A) == 0
-
-
-def test_too_many_waiting_results_start_the_service_anew(bench, result, monkeypatch) -> None:
-    monkeypatch.setattr(pumps, "MOST_WAITING", 1)
-    bench.send(result(task="1"), result(task="2"))
-    bench.handlers.failing = {A: RetryLater("catalog")}
-    with pytest.raises(RetryLater):
-        bench.pump.step(0)
 
 
 class Sweeping:

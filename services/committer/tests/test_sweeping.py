@@ -41,7 +41,9 @@ class Bench:
         self.sweeps = Sweeps(self.sweeper, Log("t"), lambda: self.now_ms)
 
     def rounds(self, count: int = 3) -> list[OutputsSwept]:
-        return [event for _ in range(count) if (event := self.sweeps.next())]
+        tables = (self.sweeps.next() for _ in range(count))
+        ended = (self.sweeps.sweep(table) for table in tables if table is not None)
+        return [event for one in ended if (event := self.sweeps.ended(one))]
 
 
 @pytest.fixture
@@ -80,6 +82,13 @@ def test_at_most_once_an_hour(bench) -> None:
     assert bench.rounds() == []
     bench.now_ms = AGAIN_MS
     assert len(bench.rounds()) == 1
+
+
+def test_a_table_that_is_committed_to_is_swept_afterwards(bench) -> None:
+    bench.sweeps.notice([failed(A), failed(B)])
+    assert bench.sweeps.next(lambda uuid: uuid == A.uuid) == B
+    assert bench.sweeps.next(lambda uuid: uuid == A.uuid) is None
+    assert bench.sweeps.next() == A
 
 
 def test_what_is_too_young_is_swept_when_it_has_come_of_age(bench) -> None:

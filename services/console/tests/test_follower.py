@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from threading import Event
 from typing import Any
 
@@ -15,7 +15,7 @@ from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
 from firnline_domain.groups import groups_of
-from firnline_domain.ports import Delivery, Inbox
+from firnline_domain.ports import Delivery, Inbox, Place
 
 Make = Callable[..., Any]
 
@@ -40,8 +40,8 @@ class Stage:
         stage = self
 
         class Reading(MemoryInbox):
-            def poll(self, timeout_s: float) -> Sequence[Delivery]:
-                found = super().poll(timeout_s)
+            def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
+                found = super().poll(timeout_s, full)
                 if not found and stage.at_end:
                     stage.at_end.pop(0)()
                 elif not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from firnline_domain.assignments import ROUTED
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import DeadLettered
 from firnline_domain.identity import bucket_of
-from firnline_domain.ports import Delivery
+from firnline_domain.ports import Delivery, Place
 
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
@@ -116,9 +116,11 @@ class KafkaInbox:
         self._log = log
         self._group = group
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._owned: set[tuple[str, int]] = set()
-        self._marks: dict[tuple[str, int], Watermark] = {}
-        self._committed: dict[tuple[str, int], int] = {}
+        self._owned: set[Place] = set()
+        self._moved: set[Place] = set()
+        self._full: set[Place] = set()  # and so paused
+        self._marks: dict[Place, Watermark] = {}
+        self._committed: dict[Place, int] = {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -139,8 +141,9 @@ class KafkaInbox:
             list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
-    def poll(self, timeout_s: float) -> Sequence[Delivery]:
+    def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
         """See `Inbox.poll`."""
+        self._pause(self._owned & set(full))
         found = []
         for message in self._consumer.consume(500, timeout_s):
             if error := message.error():
@@ -148,6 +151,18 @@ class KafkaInbox:
             elif (delivery := self._decoded(message)) is not None:
                 found.append(delivery)
         return found
+
+    def _pause(self, full: set[Place]) -> None:
+        if begin := [TopicPartition(*place) for place in full - self._full]:
+            self._consumer.pause(begin)
+        if end := [TopicPartition(*place) for place in self._full - full]:
+            self._consumer.resume(end)
+        self._full = full
+
+    def moved(self) -> Collection[Place]:
+        """See `Inbox.moved`."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     def _decoded(self, message: Message) -> Delivery | None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -228,6 +243,8 @@ class KafkaInbox:
         for gone in partitions:
             place = (gone.topic, gone.partition)
             self._owned.discard(place)
+            self._full.discard(place)
+            self._moved.add(place)
             self._marks.pop(place, None)
             self._committed.pop(place, None)
         consumer.incremental_unassign(partitions)

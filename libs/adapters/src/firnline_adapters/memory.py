@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from firnline_domain.assignments import ROUTED, Board
@@ -13,7 +13,7 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import DeadLettered
 from firnline_domain.holds import Pause
 from firnline_domain.identity import bucket_of
-from firnline_domain.ports import Delivery
+from firnline_domain.ports import Delivery, Place
 from firnline_domain.switches import TOPIC, Switchboard
 
 from firnline_adapters.dead_letters import bury
@@ -72,15 +72,27 @@ class MemoryInbox:
         self._group = group
         self._topics = list(topics)
         self._codec = RecordCodec()
-        self._marks: dict[tuple[str, int], Watermark] = {}
+        self._marks: dict[Place, Watermark] = {}
+        self._moved: set[Place] = set()
 
-    def poll(self, timeout_s: float) -> Sequence[Delivery]:
+    def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
         """See `Inbox.poll`; never waits."""
         found: list[Delivery] = []
         for topic in self._topics:
             for partition in range(self._broker.buckets):
-                found.extend(self._read(topic, partition))
+                if (topic, partition) not in full:
+                    found.extend(self._read(topic, partition))
         return found
+
+    def moved(self) -> Collection[Place]:
+        """See `Inbox.moved`."""
+        moved, self._moved = self._moved, set()
+        return moved
+
+    def lose(self, topic: str, partition: int) -> None:
+        """As a rebalance does that gives it back at once."""
+        self._marks.pop((topic, partition), None)
+        self._moved.add((topic, partition))
 
     def _read(self, topic: str, partition: int) -> list[Delivery]:
         log = self._broker.logs[topic, partition]
@@ -111,7 +123,8 @@ class MemoryInbox:
 
     def done(self, delivery: Delivery) -> None:
         """See `Inbox.done`."""
-        self._marks[delivery.topic, delivery.partition].done(delivery.offset)
+        if mark := self._marks.get((delivery.topic, delivery.partition)):
+            mark.done(delivery.offset)
 
     def commit(self) -> None:
         """See `Inbox.commit`."""

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from firnline_domain.holds import Pause
 from firnline_domain.values import Value
+
+Place = tuple[str, int]  # a partition of a topic
 
 
 class Delivery(Value):
@@ -38,8 +40,13 @@ class Publisher(Protocol):
 class Inbox(Protocol):
     """Reads topics through a consumer group; nothing is committed on its own."""
 
-    def poll(self, timeout_s: float) -> Sequence[Delivery]:
-        """Wait up to `timeout_s` for records. Undecodable ones go to `dead-letters`."""
+    def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
+        """Wait up to `timeout_s` for records. Undecodable ones go to `dead-letters`. Those of the
+        partitions in `full` stay where they are, until a poll without them."""
+
+    def moved(self) -> Collection[Place]:
+        """Partitions that were taken from us, if only for a moment, since this was asked last: what
+        came from them before the last poll comes again, to whoever has them now."""
 
     def done(self, delivery: Delivery) -> None:
         """This delivery is dealt with. Offsets commit at the low watermark of what is done."""

@@ -18,6 +18,7 @@ from firnline_committer.bootstrap import running
 from firnline_committer.settings import Settings
 
 POLL_S = 0.1  # what a lone result waits for company
+FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
 
 
 def main() -> None:
@@ -45,6 +46,7 @@ def run(settings: Settings, log: Log, stop: threading.Event) -> None:
         log.info("ready")
         while not stop.is_set():
             pump.step(POLL_S)
+        pump.finish(FINISH_S)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.settings import Settings
 from firnline_committer.swapping import Swapper
 from firnline_committer.sweeping import Sweeps
+from firnline_committer.threads import Threads
 
 GROUP = "committer"
 TOPICS = ("task-results",)
@@ -63,6 +64,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
                 switches=switches,
                 share=settings.compare_share,
                 gather_s=settings.gather_s,
+                pool=Threads(settings.commit_threads),
             )
         finally:
             inbox.close()

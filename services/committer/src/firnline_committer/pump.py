@@ -1,16 +1,19 @@
-"""Poll, commit, flush, then offsets: tables one after another, a stuck one alone."""
+"""Poll, commit, flush, then offsets: several tables at once, each by itself, a stuck one alone.
+
+One thread polls, publishes and commits offsets; turns and sweeps of tables are run by others, of
+one table one at a time.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from firnline_adapters import metrics
 from firnline_adapters.dead_letters import bury, letter_of
-from firnline_adapters.lanes import Lane
 from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
@@ -18,18 +21,28 @@ from firnline_domain.events import ConflictReason, RewriteCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher, Switches
 from firnline_domain.results import RewriteFinished
 from firnline_domain.sampling import comparison
-from firnline_iceberg.jvm import JvmEnded
 
 from firnline_committer import reports
 from firnline_committer.handlers import Handlers
+from firnline_committer.queues import Queue, Queues
 from firnline_committer.sweeping import Sweeps
+from firnline_committer.threads import Inline, Pool
+from firnline_committer.turns import Served, serve, table_of
 
 EVENTS = "maintenance-events"
 COMPARISONS = "compare-tasks"
-MOST_AT_ONCE = 100  # results of one table in a commit
-MOST_WAITING = 5_000  # records; beyond, start anew from the committed offsets
+LOOK_S = 0.02  # while something is in work; what it came to goes out no later
 
-Place = tuple[str | None, str | None]  # table uuid, ref
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """In a thread of the pool."""
+
+    table: str | None  # uuid
+    future: Future[Any]
+    ended: Callable[[Any], None]
+    retries: bool = False  # a turn after one that came to nothing
+    sweeps: bool = False
 
 
 class Pump:
@@ -46,9 +59,10 @@ class Pump:
         switches: Switches | None = None,
         share: float = 0.0,
         gather_s: float = 0.0,
+        pool: Pool | None = None,
     ) -> None:
         """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused.
-        `share` of the commits are read back. `gather_s`: see `_gathers`."""
+        `share` of the commits are read back. `gather_s`: see `Queue.gathers`."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -58,58 +72,107 @@ class Pump:
         self._switches = switches
         self._share = share
         self._gather_s = gather_s
-        self._lanes: dict[Place, Lane] = {}
+        self._pool = pool or Inline()
+        self._queues = Queues()
+        self._work: list[_Work] = []
+        self._handled: list[Delivery] = []
 
     def step(self, timeout_s: float) -> None:
         """One round. Offsets commit only after the events are on the broker.
 
-        Raises RetryLater where the broker does not take records or too many wait, and
-        JvmEnded: start anew, the tables know what was done.
+        Raises RetryLater where the broker does not take records, and JvmEnded: start anew, the
+        tables know what was done.
         """
         if self._switches is not None:
             self._switches.catch_up()
-        for delivery in self._inbox.poll(timeout_s):
-            self._lanes.setdefault(_place(delivery.record), Lane()).arrived(delivery, self._now())
-        handled = [delivery for lane in self._lanes.values() for delivery in self._run(lane)]
-        if handled:
-            self._publisher.flush()
-            for delivery in handled:
-                self._inbox.done(delivery)
-            self._inbox.commit()
-        if self._sweeps is not None:
-            self._sweep(self._sweeps, [delivery.record for delivery in handled])
-        self._lanes = {place: lane for place, lane in self._lanes.items() if lane.waiting}
-        if (waiting := sum(len(lane.waiting) for lane in self._lanes.values())) > MOST_WAITING:
-            raise RetryLater(f"{waiting} results wait for catalog or storage")
+        self._read(self._patience(timeout_s))
+        self._start_turns()
+        self._collect()
+        self._start_sweep()
+        self._collect()
+        self._queues.prune()
 
-    def _sweep(self, sweeps: Sweeps, records: list[Any]) -> None:
-        """At most one table: commits come first."""
-        sweeps.notice(records)
-        if self._paused(None):
+    def finish(self, timeout_s: float) -> None:
+        """Wait for what is in work, no longer than that: what is not done by then is settled by
+        whoever reads it again. Raises as above."""
+        wait([one.future for one in self._work], timeout_s)
+        self._collect()
+
+    # ---- in
+
+    def _patience(self, timeout_s: float) -> float:
+        """Seconds for which nothing has to be done but to read."""
+        pauses = (one.not_before - self._now() for one in self._queues if one.waiting)
+        soonest = min((pause for pause in pauses if pause > 0), default=timeout_s)
+        return min(timeout_s, soonest, LOOK_S if self._work else timeout_s)
+
+    def _read(self, timeout_s: float) -> None:
+        deliveries = self._inbox.poll(timeout_s, self._queues.full())
+        self._queues.forget(self._inbox.moved())
+        for delivery in deliveries:
+            self._queues.arrived(delivery, self._now())
+
+    # ---- in work
+
+    def _start_turns(self) -> None:
+        for queue in self._queues:
+            if len(self._work) >= self._pool.size:
+                return
+            if queue.running or self._busy(queue.table):
+                continue
+            if queue.waiting:
+                self._start_turn(queue)
+            elif queue.unfinished:
+                self._start_letting_go(queue)
+
+    def _start_turn(self, queue: Queue) -> None:
+        if queue.not_before > self._now() or self._crowded(queue):
             return
-        if event := sweeps.next():
-            self._publish([event])
-            self._publisher.flush()
+        batch = queue.next
+        if self._held(batch):
+            self._give_up_excess(queue)
+        elif not queue.gathers(batch, self._gather_s, self._now()):
+            work = partial(serve, self._handlers, batch, self._log)
+            self._start(queue, work, partial(self._served, queue, batch))
 
-    def _run(self, lane: Lane) -> list[Delivery]:
-        batch = list(islice(lane.waiting, MOST_AT_ONCE))
-        if not batch or lane.not_before > self._now() or self._held(batch):
-            return []
-        if self._gathers(batch, lane):
-            return []
-        done = self._dealt_with(batch, lane)
-        known = {id(one) for one in done}
-        lane.waiting = deque(one for one in lane.waiting if id(one) not in known)
-        return done
+    def _crowded(self, queue: Queue) -> bool:
+        """Tables whose last turn came to nothing have half of the threads, for each may wait for a
+        minute for what does not answer."""
+        busy = sum(1 for one in self._work if one.retries)
+        return queue.behind and busy >= max(self._pool.size // 2, 1)
 
-    def _gathers(self, batch: list[Delivery], lane: Lane) -> bool:
-        """Others that were ordered with these are on their way. Whoever does them needs as long as
-        for these: twice that is enough, or they are done elsewhere, or failed."""
-        results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
-        if len(batch) >= max((one.together for one in results), default=1):
-            return False
-        took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
-        return self._now() < lane.newest + min(self._gather_s, 2 * took_s)
+    def _start(self, queue: Queue, work: Callable[[], Any], ended: Callable[[Any], None]) -> None:
+        queue.running = True
+        self._queues.served(queue)
+
+        def after(found: Any) -> None:
+            queue.running = False
+            ended(found)
+
+        self._work.append(_Work(queue.table, self._pool.submit(work), after, queue.behind))
+
+    def _start_letting_go(self, queue: Queue) -> None:
+        """Its results are another's, or were given up."""
+        uuid, ref = queue.place
+
+        def ended(_: None) -> None:
+            queue.unfinished = queue.behind = False
+
+        self._start(queue, partial(self._handlers.let_go, str(uuid), str(ref)), ended)
+
+    def _start_sweep(self) -> None:
+        """At most one, of a table that nobody commits to."""
+        if self._sweeps is None or len(self._work) >= self._pool.size or self._paused(None):
+            return
+        if any(one.sweeps for one in self._work):
+            return
+        if table := self._sweeps.next(self._busy):
+            work = partial(self._sweeps.sweep, table)
+            future = self._pool.submit(work)
+            self._work.append(_Work(table.uuid, future, self._swept, sweeps=True))
+
+    def _busy(self, table_uuid: str | None) -> bool:
+        return any(one.table == table_uuid and not one.future.done() for one in self._work)
 
     def _held(self, batch: list[Delivery]) -> bool:
         """A paused table's results wait where they are; what only tells of an end does not."""
@@ -119,48 +182,64 @@ class Pump:
     def _paused(self, table_uuid: str | None) -> bool:
         return self._switches is not None and self._switches.pause(table_uuid) is not None
 
-    def _dealt_with(self, batch: list[Delivery], lane: Lane) -> list[Delivery]:
-        """Those of them that are; the others wait for the lane's next turn."""
-        started = self._now()
-        try:
-            turn = self._handlers.turn([delivery.record for delivery in batch])
-        except JvmEnded:
-            raise
-        except Exception as error:  # one broken result must not stop the other tables
-            self._log.error("unusable", error, table=_table(batch[0].record))
-            return self._one_by_one(batch, lane, error)
-        self._publish(list(turn.events))
-        waiting = {id(record) for record in turn.open}
-        done = [delivery for delivery in batch if id(delivery.record) not in waiting]
-        if turn.away is not None:
-            return self._away(batch, done, lane, turn.away)
-        lane.moving()
-        lane.not_before = self._now() + turn.pause_s
-        metrics.observe("commit_seconds", self._now() - started)
-        return done
+    # ---- out
 
-    def _away(
-        self, batch: list[Delivery], done: list[Delivery], lane: Lane, error: RetryLater
-    ) -> list[Delivery]:
+    def _collect(self) -> None:
+        """What has ended: its events, then offsets."""
+        ended = [one for one in self._work if one.future.done()]
+        if not ended and not self._handled:
+            return
+        self._work = [one for one in self._work if one not in ended]
+        for one in ended:
+            one.ended(one.future.result())
+        handled, self._handled = self._handled, []
+        self._publisher.flush()
+        for delivery in handled:
+            self._inbox.done(delivery)
+        self._inbox.commit()
+        if self._sweeps is not None:
+            self._sweeps.notice([delivery.record for delivery in handled])
+
+    def _served(self, queue: Queue, batch: list[Delivery], served: Served) -> None:
+        self._publish(served.events)
+        for delivery, error in served.broken:
+            self._give_up(delivery, error)
+        done = [*served.done, *(delivery for delivery, _ in served.broken)]
+        self._taken(queue, done)
+        queue.unfinished = queue.behind = len(done) < len(batch)
+        if served.away is None:
+            queue.moving()
+            queue.not_before = self._now() + served.pause_s
+        else:
+            self._away(queue, [one for one in batch if one not in done], served.away)
+        if queue.behind:
+            self._give_up_excess(queue)
+
+    def _away(self, queue: Queue, left: list[Delivery], error: RetryLater) -> None:
         """Catalog or storage do not answer: wait, and give up what has waited long enough."""
-        self._log.warning("retry_later", table=_table(batch[0].record), why=error)
-        if not lane.stuck(self._now()):
-            return done
-        for delivery in batch:
-            if delivery not in done:
-                self._give_up(delivery, error)
-        uuid, ref = _place(batch[0].record)
-        self._handlers.let_go(str(uuid), str(ref))
-        return batch
+        self._log.warning("retry_later", table=table_of(left[0].record), why=error)
+        if queue.stuck(self._now()):
+            self._give_all_up(queue, left, error)
 
-    def _one_by_one(self, batch: list[Delivery], lane: Lane, error: Exception) -> list[Delivery]:
-        """Find the broken one; it goes to `dead-letters`, the others are dealt with."""
-        if len(batch) == 1:
-            self._give_up(batch[0], error)
-            return batch
-        return [done for delivery in batch for done in self._dealt_with([delivery], lane)]
+    def _give_up_excess(self, queue: Queue) -> None:
+        if excess := self._queues.excess(queue):
+            self._give_all_up(queue, excess, RetryLater("more wait than there is memory for"))
 
-    def _publish(self, events: list[Any]) -> None:
+    def _give_all_up(self, queue: Queue, deliveries: list[Delivery], error: Exception) -> None:
+        for delivery in deliveries:
+            self._give_up(delivery, error)
+        self._taken(queue, deliveries)
+
+    def _taken(self, queue: Queue, deliveries: list[Delivery]) -> None:
+        self._queues.take(queue, deliveries)
+        self._handled += deliveries
+
+    def _swept(self, found: Any) -> None:
+        assert self._sweeps is not None
+        if event := self._sweeps.ended(found):
+            self._publish([event])
+
+    def _publish(self, events: Sequence[Any]) -> None:
         for event in events:
             self._publisher.publish(EVENTS, event.table.uuid, event)
             if isinstance(event, RewriteCommitted):
@@ -182,14 +261,3 @@ class Pump:
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
         why = error.reason if isinstance(error, PoisonousRecord) else "unusable"
         bury(self._publisher, letter_of(delivery, why, error, "committer", at_ms))
-
-
-def _place(record: Any) -> Place:
-    """Records that have no business on the topic may have no table either."""
-    table = getattr(record, "table", None)
-    return getattr(table, "uuid", None), getattr(record, "ref", None)
-
-
-def _table(record: Any) -> str:
-    """For a line of the log."""
-    return str(getattr(getattr(record, "table", None), "dotted", type(record).__name__))

@@ -37,6 +37,7 @@ from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
 from firnline_domain.swaps import Conversion, Repair
 from firnline_domain.values import replace
 from firnline_iceberg import output_lists
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.heads import Pinned, paths_since
 from firnline_iceberg.tables import Tables
@@ -100,7 +101,7 @@ class Repairs:
             entries = paths_since(table, repair.stamp, of_deletes=True)
             landed = {normal_path(path) for path in files} & {entry.normal for entry in entries}
             output_lists.remove(table.io, [listed] if landed else [*files, listed])
-        except (RetryLater, TaskRefused, OSError) as error:
+        except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
             self.log.warning("repair_left", task=repair.task_id, why=error)
 
 

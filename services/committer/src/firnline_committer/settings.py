@@ -36,6 +36,12 @@ class Settings:
         "its commit; and no longer than twice its own task took. 0 = not at all.",
         5.0,
     )
+    commit_threads: int = setting(
+        "FIRNLINE_COMMIT_THREADS",
+        "Tables that are committed to at the same time; of those whose last tries came to nothing "
+        "half as many. One more thread polls.",
+        4,
+    )
     metrics_port: int = setting(
         "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

@@ -2,7 +2,7 @@
 
 A task that failed or came a second time, or whose result was refused, may have left outputs; an
 expiry comes to every table now and then. The committer sweeps, for it also commits: in one process
-the two never overlap.
+the two never overlap in a table.
 """
 
 from __future__ import annotations
@@ -37,8 +37,18 @@ class _Watched:
     swept_ms: int | None = None
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A sweep that has: `swept`, or when to try again; None: never."""
+
+    table: TableName
+    swept: Swept | None
+    again_ms: int | None
+
+
 class Sweeps:
-    """Knows which tables to sweep, and sweeps them. One thread, the one that commits."""
+    """Knows which tables to sweep, and sweeps them. `sweep` may run in any thread, while its table
+    is committed to by none; the rest is one thread's."""
 
     def __init__(self, sweeper: Sweeper, log: Log, now_ms: Callable[[], int]) -> None:
         self._sweeper = sweeper
@@ -52,38 +62,43 @@ class Sweeps:
             if is_trouble(record):
                 self._plan(record.table, self._now_ms())
 
-    def next(self) -> OutputsSwept | None:
-        """Sweep one table if one is due; what there is to tell of it. Never raises for a table."""
+    def next(self, busy: Callable[[str], bool] = lambda _: False) -> TableName | None:
+        """A table to sweep now, if one is due. `busy`: tables, by uuid, that are committed to."""
         now_ms = self._now_ms()
         for uuid, one in list(self._watched.items()):
-            if one.due_ms is not None and one.due_ms <= now_ms:
-                return self._sweep(one)
+            if one.due_ms is not None and one.due_ms <= now_ms and not busy(uuid):
+                one.due_ms, one.swept_ms = None, now_ms
+                return one.table
             if one.due_ms is None and (one.swept_ms or 0) + AGAIN_MS <= now_ms:
                 del self._watched[uuid]
         return None
+
+    def sweep(self, table: TableName) -> Ended:
+        """Never raises for a table."""
+        try:
+            swept = self._sweeper.sweep(table)
+        except RetryLater as error:
+            self._log.warning("not_swept", table=table.dotted, why=error)
+            return Ended(table, None, self._now_ms())
+        except TaskRefused as error:  # gone, or not readable by us
+            self._log.info("not_swept", table=table.dotted, why=error)
+        except Exception as error:  # a bug must not stop the commits
+            self._log.error("not_swept", error, table=table.dotted)
+        else:
+            return Ended(table, swept, swept.due_ms)
+        return Ended(table, None, None)
+
+    def ended(self, sweep: Ended) -> OutputsSwept | None:
+        """What there is to tell of it."""
+        if sweep.again_ms is not None:
+            self._plan(sweep.table, sweep.again_ms)
+        return None if sweep.swept is None else self._told(sweep.swept)
 
     def _plan(self, table: TableName, at_ms: int) -> None:
         one = self._watched.setdefault(table.uuid, _Watched(table, None))
         earliest = at_ms if one.swept_ms is None else max(at_ms, one.swept_ms + AGAIN_MS)
         one.table = table
         one.due_ms = earliest if one.due_ms is None else min(one.due_ms, earliest)
-
-    def _sweep(self, one: _Watched) -> OutputsSwept | None:
-        one.due_ms, one.swept_ms = None, self._now_ms()
-        try:
-            swept = self._sweeper.sweep(one.table)
-        except RetryLater as error:
-            self._log.warning("not_swept", table=one.table.dotted, why=error)
-            self._plan(one.table, self._now_ms())
-        except TaskRefused as error:  # gone, or not readable by us
-            self._log.info("not_swept", table=one.table.dotted, why=error)
-        except Exception as error:  # a bug must not stop the commits
-            self._log.error("not_swept", error, table=one.table.dotted)
-        else:
-            if swept.due_ms is not None:
-                self._plan(one.table, swept.due_ms)
-            return self._told(swept)
-        return None
 
     def _told(self, swept: Swept) -> OutputsSwept | None:
         """Every removal is counted and logged."""

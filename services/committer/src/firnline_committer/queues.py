@@ -1,0 +1,132 @@
+"""Results that wait for a commit: a queue for each table and ref, served in turns."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from firnline_adapters.lanes import Lane
+from firnline_domain.ports import Delivery
+from firnline_domain.ports import Place as Partition
+from firnline_domain.results import RewriteFinished
+
+MOST_AT_ONCE = 100  # results of one table in a commit
+MOST_WAITING = 200_000  # files that waiting results name, 0.4 kB each; beyond, less is read
+MOST_OF_A_TABLE = MOST_WAITING // 8  # that does not move
+LEAST = 10  # files that a result counts as
+
+Place = tuple[str | None, str | None]  # table uuid, ref
+
+
+@dataclass
+class Queue(Lane):
+    """What waits for one table and ref, in order."""
+
+    place: Place = (None, None)
+    running: bool = False  # a turn of it is under way
+    behind: bool = False  # its last turn came to nothing
+    unfinished: bool = False  # and what that has left is kept for the next one
+
+    @property
+    def table(self) -> str | None:
+        """Its uuid."""
+        return self.place[0]
+
+    @property
+    def next(self) -> list[Delivery]:
+        """Those that may share a commit now."""
+        return list(islice(self.waiting, MOST_AT_ONCE))
+
+    def gathers(self, batch: list[Delivery], most_s: float, now: float) -> bool:
+        """Others that were ordered with these are on their way. Whoever does them needs as long as
+        for these: twice that is enough, or they are done elsewhere, or failed."""
+        results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
+        together = max((one.together for one in results), default=1)
+        if len(batch) >= min(together, MOST_AT_ONCE):
+            return False
+        took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
+        return now < self.newest + min(most_s, 2 * took_s)
+
+
+class Queues:
+    """Of all tables, those first that were served least lately."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Place, Queue] = {}
+        self._weights: Counter[Partition] = Counter()
+        self._full: set[Partition] = set()
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(list(self._queues.values()))
+
+    def arrived(self, delivery: Delivery, now: float) -> None:
+        """One more."""
+        place = place_of(delivery.record)
+        self._queues.setdefault(place, Queue(place=place)).arrived(delivery, now)
+        self._weights[_partition(delivery)] += weight(delivery.record)
+
+    def served(self, queue: Queue) -> None:
+        """It goes behind all others."""
+        self._queues[queue.place] = self._queues.pop(queue.place)
+
+    def take(self, queue: Queue, deliveries: Collection[Delivery]) -> None:
+        """They do not wait any more."""
+        gone = {id(one) for one in deliveries}
+        for one in queue.waiting:
+            if id(one) in gone:
+                self._weights[_partition(one)] -= weight(one.record)
+        queue.waiting = deque(one for one in queue.waiting if id(one) not in gone)
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Their new owner reads them."""
+        if partitions:
+            for queue in self:
+                self.take(queue, [one for one in queue.waiting if _partition(one) in partitions])
+
+    def prune(self) -> None:
+        """Keep no queue that nothing waits in, and of which nothing was left."""
+        idle = [one for one in self if not (one.waiting or one.running or one.unfinished)]
+        for queue in idle:
+            del self._queues[queue.place]
+
+    def full(self) -> Collection[Partition]:
+        """Partitions that hold more than their share of what may wait, until half of it is gone.
+        Those are read no further: others are not to wait for them, nor is memory to run out."""
+        held = +self._weights
+        most = MOST_WAITING / max(len(held), 1)
+        if held.total() > MOST_WAITING:
+            self._full |= {partition for partition, one in held.items() if one > most}
+        self._full = {partition for partition in self._full if held[partition] > most / 2}
+        return self._full
+
+    def excess(self, queue: Queue) -> list[Delivery]:
+        """The newest of one that does not move, as many as are too many: behind them wait all other
+        tables of their partition."""
+        found, left = list[Delivery](), sum(weight(one.record) for one in queue.waiting)
+        for one in islice(reversed(queue.waiting), max(len(queue.waiting) - 1, 0)):
+            if left <= MOST_OF_A_TABLE:
+                break
+            left -= weight(one.record)
+            found.append(one)
+        return found
+
+
+def place_of(record: Any) -> Place:
+    """Records that have no business on the topic may have no table either."""
+    table = getattr(record, "table", None)
+    return getattr(table, "uuid", None), getattr(record, "ref", None)
+
+
+def weight(record: Any) -> int:
+    """Files that it names, at least."""
+    if not isinstance(record, RewriteFinished):
+        return LEAST
+    files = sum(len(group.inputs) + len(group.outputs) for group in record.groups)
+    return LEAST + files + len(record.applied_deletes)
+
+
+def _partition(delivery: Delivery) -> Partition:
+    return delivery.topic, delivery.partition
