@@ -63,10 +63,10 @@ def test_a_service_is_ready_when_its_present_life_says_so(tmp_path: Path) -> Non
 
 def test_settings_of_one_part_go_over_those_of_the_stack(tmp_path: Path) -> None:
     where = Addresses(pick_ports({}))
-    settings = settings_of(["redis:A=1", "redis:B=x=y"])
+    settings = settings_of('{"redis": {"A": "1", "B": "x=y"}}')
     state = StateDir.at(tmp_path)
     given = command_of("redis", state, where, settings).env
     assert (given["A"], given["B"]) == ("1", "x=y")
     assert "A" not in command_of("catalog", state, where, settings).env
     with pytest.raises(UnknownPart):
-        settings_of(["zookeeper:A=1"])
+        settings_of('{"zookeeper": {"A": "1"}}')

@@ -30,7 +30,7 @@ from firnline_iceberg.java import load_table, rest_catalog
 from firnline_planner.bucket import Bucket
 from firnline_planner.pairs import MemoryPairs
 from firnline_worker.settings import Settings
-from firnline_worker.spark import configuration
+from firnline_worker.spark import catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
@@ -47,9 +47,7 @@ def readers(spark: SparkSession, gateway_uri: str) -> SparkSession:
     """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is that of
     our workers."""
     ours = Settings("-", "-", gateway_uri, "-", "-", catalog_name="quiet")
-    catalogs = {
-        name: text for name, text in configuration(ours).items() if name.startswith(CATALOGS)
-    }
+    catalogs = {name: text for name, text in catalog(ours).items() if name.startswith(CATALOGS)}
     catalogs |= {
         f"{CATALOGS}loud{name}": value
         for name, value in {

@@ -1,16 +1,18 @@
-"""A supervisor without a terminal:
-`python -m firnline_local --state DIR [--only PART,PART] [--set PART:NAME=VALUE]...`."""
+"""A supervisor without a terminal: `python -m firnline_local --state DIR [--only PART,PART]`.
+FIRNLINE_PART_SETTINGS may hold settings of single parts: `{PART: {NAME: VALUE}}` in JSON."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import time
 from pathlib import Path
 
 import psutil
 
-from firnline_local.parts import Settings, UnknownPart, chosen
+from firnline_local.parts import SETTINGS, Settings, UnknownPart, chosen
 from firnline_local.state import AlreadyRunning, Event, StateDir
 from firnline_local.supervisor import StartFailed, Supervisor
 from firnline_local.topics import WrongPartitions
@@ -26,11 +28,10 @@ def main() -> int:
     flags = argparse.ArgumentParser(prog="firnline_local")
     flags.add_argument("--state", type=Path, required=True)
     flags.add_argument("--only")
-    flags.add_argument("--set", action="append", default=[], metavar="PART:NAME=VALUE")
     given = flags.parse_args()
     only = tuple(given.only.split(",")) if given.only else None
     try:
-        settings = settings_of(given.set)
+        settings = settings_of(os.environ.pop(SETTINGS, "{}"))
         Supervisor(StateDir.at(given.state), only, _say, own_age_s, settings).run()
     except (AlreadyRunning, UnknownPart) as error:
         print(error, file=sys.stderr, flush=True)
@@ -41,14 +42,10 @@ def main() -> int:
     return 0
 
 
-def settings_of(texts: list[str]) -> Settings:
-    """What `--set` says, by part. Raises UnknownPart."""
-    found: dict[str, dict[str, str]] = {}
-    for text in texts:
-        part, _, setting = text.partition(":")
-        chosen((part,))
-        name, _, value = setting.partition("=")
-        found.setdefault(part, {})[name] = value
+def settings_of(text: str) -> Settings:
+    """By part. Raises UnknownPart."""
+    found: dict[str, dict[str, str]] = json.loads(text)
+    chosen(tuple(found))
     return found
 
 

@@ -23,6 +23,7 @@ PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "console")
 READY = b"action=ready"
 Settings = Mapping[str, Mapping[str, str]]
 """Part -> variables of its environment, over what it is given anyway."""
+SETTINGS = "FIRNLINE_PART_SETTINGS"  # holds them as JSON, for a supervisor without a terminal
 
 
 class UnknownPart(ValueError):

@@ -6,6 +6,7 @@ with running(tmp_path) as stack:
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from firnline_local import leftovers
 from firnline_local.command import Command
-from firnline_local.parts import Addresses, Settings, chosen
+from firnline_local.parts import SETTINGS, Addresses, Settings, chosen
 from firnline_local.process import NotReady, serving
 from firnline_local.state import AlreadyRunning, PartRecord, StackRecord, StateDir
 
@@ -171,9 +172,6 @@ def supervisor(
 ) -> Command:
     """The supervisor as a command. Raises UnknownPart."""
     wanted = ("--only", ",".join(chosen(only))) if only is not None else ()
-    for part, variables in (settings or {}).items():
-        for name, value in variables.items():
-            wanted = (*wanted, "--set", f"{part}:{name}={value}")
 
     def prepare() -> None:
         if state.is_running():
@@ -185,6 +183,8 @@ def supervisor(
         name="supervisor",
         argv=(sys.executable, "-m", "firnline_local", "--state", str(state.root), *wanted),
         cwd=state.root,
+        # Not as arguments: everybody on the host reads those, and settings may be secrets.
+        env={SETTINGS: json.dumps(settings)} if settings else {},
         ready=lambda: state.read().phase == "ready",
         prepare=prepare,
     )

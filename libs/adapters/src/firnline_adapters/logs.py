@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
+from types import TracebackType
 from typing import Any
+
+from firnline_adapters.redaction import redacted
 
 
 class Log:
@@ -36,9 +40,17 @@ def _line(action: str, facts: dict[str, Any]) -> str:
     return " ".join(words)
 
 
+class _Redacting(logging.Formatter):
+    """Whatever is logged, by whom ever, tracebacks too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
+
+
 def start_logging(service: str, level: str = "INFO") -> Log:
-    """Send everything that this process logs to stderr, one line each, in UTC."""
-    formatter = logging.Formatter(
+    """Send everything that this process logs to stderr, one line each, in UTC, without secrets;
+    also what nobody has caught."""
+    formatter = _Redacting(
         f"%(asctime)s.%(msecs)03dZ %(levelname)s {service} %(message)s", "%Y-%m-%dT%H:%M:%S"
     )
     formatter.converter = time.gmtime
@@ -47,4 +59,18 @@ def start_logging(service: str, level: str = "INFO") -> Log:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for chatty in ("py4j", "aiokafka", "faust", "mode", "pyiceberg", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    return Log(service)
+    log = Log(service)
+    sys.excepthook = lambda kind, error, trace: _uncaught(log, kind, error, trace)
+    threading.excepthook = lambda told: _uncaught(
+        log, told.exc_type, told.exc_value, told.exc_traceback
+    )
+    return log
+
+
+def _uncaught(
+    log: Log, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error or kind(), trace)
+    else:
+        log.error("uncaught", error, why=kind.__name__)

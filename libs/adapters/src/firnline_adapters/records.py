@@ -14,6 +14,9 @@ from firnline_domain.values import to_plain
 from firnline_schemas import codec
 from firnline_schemas.topics import topic as topic_file
 
+from firnline_adapters.redaction import redacted
+
+_WORDS = ("message", "detail")
 SchemaLookup = Callable[[str], "codec.Schema | None"]  # fingerprint in hexadecimal -> schema
 
 
@@ -53,8 +56,13 @@ def expected(topic: str, record: Any) -> Any:
 
 
 def encode(record: Any) -> bytes:
-    """Bytes of a domain record. Raises ValueError where it does not fit its schema."""
-    return codec.encode(type(record).__name__, to_plain(record))
+    """Bytes of a domain record, its words for people without secrets: they quote exceptions, and
+    everybody reads the topics. Raises ValueError where it does not fit its schema."""
+    plain = to_plain(record)
+    for name in _WORDS:
+        if isinstance(text := plain.get(name), str):
+            plain[name] = redacted(text)
+    return codec.encode(type(record).__name__, plain)
 
 
 class RecordCodec:

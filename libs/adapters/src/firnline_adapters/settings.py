@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from firnline_domain.errors import Misconfigured
+from firnline_domain.redaction import MASK
+
+from firnline_adapters import redaction
 
 T = TypeVar("T")
 _MISSING = dataclasses.MISSING
@@ -30,7 +33,10 @@ def setting(variable: str, about: str, default: Any = _MISSING, secret: bool = F
 
 
 def from_environment(settings: type[T], environment: Mapping[str, str]) -> T:
-    """Build a settings dataclass. Raises Misconfigured, naming every variable that is wrong."""
+    """Build a settings dataclass; its secrets, and all others of the environment, are masked in
+    what this process says from now on. Raises Misconfigured, naming every variable that is wrong.
+    """
+    redaction.learn_environment(environment)
     hints = typing.get_type_hints(settings)
     values: dict[str, Any] = {}
     wrong: list[str] = []
@@ -38,10 +44,12 @@ def from_environment(settings: type[T], environment: Mapping[str, str]) -> T:
         variable = field.metadata["variable"]
         text = environment.get(variable, "")
         if text:
+            if field.metadata.get("secret"):
+                redaction.learn([text])
             try:
                 values[field.name] = _parse(text, hints[field.name])
             except ValueError as error:
-                wrong.append(f"{variable}={text!r}: {error}")
+                wrong.append(redaction.redacted(f"{variable}={text!r}: {error}"))
         elif field.default is _MISSING:
             wrong.append(f"{variable} is not set: {field.metadata['about']}")
     if wrong:
@@ -60,8 +68,10 @@ def _parse(text: str, kind: Any) -> Any:
 
 
 def shown(settings: Any) -> dict[str, str]:
-    """Field name -> value for the log, secrets masked."""
+    """Field name -> value for the log, secrets masked, also those inside of URIs."""
     return {
-        field.name: "***" if field.metadata.get("secret") else str(getattr(settings, field.name))
+        field.name: MASK
+        if field.metadata.get("secret")
+        else redaction.redacted(str(getattr(settings, field.name)))
         for field in dataclasses.fields(settings)
     }

@@ -11,6 +11,7 @@ from typing import Any
 from firnline_domain.identity import TableName
 from firnline_domain.results import DeleteKind
 
+from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 
 UNREPORTED = "rest-metrics-reporting-enabled"  # Iceberg's clients say `true` unless told otherwise
@@ -28,7 +29,9 @@ def rest_catalog(jvm: Any, uri: str, name: str = "lake", **properties: str) -> A
     """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
     reported: planners learn from reports how often others read a table."""
     given = jvm.java.util.HashMap()
-    settings = {UNREPORTED: "false", WHOLE[0]: WHOLE[1], **properties, "type": "rest", "uri": uri}
+    place, who = endpoint(uri)
+    fixed = {**who, UNREPORTED: "false", WHOLE[0]: WHOLE[1]}
+    settings = {**fixed, **properties, "type": "rest", "uri": place}
     for key, value in settings.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()

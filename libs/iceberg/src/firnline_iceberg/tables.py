@@ -33,6 +33,7 @@ from pyiceberg.typedef import Identifier
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
+from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.forms import form_of
@@ -190,7 +191,8 @@ class Tables:
     ) -> None:
         """`cache`: for who reads the same table again and again."""
         self._name, self._cache = name, cache
-        self._properties = {**properties, "uri": uri}
+        place, who = endpoint(uri)
+        self._properties = {**who, **properties, "uri": place}
         self._clients = threading.local()
 
     @property

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
 from importlib import import_module
+from typing import Any
 
 import click
+from firnline_adapters.redaction import learn_environment, redacted
 
 import firnline_cli
 
 
 class Commands(click.Group):
     """Finds `firnline SOME-NAME` in firnline_cli.some_name."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Errors quote addresses, which may have passwords; a terminal is often shared."""
+        learn_environment(os.environ)
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = redacted(error.message)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         modules = (module.name for module in pkgutil.iter_modules(firnline_cli.__path__))

@@ -9,6 +9,7 @@ import threading
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log, start_logging
+from firnline_adapters.redaction import redacted
 from firnline_adapters.settings import from_environment, shown
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_iceberg.jvm import JvmEnded
@@ -33,7 +34,7 @@ def main() -> None:
         metrics.serve(settings.metrics_port)
         run(settings, log, stop)
     except Misconfigured as error:
-        sys.exit(str(error))
+        sys.exit(redacted(str(error)))
     except (RetryLater, JvmEnded, Py4JJavaError) as error:
         log.error("starting_anew", why=error)
         sys.exit(1)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 
 from aiohttp import web
+from firnline_adapters.redaction import redacted
 from firnline_domain.crew import Hands
 from firnline_domain.errors import RetryLater
 from firnline_domain.groups import Group, named
@@ -184,7 +185,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     try:
         return await handler(request)
     except RetryLater as error:
-        return web.json_response({"error": str(error)}, status=503)
+        return web.json_response({"error": redacted(str(error))}, status=503)
     except web.HTTPException as error:
         return web.json_response({"error": error.text}, status=error.status)
 

@@ -9,6 +9,7 @@ import threading
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log, start_logging
+from firnline_adapters.redaction import redacted
 from firnline_adapters.settings import from_environment, shown
 from firnline_domain.errors import Misconfigured, RetryLater
 
@@ -30,7 +31,7 @@ def main() -> None:
             signal.signal(number, lambda *_: stop.set())
         run(settings, log, stop)
     except Misconfigured as error:
-        sys.exit(str(error))
+        sys.exit(redacted(str(error)))
 
 
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from firnline_adapters.logs import start_logging
+from firnline_adapters.redaction import redacted
 from firnline_adapters.settings import from_environment, shown
 from firnline_domain.errors import Misconfigured
 
@@ -21,7 +22,7 @@ def main() -> None:
         log.info("starting", **shown(settings))
         run(settings, log)
     except Misconfigured as wrong:
-        sys.exit(str(wrong))
+        sys.exit(redacted(str(wrong)))
 
 
 if __name__ == "__main__":

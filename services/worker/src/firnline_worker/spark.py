@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.java import UNREPORTED, WHOLE
 from pyspark.sql import SparkSession
 
@@ -38,14 +39,16 @@ def session(settings: Settings) -> SparkSession:
     for name, value in configuration(settings).items():
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()
+    for name, value in catalog(settings).items():
+        made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")
     return made
 
 
 def configuration(settings: Settings) -> dict[str, str]:
-    """Spark's settings. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
+    """Spark's settings for its start, which everybody on the host reads on the driver's command
+    line. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
     counts mapped sets (H18)."""
-    catalog = f"spark.sql.catalog.{settings.catalog_name}"
     scratch = Path(settings.state_dir).absolute() / SCRATCH
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,
@@ -62,16 +65,26 @@ def configuration(settings: Settings) -> dict[str, str]:
         "spark.task.maxFailures": "1",  # a task's second try is a new attempt, with new names
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": "8",
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "rest",
-        f"{catalog}.uri": settings.catalog_uri,
-        f"{catalog}.cache-enabled": "false",  # every task sees the table as it is now
-        f"{catalog}.{WHOLE[0]}": WHOLE[1],
-        f"{catalog}.{UNREPORTED}": "false",  # what a rewrite reads is nobody's query
     }
     if settings.spark_master.startswith("local"):
         common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
     return common
+
+
+def catalog(settings: Settings) -> dict[str, str]:
+    """Spark's settings of the catalog, said once the session is there: never on a command line."""
+    prefix = f"spark.sql.catalog.{settings.catalog_name}"
+    place, who = endpoint(settings.catalog_uri)
+    common = {
+        "type": "rest",
+        "uri": place,
+        "cache-enabled": "false",  # every task sees the table as it is now
+        WHOLE[0]: WHOLE[1],
+        UNREPORTED: "false",  # what a rewrite reads is nobody's query
+        **who,
+    }
+    named = {f"{prefix}.{name}": value for name, value in common.items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **named}
 
 
 class Driver:
