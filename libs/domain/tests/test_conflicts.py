@@ -33,6 +33,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ALL = Scope(0, "[]")
+COLUMNS = {1: "long", 2: "string"}
 A, B = Scope(1, '["a"]'), Scope(1, '["b"]')
 Row = tuple[int, int]  # key, version
 
@@ -173,7 +174,7 @@ class Table:
         return Head(
             self.head, self.seq, dict(self.data), tuple(self.deletes.values()),
             kept, frozenset(self.states) if history else kept, history,
-            TableForm(2, 0), frozenset(path for path, n in times.items() if n > 1),
+            TableForm(2, 0, 2), {0: COLUMNS}, frozenset(path for path, n in times.items() if n > 1),
         )  # fmt: skip
 
     def swap(self, plan: Iterable[Swap]) -> None:
@@ -225,7 +226,7 @@ def rewrite(
             AppliedDelete(d.path, d.kind, d.sequence_number, d.scope) for d in applied.values()
         ),
         output_list=None, ordered_at_ms=0, started_at_ms=0, first_byte_at_ms=0, finished_at_ms=0,
-        format_version=2,
+        format_version=2, last_column_id=2,
     )  # fmt: skip
 
 
@@ -445,11 +446,17 @@ def encrypted_meanwhile() -> Story:
 
 
 def schema_changed() -> Story:
+    """A column that was dropped when it was planned is read again."""
     table = Table()
     table.append(A, 1, 2)
     head = table.pinned()
-    other = replace(head, form=replace(head.form, schema_id=1))
-    return Story(ConflictReason.SCHEMA_CHANGED, table, rewrite(table, A), other)
+    result = replace(rewrite(table, A), last_column_id=3)
+    other = replace(
+        head,
+        form=replace(head.form, schema_id=1),
+        schemas={**head.schemas, 1: {**COLUMNS, 3: "long"}},
+    )
+    return Story(ConflictReason.SCHEMA_CHANGED, table, result, other)
 
 
 def name_mapping_changed() -> Story:

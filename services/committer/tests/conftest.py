@@ -42,7 +42,7 @@ def result() -> Result:
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
             finished_at_ms=2 + one.took_ms, handover_reason=one.reason,
             committed_snapshot_id=one.committed, together=one.together,
-            format_version=2,
+            format_version=2, last_column_id=3,
         )  # fmt: skip
 
     return make

@@ -326,7 +326,8 @@ class Workshop:
             ),
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
             finished_at_ms=4, row_map=self._row_map(files, name),
-            format_version=table.format_version, name_mapping=table.form.name_mapping,
+            format_version=table.format_version, last_column_id=table.metadata.last_column_id,
+            name_mapping=table.form.name_mapping,
         )  # fmt: skip
 
     def convert(self, *paths: str, p: str | None = None) -> RewriteFinished:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_committer import outputs, settlement, swapping
-from firnline_domain import conflicts
+from firnline_domain import conflicts, swaps
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
@@ -283,6 +283,90 @@ def test_a_catalog_that_is_away_is_asked_again(
         meddled.handle([result])
     meddler.upstream = upstream
     assert isinstance(handled(meddled, result), RewriteCommitted)
+
+
+# ---- what a commit did is looked at whoever finds it
+
+
+def harmful(table: Table, monkeypatch: pytest.MonkeyPatch) -> RewriteFinished:
+    """Issue 10312, and no guard before the commit."""
+    monkeypatch.setattr(swaps, "lost_deletes", lambda *_: ())
+    table.append((1, 1), (2, 1))
+    result: RewriteFinished = table.rewrite()
+    table.delete_ids(1)
+    table.append((3, 1))
+    return result
+
+
+def taken_back(table: Table, event: Any) -> None:
+    assert isinstance(event, RewriteConflicted)
+    assert (event.reason, "; undone" in event.detail) == (ConflictReason.HAZARD_10312, True)
+    assert table.rows() == [(2, 1), (3, 1)]
+
+
+def test_a_harmful_commit_whose_answer_is_lost_is_taken_back(
+    table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = harmful(table, monkeypatch)
+    meddler.drop_answer = True
+    taken_back(table, handled(meddled, result))
+
+
+def test_so_is_one_that_a_committer_has_sent_which_died(
+    table: Table,
+    committer: Committer,
+    committer_of: Any,
+    iceberg: Any,
+    catalog_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = harmful(table, monkeypatch)
+    with monkeypatch.context() as dead:
+        dead.setattr(swapping.aftermath, "losses", lambda *_: {})
+        handled(committer, result)
+        assert table.rows() == [(1, 1), (2, 1), (3, 1)]
+    taken_back(table, handled(committer_of(iceberg, catalog_uri), result))
+    taken_back(table, handled(committer, result))  # once more: it is not in the history now
+
+
+def test_so_is_one_after_which_the_catalog_was_away(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = harmful(table, monkeypatch)
+    removed = swapping.aftermath.needed_but_removed
+
+    def away(*_: Any) -> str | None:
+        raise RetryLater("away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(swapping.aftermath, "needed_but_removed", away)
+        with pytest.raises(RetryLater):
+            committer.handle([result])
+    assert swapping.aftermath.needed_but_removed is removed
+    taken_back(table, handled(committer, result))
+
+
+def test_of_a_commit_of_two_tasks_only_the_harmful_one_goes_back(
+    make_table: Any, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stamps, so two snapshots: the upper one is alone to blame."""
+    table = make_table(partitioned=True)
+    table.append((1, 1), p="a")
+    first = table.rewrite("a")
+    table.append((2, 1), p="b")
+    second = table.rewrite("b")
+    blamed = swapping.aftermath.losses
+
+    def second_alone(table: Any, results: Any, found: Any, sent: Any) -> dict[str, str]:
+        assert blamed(table, results, found, sent) == {}
+        return {task: "a delete" for task in found if task == second.task_id}
+
+    monkeypatch.setattr(swapping.aftermath, "losses", second_alone)
+    events = {event.task_id: event for event in committer.handle([first, second])}
+    assert isinstance(events[first.task_id], RewriteCommitted)
+    assert isinstance(events[second.task_id], RewriteConflicted)
+    assert table.head == events[first.task_id].snapshot_ids[-1]
+    assert table.rows() == [(1, 1), (2, 1)]
 
 
 # ---- sweeping

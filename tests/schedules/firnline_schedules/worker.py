@@ -122,7 +122,7 @@ class _Run:
             ),
             output_list=self.written("list.json", b"{}"), ordered_at_ms=1, started_at_ms=2,
             first_byte_at_ms=3, finished_at_ms=4, row_map=self.row_map(moved, kept),
-            format_version=self.table.kind.version,
+            format_version=self.table.kind.version, last_column_id=3,
         )  # fmt: skip
 
     def written(self, name: str, data: bytes) -> str:

@@ -19,6 +19,7 @@ from firnline_domain.results import (
     OutputFile,
     RewriteFinished,
 )
+from firnline_domain.schemas import unreadable
 from firnline_domain.values import Value, replace
 
 LASTING = frozenset(
@@ -109,11 +110,10 @@ def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
         encrypted = ", encrypted" if now.encrypted else ""
         text = f"planned as v{then.format_version}, now v{now.format_version}{encrypted}"
         return Conflict(ConflictReason.FORMAT_CHANGED, text)
-    if (then.schema_id, then.name_mapping) != (now.schema_id, now.name_mapping):
-        mapping = "" if then.name_mapping == now.name_mapping else "; another name mapping"
-        text = f"planned with schema {then.schema_id}, now {now.schema_id}{mapping}"
-        return Conflict(ConflictReason.SCHEMA_CHANGED, text)
-    return None
+    changed = unreadable(then, head.schemas, now.schema_id)
+    if changed is None and then.name_mapping != now.name_mapping:
+        changed = "another name mapping"
+    return None if changed is None else Conflict(ConflictReason.SCHEMA_CHANGED, changed)
 
 
 def proof(result: RewriteFinished, head: Head) -> Conflict | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind, TableForm
+from firnline_domain.schemas import Fields
 from firnline_domain.values import Value
 
 
@@ -54,7 +55,7 @@ class Head(Value, dict=True, gc=True):
     `last_sequence_number` is the table's, over all branches. `ancestors` are the retained
     snapshots on the way from the head to its root, the head included; `reaches_root` says that
     none of them was expired. `data` is by normal path. `repeated`: normal paths of files that are
-    live more than once.
+    live more than once. `schemas`: of the table, by id.
     """
 
     snapshot_id: int
@@ -65,6 +66,7 @@ class Head(Value, dict=True, gc=True):
     retained: frozenset[int]
     reaches_root: bool
     form: TableForm
+    schemas: Mapping[int, Fields]
     repeated: frozenset[str] = frozenset()
 
     @cached_property

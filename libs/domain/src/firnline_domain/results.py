@@ -18,11 +18,13 @@ class Mode(StrEnum):
 class TableForm(Value):
     """How a table's files are read and written: what a result hangs on beside the files it names.
 
-    `name_mapping`: checksum of `schema.name-mapping.default`, "" where there is none.
+    `last_column_id`: of all columns that it ever had. `name_mapping`: checksum of
+    `schema.name-mapping.default`, "" where there is none.
     """
 
     format_version: int
     schema_id: int
+    last_column_id: int
     name_mapping: str = ""
     encrypted: bool = False
 
@@ -123,13 +125,16 @@ class RewriteFinished(Value):
     measures: dict[str, float] = field(default_factory=dict)
     row_map: str | None = None  # path of the masked rows of all inputs, for a conflict's repair
     together: int = 1  # as its order said: with so many it may share a commit
-    format_version: int = 0  # of the table, when it was planned
-    name_mapping: str = ""  # as of `TableForm`
+    format_version: int = 0  # of the table, when it was planned, and the next two as well
+    last_column_id: int = 0
+    name_mapping: str = ""
 
     @property
     def form(self) -> TableForm:
         """The table's, when it was planned; encrypted ones are handed over."""
-        return TableForm(self.format_version, self.schema_id, self.name_mapping)
+        return TableForm(
+            self.format_version, self.schema_id, self.last_column_id, self.name_mapping
+        )
 
 
 class TaskFailed(Value):

@@ -169,6 +169,12 @@ def _by_stamp(
     return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in stamps)
 
 
+def uncut(result: RewriteFinished) -> tuple[Swap, ...]:
+    """What a result would be by itself: its replaced files in one rewrite, the converted ones in
+    another."""
+    return _by_stamp([result], {}, converts=False) + _by_stamp([result], {}, converts=True)
+
+
 def _repaired(swaps: tuple[Swap, ...], repairs: Mapping[str, Repair]) -> tuple[Swap, ...]:
     """A repair goes with the one rewrite that holds its touched groups; what a repair takes out is
     not taken out a second time."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
 from firnline_domain.results import TableForm
+from firnline_domain.schemas import Fields
+from pyiceberg.schema import index_by_id
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 NAME_MAPPING = "schema.name-mapping.default"
 ENCRYPTION_KEY = "encryption.key-id"
@@ -18,22 +22,49 @@ def form_of(metadata: TableMetadata) -> TableForm:
     return _form(
         metadata.format_version,
         metadata.current_schema_id,
+        metadata.last_column_id,
         given.get(NAME_MAPPING),
         given.get(ENCRYPTION_KEY),
     )
 
 
 def form_of_java(metadata: Any) -> TableForm:
-    """Of a Java `TableMetadata`: five calls of 0.1 ms."""
+    """Of a Java `TableMetadata`: six calls of 0.1 ms."""
     given = metadata.properties()
     return _form(
         metadata.formatVersion(),
         metadata.currentSchemaId(),
+        metadata.lastColumnId(),
         given.get(NAME_MAPPING),
         given.get(ENCRYPTION_KEY),
     )
 
 
-def _form(version: int, schema_id: int, mapping: str | None, key: str | None) -> TableForm:
+def _form(
+    version: int, schema_id: int, last_column_id: int, mapping: str | None, key: str | None
+) -> TableForm:
     checksum = "" if mapping is None else sha256(mapping.encode()).hexdigest()[:16]
-    return TableForm(version, schema_id, checksum, key is not None)
+    return TableForm(version, schema_id, last_column_id, checksum, key is not None)
+
+
+class SchemaFields(Mapping[int, Fields]):
+    """Of a table, by schema id; looked at where they are asked for, which is seldom."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._schemas = {schema.schema_id: schema for schema in metadata.schemas}
+
+    def __getitem__(self, schema_id: int) -> Fields:
+        fields = index_by_id(self._schemas[schema_id])
+        return {number: _kind(field.field_type) for number, field in fields.items()}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+
+def _kind(of: IcebergType) -> str:
+    """The kind of a type, without what is nested in it: that has ids of its own."""
+    nested = {StructType: "struct", ListType: "list", MapType: "map"}
+    return nested.get(type(of)) or str(of)

@@ -10,6 +10,7 @@ from firnline_domain.swaps import Swap
 
 from firnline_iceberg.commits import Rewrite
 from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
+from firnline_iceberg.forms import SchemaFields
 from firnline_iceberg.java import removal_json
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
@@ -79,6 +80,7 @@ def pinned(table: LoadedTable, ref: str) -> Pinned:
         retained=frozenset(snapshot.snapshot_id for snapshot in table.snapshots),
         reaches_root=ancestors[-1].parent_snapshot_id is None,
         form=table.form,
+        schemas=SchemaFields(table.metadata),
         repeated=live.repeated,
     )
     return Pinned(head, table, live)

@@ -1,12 +1,23 @@
-"""The second protocol of iceberg-rules 2.4 (a): what did the commit really remove?"""
+"""The second protocol of iceberg-rules 2.4 (a): what did a commit really remove?
+
+Asked of every commit of ours that is found in a table, whether its answer came, was lost, or a
+committer that died had sent it: from the results and the table alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from firnline_domain.swaps import Swap
+from firnline_domain.results import RewriteFinished
+from firnline_domain.swaps import Swap, uncut
 from firnline_iceberg.heads import deletes_removed_by
 from firnline_iceberg.tables import LoadedTable
+
+from firnline_committer.choosing import without
+from firnline_committer.settlement import Settled
+
+REMOVED = "removed-equality-delete-files"  # of a snapshot's summary
 
 
 def needed_but_removed(
@@ -19,6 +30,7 @@ def needed_but_removed(
         (
             delete.path
             for snapshot_id in snapshot_ids
+            if _removes_any(table, snapshot_id)
             for delete in deletes_removed_by(table, snapshot_id)
             if any(swap.still_needs(delete) for swap in swaps)
         ),
@@ -26,6 +38,70 @@ def needed_but_removed(
     )
 
 
-def newest(table: LoadedTable, snapshot_ids: Iterable[int]) -> int:
-    """The one committed last."""
-    return max(snapshot_ids, key=lambda one: table.snapshot(one).sequence_number or 0)
+def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
+    """A redelivered batch would read the manifests of each of its commits else."""
+    summary = table.snapshot(snapshot_id).summary
+    return summary is None or bool(int(summary.get(REMOVED) or 0))
+
+
+def losses(
+    table: LoadedTable,
+    results: Mapping[str, RewriteFinished],
+    found: Mapping[str, Settled],
+    sent: Mapping[str, tuple[Swap, ...]],
+) -> dict[str, str]:
+    """By task id, the delete file that its commit should have left. `found` of the `results` in the
+    table; `sent`: the commits that are known. All by task id. Raises as `needed_but_removed`."""
+    known = {task: sent.get(task) or _guessed(results[task], one) for task, one in found.items()}
+    lost = {}
+    for task, one in found.items():
+        mine = set(one.snapshot_ids)
+        beside = [other for other in found if mine & {*found[other].snapshot_ids}]
+        kept = [number for number in one.snapshot_ids if table.retains(number)]
+        swaps = [swap for other in beside for swap in known[other]]
+        if delete := needed_but_removed(table, kept, swaps):
+            lost[task] = delete
+    return lost
+
+
+def _guessed(result: RewriteFinished, found: Settled) -> tuple[Swap, ...]:
+    """What whoever committed it has sent."""
+    return uncut(without(result, found.lost))
+
+
+def is_in_history(table: LoadedTable, ref: str, found: Iterable[Settled]) -> bool:
+    """False where all of their snapshots were taken back, or are expired."""
+    history = {one.snapshot_id for one in table.ancestors(table.head_id(ref))}
+    return any(number in history for one in found for number in one.snapshot_ids)
+
+
+@dataclass(frozen=True)
+class Reversal:
+    """A ref goes back from `head` to `parent`, and these tasks with it."""
+
+    head: int
+    parent: int
+    tasks: frozenset[str]
+
+
+def reversal(
+    table: LoadedTable, ref: str, found: Mapping[str, Settled], bad: Collection[str]
+) -> Reversal | None:
+    """What has to go for all snapshots of the tasks `bad` to go. None: they are not in the history
+    of the ref any more, or something else is on top of them, or what was before is expired."""
+    history = [one.snapshot_id for one in table.ancestors(table.head_id(ref))]
+    tasks, above = set(bad), list[int]()
+    while True:
+        mine = {number for task in tasks for number in found[task].snapshot_ids}
+        depth = max((place for place, one in enumerate(history) if one in mine), default=-1)
+        above = history[: depth + 1]
+        along = {task for task, one in found.items() if {*above} & {*one.snapshot_ids}}
+        if along <= tasks:
+            break
+        tasks |= along
+    if not above or not {*above} <= mine:
+        return None
+    parent = table.snapshot(above[-1]).parent_snapshot_id
+    if parent is None or not table.retains(parent):
+        return None
+    return Reversal(above[0], parent, frozenset(tasks))

@@ -10,7 +10,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Conversion, Repair
+from firnline_domain.swaps import Conversion, Repair, Swap
 from firnline_iceberg.one_try import Attempt
 
 from firnline_committer.settlement import Settled
@@ -31,7 +31,9 @@ class Batch:
         default_factory=list
     )  # written, and not yet seen to be settled
     attempts: Attempts = field(default_factory=list)  # refused; perhaps there all the same
-    sent: set[str] = field(default_factory=set)  # tasks: what is found of them then is ours
+    sent: dict[str, tuple[Swap, ...]] = field(
+        default_factory=dict
+    )  # by task, the whole commit: what is found of it then is ours
     tries: int = 0  # that came to nothing
     why: str = ""  # the last one did
     waits: int = 0  # for a moment that disturbs nobody

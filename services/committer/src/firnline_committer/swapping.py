@@ -163,9 +163,36 @@ class Swapper:
 
     def _settle(self, batch: Batch, table: LoadedTable) -> None:
         """Close what is in the table already, whoever put it there."""
-        for task_id, found in settled(table, list(batch.open.values())).items():
-            ours = batch.made(task_id, found)
-            self._committed(batch, task_id, table, found, redelivered=not ours)
+        self._close(batch, table, settled(table, list(batch.open.values())))
+
+    def _close(self, batch: Batch, table: LoadedTable, found: dict[str, Settled]) -> None:
+        """Close what was committed, unless its commit has done harm."""
+        harmed = self._reverted(batch, table, found)
+        for task_id, one in found.items():
+            if task_id in harmed:
+                self._unknown.discard(task_id)
+                self._refuse(batch, task_id, harmed[task_id], table.head_id(batch.ref))
+            else:
+                ours = batch.made(task_id, one)
+                self._committed(batch, task_id, table, one, redelivered=not ours)
+
+    def _reverted(
+        self, batch: Batch, table: LoadedTable, found: dict[str, Settled]
+    ) -> dict[str, Conflict]:
+        """A guard has failed where a commit of ours took out what its outputs need: rows are back
+        that were deleted. Take it back, if that harms nobody. By task id, what to say of it."""
+        lost = aftermath.losses(table, batch.open, found, batch.sent)
+        if not lost:
+            return {}
+        text = f"removed {next(iter(lost.values()))}, which an output needs; "
+        if not aftermath.is_in_history(table, batch.ref, [found[task] for task in lost]):
+            return dict.fromkeys(lost, Conflict(ConflictReason.HAZARD_10312, text + "undone"))
+        back = aftermath.reversal(table, batch.ref, found, lost)
+        done = back and self._commits.undo(batch.table, batch.ref, back.head, back.parent)
+        text += "undone" if done else "NOT undone"
+        self._log.error("delete_lost", table=batch.table.dotted, why=text)
+        conflict = Conflict(ConflictReason.HAZARD_10312, text)
+        return dict.fromkeys(back.tasks if back and done else lost, conflict)
 
     def _commit(self, batch: Batch, at: Pinned) -> None:
         """Refuse what cannot be committed onto this head, and try to commit the rest."""
@@ -236,8 +263,8 @@ class Swapper:
         tasks = tuple(dict.fromkeys(task_id for swap in swaps for task_id in swap.task_ids))
         match outcome:
             case Landed():
-                batch.sent.update(tasks)
-                self._landed(batch, at, swaps, tasks)
+                batch.sent.update(dict.fromkeys(tasks, swaps))
+                self._landed(batch, tasks)
             case Moved(detail, attempt):
                 self._look_again(batch, at, detail, attempt)
             case Refused(_, detail, attempt) if self._moved(batch, at):
@@ -248,7 +275,7 @@ class Swapper:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
             case Unknown(detail):
                 batch.why = detail
-                batch.sent.update(tasks)
+                batch.sent.update(dict.fromkeys(tasks, swaps))
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
 
@@ -261,26 +288,10 @@ class Swapper:
     def _moved(self, batch: Batch, at: Pinned) -> bool:
         return self._tables.load(batch.table).head_id(batch.ref) != at.head.snapshot_id
 
-    def _landed(
-        self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], tasks: tuple[str, ...]
-    ) -> None:
+    def _landed(self, batch: Batch, tasks: tuple[str, ...]) -> None:
         table = self._tables.load(batch.table)
         found = settled(table, [batch.open[task_id] for task_id in tasks])
-        made = {number for one in found.values() for number in one.snapshot_ids}
-        if lost := aftermath.needed_but_removed(table, made, swaps):
-            conflict = self._undone(batch, at, aftermath.newest(table, made), lost)
-            for task_id in tasks:
-                self._refuse(batch, task_id, conflict, at.head.snapshot_id)
-            return
-        for task_id in tasks:
-            self._committed(batch, task_id, table, found.get(task_id, GONE), redelivered=False)
-
-    def _undone(self, batch: Batch, at: Pinned, ours: int, lost: str) -> Conflict:
-        """A guard has failed; rows are back that were deleted. Undo, if that harms nobody."""
-        done = self._commits.undo(batch.table, batch.ref, ours, at.head.snapshot_id)
-        text = f"removed {lost}, which an output needs; " + ("undone" if done else "NOT undone")
-        self._log.error("delete_lost", table=batch.table.dotted, why=text)
-        return Conflict(ConflictReason.HAZARD_10312, text)
+        self._close(batch, table, {task_id: found.get(task_id, GONE) for task_id in tasks})
 
     def _committed(
         self, batch: Batch, task_id: str, table: LoadedTable, found: Settled, redelivered: bool

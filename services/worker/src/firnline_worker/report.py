@@ -93,6 +93,7 @@ def _result(
         measures=dict(base.clock.seconds),
         together=order.together,
         format_version=form.format_version,
+        last_column_id=form.last_column_id,
         name_mapping=form.name_mapping,
     )
 
