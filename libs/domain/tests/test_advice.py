@@ -28,7 +28,7 @@ from firnline_domain.events import TableLayout
 from firnline_domain.filters import TAU_MS, Filters, Use
 from firnline_domain.habits import HOUR_MS, Habits, Hour
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.progress import ExpiryWork, Partition, Table, TableWork
+from firnline_domain.progress import ExpiryWork, Going, Partition, Table, TableWork
 from firnline_domain.spread import Spread
 from firnline_domain.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.thresholds import DAY_MS, Thresholds, thresholds
@@ -46,6 +46,7 @@ def known(
     expiry: ExpiryWork | None = None,
     filters: Filters | None = None,
     duplicate: str = "",
+    expiry_reason: str = "",
     **counters: Any,
 ) -> Known:
     """A table with so many bytes in each partition."""
@@ -57,6 +58,7 @@ def known(
             expiry=expiry or ExpiryWork(),
             filters=filters,
             duplicate=duplicate,
+            expiry_reason=expiry_reason,
         ),
     )
     fleet = Thresholds()
@@ -113,6 +115,7 @@ def filtering(
 SMALL = TARGET // 8 - 1
 OVERWRITE = {"overwrites": OVERWRITES, "replaced_records": 100, "returned_records": 90}
 OLD = NOW_MS - 10 * DAY_MS  # twice the retention
+ANNOUNCED = ExpiryWork(announced_ms=NOW_MS, going=Going(2, 3, 4_000))
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("duplicate_files", {"duplicate": "s3://lake/t/a.parquet is in it twice"}, {}),
     ("tiny_partitions", {"partitions": many(100, SMALL)}, {"partitions": many(99, SMALL)}),
@@ -266,6 +269,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "held_snapshots",
         {"oldest_snapshot_ms": OLD, "expiry": ExpiryWork(fruitless=FRUITLESS)},
         {"oldest_snapshot_ms": OLD, "expiry": ExpiryWork(fruitless=FRUITLESS - 1)},
+    ),
+    (
+        "expiry_announced",
+        {"expiry_reason": "grace_period", "expiry": ANNOUNCED, "oldest_snapshot_ms": OLD},
+        {"expiry_reason": "old_snapshots", "expiry": ANNOUNCED, "oldest_snapshot_ms": OLD},
+    ),
+    (
+        "foreign_files",
+        {"expiry_reason": "foreign_files"},
+        {"expiry_reason": "nothing_old_enough"},
     ),
     (
         "unknown_settings",
@@ -453,3 +466,11 @@ def test_sizes() -> None:
         "537 MB",
         "2 TB",
     ]
+
+
+def test_what_is_not_known_for_the_moment_takes_no_advice_back() -> None:
+    """Another branch's commit, or another's expiry: the number of snapshots is unknown, not 0."""
+    unknown, told = again(known(snapshot_count=1_000), snapshot_count=None)
+    assert told.told == ()
+    assert "many_snapshots" in advise(unknown).given
+    assert "many_snapshots" not in rules(known(snapshot_count=None))

@@ -69,7 +69,12 @@ def test_a_partition_of_a_snapshot_of_this_moment_is_quiet() -> None:
 
 
 def test_old_snapshots_would_be_expired() -> None:
-    old = {"snapshot_count": 2, "oldest_snapshot_ms": NOW_MS - 6 * DAY_MS}
+    agreed = {"firnline.expire.enabled": "true"}
+    old = {
+        "snapshot_count": 2,
+        "oldest_snapshot_ms": NOW_MS - 6 * DAY_MS,
+        "settings": agreed,
+    }
     assert made(**old).expiry.reason == "old_snapshots"
     assert made().expiry.reason == "too_few_snapshots"
 

@@ -43,7 +43,9 @@ def test_defaults_of_the_fleet_hold_where_the_table_says_nothing() -> None:
 
 def test_retention_is_in_hours_where_the_table_says_so() -> None:
     age = {"history.expire.max-snapshot-age-ms": "1000"}
-    assert thresholds(age).retention_ms == 1000
+    agreed = {**age, "firnline.expire.enabled": "true"}
+    assert thresholds(agreed).retention_ms == 1000
+    assert thresholds(age).retention_ms == 24 * HOUR_MS  # readers of streams go on after a day
     assert thresholds({**age, "firnline.retain.hours": "2"}).retention_ms == 2 * HOUR_MS
     assert Thresholds().retention_ms == 5 * 24 * HOUR_MS
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, pairwise
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_cli._adoption import UNREAD_IN_A_ROW, Adoption
 from firnline_cli._adoption_known import Known
-from firnline_cli._adoption_tables import Gone, Name, Unreadable
+from firnline_cli._adoption_lines import expiry_words
+from firnline_cli._adoption_tables import CatalogLake, Gone, Name, Unreadable
 from firnline_cli._canary import Canary
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_cli._under_way import LOOK_S, SLOW_S, Clock, Stopped, UnderWay
-from firnline_domain.adoption import Newcomer
+from firnline_domain.adoption import FirstExpiry, Newcomer
 from firnline_domain.commands import ResyncTable
 from firnline_domain.identity import MAIN, Scope, TableName, bucket_of
 from firnline_domain.states import PartitionState, TableState
 from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
+from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 REQUESTS = "resync-requests"
 
@@ -79,8 +87,9 @@ class FakeLake:
         name = (*newcomer.table.namespace, newcomer.table.name)
         return replace(newcomer, weight=self.exact[name], exact=True)
 
-    def is_there(self, table: TableName) -> bool:
-        return self.newcomer((*table.namespace, table.name)).table.uuid == table.uuid
+    def first_expiry(self, table: TableName) -> FirstExpiry:
+        self.newcomer((*table.namespace, table.name))
+        return FirstExpiry(1)
 
 
 @dataclass
@@ -95,7 +104,7 @@ class Told:
     def listed(self, count: int) -> None:
         self.count = count
 
-    def adopting(self, table: Newcomer) -> None:
+    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
         self.adopted.append(table.table.name)
 
     def left_out(self, name: str, why: str) -> None:
@@ -385,3 +394,39 @@ def test_the_canary_is_the_same_before_and_after_its_adoption(world: World) -> N
     rest = list(second.newcomers([()], []))
     assert Canary.of(second.already, rest, 0.05) == canary
     assert len(rest) == 404 - len(canary.uuids)
+
+
+def lake_of(tmp_path: Path, **properties: str) -> tuple[CatalogLake, TableName]:
+    """A table of three snapshots, the last of which replaced all, seen 30 days later."""
+    catalog = MemoryCatalog(f"file://{tmp_path}/warehouse")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())), **properties)
+    for number in range(2):
+        table.append(pa.table({"id": pa.array([number], pa.int64())}))
+    table.delete()
+    tables = MemoryTables(catalog)
+    later = time.time() + 30 * 86_400
+    lake = CatalogLake(tables, tables, Thresholds(), lambda _: None, lambda: later)  # type: ignore[arg-type]
+    return lake, tables.named(("db",), "t").identity
+
+
+def test_what_would_be_deleted_is_shown(tmp_path: Path) -> None:
+    lake, name = lake_of(tmp_path)
+    found = lake.first_expiry(name)
+    assert (found.snapshots, found.going.snapshots, found.going.files) == (3, 2, 2)
+    assert expiry_words(found).startswith("2 of 3 snapshots are old enough to be expired, with 2 ")
+    assert expiry_words(found).endswith(", 24.0 h after it is announced")
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"gc.enabled": "false"}, "no snapshot is expired (gc disabled)"),
+        ({"firnline.expire.enabled": "false"}, "no snapshot is expired (expire disabled)"),
+        ({"migrated": "true"}, "no snapshot is expired (foreign files)"),
+    ],
+)
+def test_why_nothing_would_be_deleted_is_shown(
+    tmp_path: Path, properties: dict[str, str], words: str
+) -> None:
+    lake, name = lake_of(tmp_path, **properties)
+    assert expiry_words(lake.first_expiry(name)) == words

@@ -31,7 +31,8 @@ class Fleet:
     def shown(self, status: str) -> None:
         state = make("table_state/in_flight")
         parts = tuple(replace(one, status=status) for one in state.partitions)
-        self.publisher.publish("table-states", f"{UUID}/main", replace(state, partitions=parts))
+        shown = replace(state, partitions=parts, statuses={status: 1})
+        self.publisher.publish("table-states", f"{UUID}/main", shown)
 
     def told(self, path: str, **changes: Any) -> None:
         self.publisher.publish(EVENTS, UUID, make(path, **changes))

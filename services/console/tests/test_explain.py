@@ -16,7 +16,7 @@ from firnline_domain.events import ConflictReason
 from firnline_domain.holds import Hold
 from firnline_domain.retention import ExpiryReason
 from firnline_domain.settings import SettingInForce, effective
-from firnline_domain.states import TableReads
+from firnline_domain.states import ExpiryPlan, TableReads
 from firnline_domain.thresholds import PROPERTIES, Thresholds
 from firnline_domain.values import replace
 
@@ -120,13 +120,14 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
         "min_position_deletes": 8,
     }
     idle = replace(state.partitions[0], status="idle", reason="accumulating", numbers=numbers)
-    assert answer(replace(state, partitions=(idle,)))["verdict"] == (
+    assert answer(replace(state, partitions=(idle,), statuses={"idle": 1}))["verdict"] == (
         "3 files of debt. The deepest, 2026-11-21: not enough yet (small files 1 of 8, "
         "equality deletes 1 of 4, position deletes 1 of 8)."
     )
     parked = replace(state.partitions[0], status="parked", reason="out_of_memory", failures=3)
-    assert answer(replace(state, partitions=(parked, *state.partitions)))["verdict"] == (
-        "1 partition of 1 parked; `firnline unpark shop.orders` lets them be tried again."
+    many = replace(state, statuses={"parked": 170, "idle": 20}, partition_count=190)
+    assert answer(replace(many, partitions=(parked,)))["verdict"] == (  # of all, not of those shown
+        "170 partitions of 190 parked; `firnline unpark shop.orders` lets them be tried again."
     )
     waiting = answer(replace(state, waiting_for_resync=True))
     assert waiting["verdict"].startswith("Commits are missing")
@@ -208,7 +209,8 @@ def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> 
 def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
     state = make(STATE, hold=Hold("shadow"))
     would = replace(state.partitions[0], status="would_order", reason="old_debt")
-    assert answer(replace(state, partitions=(would,)))["verdict"] == (
+    shown = replace(state, partitions=(would,), statuses={"would_order": 1})
+    assert answer(shown)["verdict"] == (
         "Shadow mode: a rewrite of 1 partition of 1 would be ordered now. The deepest, 2026-11-21: "
         f"{in_words('old_debt')}."
     )
@@ -216,3 +218,26 @@ def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
     assert answer(replace(state, partitions=(idle,)))["verdict"] == (
         "Shadow mode: nothing would be ordered now."
     )
+
+
+def test_what_the_last_rewrite_has_left_is_not_counted_against_the_threshold() -> None:
+    numbers = {"fragments": 9, "new_fragments": 1, "min_fragments": 8}
+    assert in_words("accumulating", numbers) == (
+        "not enough yet (small files 1 of 8 since the last rewrite, which could do nothing about "
+        "the other 8)"
+    )
+    of_all = {"global_deletes": 3, "new_global_deletes": 3, "min_equality_deletes": 4}
+    assert in_words("accumulating", of_all) == "not enough yet (global equality deletes 3 of 4)"
+
+
+def test_an_announced_expiry_says_when_and_how_much_and_how_to_stop_it(make: Make) -> None:
+    state = make(STATE, expiry_plan=ExpiryPlan(1_795_000_000_000, 12, 310, 4_200_000_000))
+    assert answer(state)["expiry"]["words"] == (
+        "expiry of 12 snapshots (310 files, about 4.2 GB) begins at 2026-11-18 11:06Z; set "
+        "firnline.expire.enabled=false to stop it, =true to begin at once"
+    )
+
+
+def test_a_number_of_snapshots_that_is_unknown_is_not_0(make: Make) -> None:
+    found = answer(make(STATE, snapshot_count=None))
+    assert (found["expiry"]["snapshots"], found["table"]["snapshots"]) == (None, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from firnline_domain.commands import ResyncTable
 from firnline_domain.errors import RetryLater
@@ -240,3 +241,21 @@ def test_the_properties_that_matter() -> None:
     kept += ("write.target-file-size-bytes", "gc.enabled", "write.format.default")
     everything = dict.fromkeys((*kept, "write.distribution-mode", "owner"), "1")
     assert settings_of(everything) == dict.fromkeys(kept, "1")
+
+
+def test_files_outside_the_tables_own_locations_are_told_of(lake, rows, tmp_path: Path) -> None:
+    """By `add_files`, as it comes and as it goes: an older snapshot may still need it."""
+    lake.table.append(rows((1, 1)))
+    path = f"{tmp_path}/others.parquet"
+    pq.write_table(rows((1, 2)), path)
+    lake.table.add_files([path])
+    lake.table.overwrite(rows((1, 3)))
+    assert [change.foreign_files > 0 for change in lake.follow() if change.partitions] == [
+        False,
+        True,
+        True,  # an overwrite of PyIceberg's is two snapshots: this one takes it out
+        False,
+    ]
+    lake.table.add_files([path], check_duplicate_files=False)
+    [counted] = lake.handle(ResyncTable(lake.name, "main", None, None, "first_seen", 1))
+    assert (counted.kind, counted.foreign_files) == (ChangeKind.ABSOLUTE, 1)

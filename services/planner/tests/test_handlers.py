@@ -33,7 +33,7 @@ from firnline_domain.events import (
 from firnline_domain.groups import groups_of, unserved
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.states import PartitionState, TableAdvice, TableState
+from firnline_domain.states import ExpiryPlan, PartitionState, TableAdvice, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import replace
@@ -45,6 +45,8 @@ from firnline_planner.values import TABLE as TABLE_KEYS
 
 TABLE = TableName("u1", ("db",), "t")
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')
+AGREED = {"firnline.expire.enabled": "true"}
+EXPIRING = {"firnline.retain.hours": "1", **AGREED}
 LIMITS = Thresholds(quiet_ms=0, cool_down_ms=5_000, deadline_ms=600_000)
 
 
@@ -395,7 +397,7 @@ def test_a_group_that_the_fleet_lacks_stops_nothing_and_is_told_until_it_is_ther
 
 
 def test_expiries_are_the_default_groups() -> None:
-    settings = {"firnline.retain.hours": "1", "firnline.group": "etl"}
+    settings = {**EXPIRING, "firnline.group": "etl"}
     world = World(limits=GROUPS, more={"settings": settings})
     for _ in range(3):
         world.commit(part(A, 1))
@@ -456,7 +458,7 @@ def test_other_branches_are_not_counted_but_may_hold_snapshots(world: World) -> 
 
 
 def test_old_snapshots_are_expired_once_at_a_time(world: World) -> None:
-    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.more = {"settings": EXPIRING}
     for _ in range(3):
         world.commit(part(A, 1))
     assert not [one for one in world.tick(3_000_000) if isinstance(one, ExpireSnapshots)]
@@ -470,8 +472,96 @@ def test_old_snapshots_are_expired_once_at_a_time(world: World) -> None:
     assert (state.snapshot_count, state.expiry_reason) == (1, "too_few_snapshots")
 
 
-def test_a_refused_expiry_shows_its_reason(world: World) -> None:
+def test_an_expiry_is_announced_and_waits_for_the_grace_period(world: World) -> None:
+    """Nobody has said that snapshots may go: what would go is found out, told, and waits a day,
+    restarts included."""
     world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.commit(part(A, 1))
+    [ask] = [one for one in world.commit(part(A, 1)) if isinstance(one, ExpireSnapshots)]
+    assert ask.begins_at_ms == world.now_ms + DAY_MS
+    world.now_ms += 4_000
+    told = SnapshotsExpired(ask.task_id, TABLE, 0, 3, 1, 0, None, "w", 0, ask.begins_at_ms, 2, 5, 7)
+    world.take(told)
+    begins = world.now_ms + DAY_MS
+    state = world.state()
+    assert state.expiry_reason == "grace_period"
+    assert state.expiry_plan == ExpiryPlan(begins, 2, 5, 7)
+    assert state.advised == ("expiry_announced",)
+    world.restart()
+    assert not [one for one in world.tick(DAY_MS - 10_000) if isinstance(one, ExpireSnapshots)]
+    [order] = [one for one in world.tick(20_000) if isinstance(one, ExpireSnapshots)]
+    assert (order.begins_at_ms, order.announced_at_ms) == (None, begins - DAY_MS)
+    assert (world.state().expiry_plan, world.state().advised) == (None, ())
+
+
+@pytest.mark.parametrize(("said", "reason"), [("true", "old_snapshots"), ("false", None)])
+def test_an_owner_can_begin_or_stop_an_announced_expiry(
+    world: World, said: str, reason: str | None
+) -> None:
+    world.more = {"settings": {"firnline.retain.hours": "0"}}
+    world.commit(part(A, 1))
+    [ask] = [one for one in world.commit(part(A, 1)) if isinstance(one, ExpireSnapshots)]
+    world.take(replace(expired(ask), begins_at_ms=ask.begins_at_ms))
+    settings = {"firnline.retain.hours": "0", "firnline.expire.enabled": said}
+    records = world.take(world.change(0, None, snapshot_id=None, settings=settings))
+    assert next((one.reason for one in records if isinstance(one, ExpireSnapshots)), None) == reason
+
+
+def expired(order: ExpireSnapshots) -> SnapshotsExpired:
+    return SnapshotsExpired(order.task_id, TABLE, 0, 2, 1, 0, None, "w", 0)
+
+
+def test_a_table_with_files_of_others_is_left_alone_and_its_owner_told(world: World) -> None:
+    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.commit(part(A, 1), foreign_files=1)
+    world.commit(part(A, 1))
+    assert not [one for one in world.tick(2 * DAY_MS) if isinstance(one, ExpireSnapshots)]
+    state = world.state()
+    assert (state.expiry_reason, state.advised) == ("foreign_files", ("foreign_files",))
+    agreed = world.take(world.change(0, None, snapshot_id=None, settings=EXPIRING))
+    assert [one.reason for one in agreed if isinstance(one, ExpireSnapshots)] == ["old_snapshots"]
+
+
+def test_files_of_others_on_another_branch_count_as_well(world: World) -> None:
+    world.commit(part(A, 2))
+    world.take(world.change(5, 1, part(A, 9), ref="audit", foreign_files=9))
+    world.tick(2 * DAY_MS * 5)
+    assert world.state().expiry_reason == "foreign_files"
+
+
+def test_what_a_worker_finds_is_remembered(world: World) -> None:
+    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.commit(part(A, 1))
+    [ask] = [one for one in world.commit(part(A, 1)) if isinstance(one, ExpireSnapshots)]
+    world.take(replace(expired(ask), refused_reason="foreign_files"))
+    assert not [one for one in world.tick(9 * DAY_MS) if isinstance(one, ExpireSnapshots)]
+    assert world.state().expiry_reason == "foreign_files"
+
+
+def test_statuses_are_of_all_partitions_and_not_of_those_shown(world: World) -> None:
+    scopes = [Scope(0, f'["{number}"]') for number in range(150)]
+    records = world.commit(*(part(one, 8) for one in scopes))
+    for _ in range(3):
+        for order in [one for one in records if isinstance(one, RewriteFiles)]:
+            world.take(failed(order, retryable=False))
+        records = world.tick(60_000)
+    large = [PartitionChange(Scope(1, f'["{n}"]'), fragments(20), FileTally()) for n in range(120)]
+    world.more = {"settings": {"firnline.rewrite.quiet-ms": "900000"}}
+    world.commit(*large)
+    state = world.state()
+    assert (len(state.partitions), state.partition_count) == (100, 270)
+    assert sum(state.statuses.values()) == 270
+
+
+def test_unknown_snapshots_are_not_none_at_all(world: World) -> None:
+    world.commit(part(A, 2))
+    world.take(world.change(5, 1, part(A, 9), ref="audit"))
+    world.commit(part(A, 1))
+    assert world.state().snapshot_count is None
+
+
+def test_a_refused_expiry_shows_its_reason(world: World) -> None:
+    world.more = {"settings": EXPIRING}
     world.commit(part(A, 1))
     world.commit(part(A, 1))
     [expiry] = [one for one in world.tick(3_700_000) if isinstance(one, ExpireSnapshots)]
@@ -481,7 +571,7 @@ def test_a_refused_expiry_shows_its_reason(world: World) -> None:
 
 def test_the_expiry_spares_what_tasks_in_flight_started_from() -> None:
     world = World(limits=replace(LIMITS, deadline_ms=DAY_MS))
-    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.more = {"settings": EXPIRING}
     world.commit(part(A, 1))
     world.tick(60_000)
     order = only(world.commit(part(A, 8)))
@@ -551,7 +641,7 @@ def test_a_request_is_due_by_itself(world: World) -> None:
 
 
 def test_an_expiry_is_due_by_itself(world: World) -> None:
-    world.more = {"settings": {"firnline.retain.hours": "1"}}
+    world.more = {"settings": EXPIRING}
     large = FileTally(on_target=Tally(1, 1, 1))  # no debt: nothing else ever falls due
     for _ in range(2):
         world.commit(PartitionChange(A, large, FileTally()))
@@ -833,7 +923,7 @@ def test_a_window_that_cannot_be_read_stops_the_table_and_not_the_planner() -> N
 
 def test_nothing_expires_outside_the_window() -> None:
     old = {"snapshot_count": 9, "oldest_snapshot_ms": NOON - 10 * DAY_MS}
-    world = World(now_ms=NOON, more=old | {"settings": set_to(window="13:00-14:00")})
+    world = World(now_ms=NOON, more=old | {"settings": set_to(window="13:00-14:00") | AGREED})
     assert not orders(world.commit(part(A, 1), kind=ChangeKind.ABSOLUTE))
     assert world.state().expiry_reason == "outside_window"
     world.now_ms = NOON + HOUR_MS

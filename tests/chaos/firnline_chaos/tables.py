@@ -22,6 +22,7 @@ PROPERTIES = {
     "firnline.rewrite.hold-off-ms": "2000",
     "firnline.rewrite.deadline-ms": "240000",
     "firnline.expire.min-interval-ms": "90000",
+    "firnline.expire.enabled": "true",  # else nothing is expired on its first day
     "history.expire.max-snapshot-age-ms": "100000",
     "write.metadata.previous-versions-max": "20",
     "write.metadata.delete-after-commit.enabled": "true",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from firnline_domain.commands import ExpireSnapshots
+from firnline_domain.thresholds import DAY_MS
+from firnline_domain.values import replace
+from firnline_worker import expiry
 from firnline_worker.expiry import Expirer
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -24,7 +28,9 @@ def expirer(tables, java, running) -> Expirer:
 
 def order(lab, protected=(), retain_last=1):
     now = int(time.time() * 1000)
-    return ExpireSnapshots("e1", lab.name, now, retain_last, tuple(protected), "r", 1, 1, now)
+    return ExpireSnapshots(
+        "e1", lab.name, now, retain_last, tuple(protected), "r", 1, 1, now, agreed=True
+    )
 
 
 def filled(lab, **properties):
@@ -80,3 +86,58 @@ def test_a_table_whose_files_are_shared_is_refused(lab, expirer):
     result = expirer.expire(order(lab))
     assert (result.refused_reason, result.expired) == ("gc_disabled", 0)
     assert left(lab) == snapshots
+
+
+def careful(lab, **more):
+    """As it is ordered of a table whose owner has said nothing."""
+    return replace(order(lab), agreed=False, grace_ms=DAY_MS, **more)
+
+
+def test_what_would_go_is_found_out_and_nothing_goes_before_the_grace_period(lab, expirer):
+    snapshots, before = filled(lab), lab.stored()
+    now = int(time.time() * 1000)
+    refused = expirer.expire(careful(lab))
+    assert refused.refused_reason == "grace_period"
+    told = expirer.expire(careful(lab, older_than_ms=now + DAY_MS, begins_at_ms=now + DAY_MS))
+    assert (told.expired, told.remaining, told.begins_at_ms) == (0, 4, now + DAY_MS)
+    assert (told.going_snapshots, told.going_files) == (3, 3)
+    assert told.going_bytes > 0
+    early = expirer.expire(careful(lab, announced_at_ms=now - DAY_MS + 60_000))
+    assert early.refused_reason == "grace_period"
+    assert (left(lab), lab.stored()) == (snapshots, before)
+    begun = expirer.expire(careful(lab, announced_at_ms=now - DAY_MS))
+    assert (begun.expired, left(lab)) == (told.going_snapshots, snapshots[-1:])
+
+
+def test_files_of_another_table_stay_until_the_owner_says_that_they_may_go(lab, expirer, tmp_path):
+    """`add_files` puts files into a table that lie where somebody else has put them."""
+    other = str(tmp_path / "others")
+    lab.create("id BIGINT")
+    lab.spark.range(3).coalesce(1).write.parquet(other)
+    files = sorted(Path(other).glob("*.parquet"))
+    source = f"`parquet`.`{other}`"
+    lab.sql(f"CALL lake.system.add_files(table => '{lab.namespace}.t', source_table => '{source}')")
+    lab.sql("INSERT OVERWRITE {t} SELECT 9")
+    assert len(left(lab)) == 2
+    refused = expirer.expire(order(lab))
+    assert (refused.refused_reason, refused.expired) == ("foreign_files", 0)
+    assert sorted(Path(other).glob("*.parquet")) == files
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.expire.enabled' = 'true')")
+    assert expirer.expire(order(lab)).expired == 1
+    assert not list(Path(other).glob("*.parquet"))
+
+
+def test_what_the_owner_has_said_since_the_order_holds(lab, expirer):
+    snapshots = filled(lab, **{"firnline.retain.hours": "1"})
+    assert expirer.expire(order(lab)).expired == 0
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.expire.enabled' = 'false')")
+    assert expirer.expire(order(lab)).refused_reason == "expire_disabled"
+    assert left(lab) == snapshots
+
+
+def test_more_snapshots_than_a_commit_may_expire_go_in_turn(lab, expirer, monkeypatch):
+    snapshots = filled(lab)
+    monkeypatch.setattr(expiry, "MOST_SNAPSHOTS", 2)
+    assert expirer.expire(order(lab)).expired == 2
+    assert left(lab) == snapshots[2:]
+    assert expirer.expire(order(lab)).expired == 1

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from firnline_domain.events import PartitionChange
 from firnline_domain.identity import TableName
+from firnline_domain.progress import Going
 from firnline_domain.tallies import FRAGMENTS_IN_TARGET, FileTally, Tally, size_class
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import Value
@@ -34,6 +35,15 @@ class Newcomer(Value):
     equality_deletes: int  # records
     weight: float
     exact: bool = True
+
+
+class FirstExpiry(Value):
+    """What an expiry would take away first, of a table as it is now; `reason`: why nothing."""
+
+    snapshots: int  # in all
+    going: Going = Going()
+    grace_ms: int = 0  # until it begins; 0 = at once
+    reason: str = ""
 
 
 class Summary(Value):

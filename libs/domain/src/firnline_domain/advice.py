@@ -14,7 +14,7 @@ from firnline_domain import (
     advice_snapshots,
     advice_sorting,
 )
-from firnline_domain.advising import Finding, Known, Rule, without_limit
+from firnline_domain.advising import UNKNOWN, Finding, Known, Rule, without_limit
 from firnline_domain.progress import Given, Table
 from firnline_domain.states import TableAdvice
 from firnline_domain.values import Value
@@ -45,6 +45,8 @@ RULES: dict[str, Rule] = {
     "many_snapshots": advice_snapshots.many_snapshots,
     "many_manifests": advice_snapshots.many_manifests,
     "held_snapshots": advice_snapshots.held_snapshots,
+    "expiry_announced": without_limit(advice_snapshots.expiry_announced),
+    "foreign_files": without_limit(advice_snapshots.foreign_files),
 }
 
 
@@ -62,11 +64,13 @@ def advise(known: Known) -> Advised:
         return Advised({}, tuple(_withdrawals(table, given, known.now_ms)))
     if table.counters.waiting or not table.counters.known:
         return Advised(given, ())
-    found = {name: one for name in RULES if (one := _judged(known, name)) is not None}
+    judged = {name: one for name in RULES if (one := _judged(known, name)) is not None}
+    found = {name: one for name, one in judged.items() if one is not UNKNOWN}
     after = {name: _given(given.get(name), one, known.now_ms) for name, one in found.items()}
     changed = [name for name in after if after[name] != given.get(name)]
     told = [_advice(table, name, found[name], after[name], known.now_ms) for name in changed]
-    gone = {name: one for name, one in given.items() if name not in found}
+    after |= {name: one for name, one in given.items() if judged.get(name) is UNKNOWN}
+    gone = {name: one for name, one in given.items() if name not in judged}
     return Advised(after, (*told, *_withdrawals(table, gone, known.now_ms)))
 
 

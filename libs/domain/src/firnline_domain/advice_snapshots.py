@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from firnline_domain.advising import Finding, Known, size
+from datetime import UTC, datetime
+
+from firnline_domain.advising import UNKNOWN, Finding, Known, size
+from firnline_domain.retention import ExpiryReason, begins_ms
 from firnline_domain.thresholds import DAY_MS, HOUR_MS
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
@@ -14,7 +17,9 @@ HELD_RETENTIONS = 2.0  # age of the oldest snapshot
 
 def many_snapshots(known: Known, ease: float) -> Finding | None:
     """More than a table of that kind needs; what keeps them decides what to do."""
-    count = known.table.counters.snapshot_count or 0
+    count = known.table.counters.snapshot_count
+    if count is None:
+        return UNKNOWN
     if count < SNAPSHOTS * ease:
         return None
     return Finding(
@@ -72,4 +77,33 @@ def held_snapshots(known: Known, ease: float) -> Finding | None:
         {"retentions": retentions, "fruitless_expiries": fruitless},
         {"retentions": HELD_RETENTIONS, "fruitless_expiries": FRUITLESS},
         lead=retentions,
+    )
+
+
+def expiry_announced(known: Known) -> Finding | None:
+    """Data is deleted: whoever did not ask for it is told a grace period before."""
+    work = known.table.work
+    if work.expiry_reason != ExpiryReason.GRACE_PERIOD:
+        return None
+    begins, going = begins_ms(known.table, known.limits, known.now_ms), work.expiry.going
+    moment = f"{datetime.fromtimestamp(begins // 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return Finding(
+        f"{going.snapshots:,} snapshots, and {going.files:,} files of about {size(going.bytes)} "
+        f"that only they need, are deleted from {moment} on; so is what grows as old later",
+        "nothing, if that is well; firnline.expire.enabled=false keeps them all, =true lets it "
+        "begin at once, and firnline.retain.hours says how long they are kept",
+        {"snapshots": going.snapshots, "files": going.files, "bytes": going.bytes},
+        mark=work.expiry.announced_ms or 0,
+    )
+
+
+def foreign_files(known: Known) -> Finding | None:
+    """Others may need them: by `add_files`, or from before a migration."""
+    if known.table.work.expiry_reason != ExpiryReason.FOREIGN_FILES:
+        return None
+    return Finding(
+        "it has, or had, files outside its own locations, or was made from another table's: no "
+        "snapshot is expired and nothing is swept",
+        "where nobody else needs these files, set firnline.expire.enabled=true on the table; "
+        "=false ends this advice",
     )

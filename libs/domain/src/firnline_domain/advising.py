@@ -40,6 +40,9 @@ class Finding(Value):
     mark: int = 0  # told again when it is another
 
 
+# What a rule is about is not known now: what was said of it stays as it is.
+UNKNOWN = Finding("", "")
+
 # `ease`: 1, or less where the rule has held: a finding at its limit is not given and withdrawn
 # again and again.
 Rule = Callable[[Known, float], Finding | None]

@@ -24,7 +24,12 @@ class RewriteFiles(Value):
 
 
 class ExpireSnapshots(Value):
-    """Expire a table's snapshots older than a moment."""
+    """Expire a table's snapshots older than a moment; or, with `begins_at_ms`, only find out what
+    would go then, so that it can be announced.
+
+    `agreed`: somebody who may has said firnline.expire.enabled=true. Else it was announced, and the
+    grace period is over; whoever carries it out looks at table and namespace again.
+    """
 
     task_id: str
     table: TableName
@@ -35,6 +40,10 @@ class ExpireSnapshots(Value):
     trigger_snapshot_id: int
     attempt: int
     ordered_at_ms: int
+    begins_at_ms: int | None = None
+    agreed: bool = False
+    announced_at_ms: int | None = None
+    grace_ms: int = 0
 
 
 class CompareRows(Value):

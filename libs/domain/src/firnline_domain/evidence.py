@@ -17,13 +17,13 @@ def counts(
     return {
         "fragments": debt.fragments,
         "new_fragments": grown.fragments,
-        "min_fragments": limits.min_fragments,
+        "min_fragments": max(limits.min_fragments, 2),  # as `wanting` takes them
         "equality_deletes": debt.equality_deletes,
         "new_equality_deletes": grown.equality_deletes,
-        "min_equality_deletes": limits.min_equality_deletes,
+        "min_equality_deletes": max(limits.min_equality_deletes, 1),
         "position_deletes": debt.position_deletes,
         "new_position_deletes": grown.position_deletes,
-        "min_position_deletes": limits.min_position_deletes,
+        "min_position_deletes": max(limits.min_position_deletes, 1),
         "global_deletes": debt.global_deletes,
         "new_global_deletes": grown.global_deletes,
         "undersized": debt.undersized,

@@ -24,6 +24,13 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     return _on_its_merits(table, partition, _weighed(table, partition, limits), limits, now_ms)
 
 
+def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:
+    """Its decision's status, without weighing: asked of every partition whenever a table is shown.
+    A partition that is to be ordered now counts as idle until its order is out."""
+    barred = _barred(table, partition, limits, now_ms)
+    return Decision(barred[0]).status if barred else "idle"
+
+
 def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """The decision with the numbers that it was made from."""
     debt, grown, _ = found = _weighed(table, partition, limits)

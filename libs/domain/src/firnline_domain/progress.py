@@ -98,6 +98,14 @@ class RunningTask(Value):
     group: str = ""  # whose workers it went to; '' = the default group's
 
 
+class Going(Value):
+    """What an expiry will take away."""
+
+    snapshots: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
 class ExpiryWork(Value):
     """Expiry of a table's snapshots."""
 
@@ -108,6 +116,9 @@ class ExpiryWork(Value):
     fruitless: int = 0  # rounds in a row that expired nothing
     refused: str = ""  # reason code of the last refusal or failure
     untold: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
+    announcing: bool = False  # the order in flight asks only what would go
+    announced_ms: int | None = None
+    going: Going = Going()
 
 
 class Given(Value):

@@ -182,7 +182,8 @@ class RowsCompared(Value):
 
 
 class SnapshotsExpired(Value):
-    """An expiry ran, or was refused (`refused_reason`)."""
+    """An expiry ran, was refused (`refused_reason`), or is announced (`begins_at_ms`): then so much
+    would go from that moment on, by the summaries of the snapshots, and nothing has gone yet."""
 
     task_id: str
     table: TableName
@@ -193,3 +194,7 @@ class SnapshotsExpired(Value):
     refused_reason: str | None
     worker: str
     finished_at_ms: int
+    begins_at_ms: int | None = None
+    going_snapshots: int = 0
+    going_files: int = 0
+    going_bytes: int = 0

@@ -48,6 +48,15 @@ class TableReads(Value):
     in_force: float  # scans in an hour that debt is weighed by (firnline.reads-from)
 
 
+class ExpiryPlan(Value):
+    """Snapshots that are to go, as it was announced; numbers by their summaries."""
+
+    begins_ms: int
+    snapshots: int
+    files: int
+    bytes: int
+
+
 class TableState(Value):
     """A table's state after a fold; the record of the compacted topic `table-states`."""
 
@@ -61,7 +70,7 @@ class TableState(Value):
     holds: FileTally
     partition_count: int
     partitions: tuple[PartitionState, ...]  # at most 100, the deepest in debt first
-    snapshot_count: int
+    snapshot_count: int | None  # None = unknown
     oldest_snapshot_ms: int | None
     waiting_for_resync: bool
     settings: dict[str, str]
@@ -73,3 +82,5 @@ class TableState(Value):
     in_force: tuple[SettingInForce, ...] | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
     reads: TableReads | None = None  # None: nobody has reported a scan
+    statuses: dict[str, int] = field(default_factory=dict)  # of all partitions
+    expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun

@@ -16,6 +16,7 @@ from firnline_domain.values import Value, replace
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 FLEET = "*"  # the purse of all groups without a quota; no group has that name
+EXPIRE_ENABLED = "firnline.expire.enabled"
 MOST = 10**15  # milliseconds: 30,000 years
 
 
@@ -33,6 +34,14 @@ class ReadsFrom(StrEnum):
     ASSUMED = "assumed"  # firnline.reads-per-hour alone
     AT_LEAST = "at-least"  # as often as that, or as readers report if that is oftener
     REPORTED = "reported"  # as readers report, as soon as that is known (`reads`)
+
+
+class Expiry(StrEnum):
+    """Whether old snapshots go."""
+
+    CAREFUL = "careful"  # told of first, and a grace period later; no table that shares files
+    ALWAYS = "true"  # as soon as they are old enough
+    NEVER = "false"
 
 
 class Thresholds(Value):
@@ -66,6 +75,8 @@ class Thresholds(Value):
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
+    expire: Expiry = Expiry.CAREFUL  # firnline.expire.enabled
+    expire_grace_ms: int = DAY_MS  # firnline.expire.grace-ms: from the announcement
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     window: str = ""  # firnline.window: orders only within; see `windows`
@@ -78,9 +89,11 @@ class Thresholds(Value):
 
     @property
     def retention_ms(self) -> int:
-        """How long snapshots are kept."""
+        """How long snapshots are kept. A streaming reader that was stopped goes on from the one
+        that it has read last, so they stay for a day at least unless the owner says otherwise."""
         if self.retain_hours is None:
-            return self.max_snapshot_age_ms
+            least_ms = DAY_MS if self.expire is Expiry.CAREFUL else 0
+            return max(self.max_snapshot_age_ms, least_ms)
         return min(int(self.retain_hours * HOUR_MS), MOST)
 
     @property
@@ -140,6 +153,8 @@ PROPERTIES = {
     "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
     "history.expire.min-snapshots-to-keep": "min_snapshots",
     "firnline.retain.hours": "retain_hours",
+    EXPIRE_ENABLED: "expire",
+    "firnline.expire.grace-ms": "expire_grace_ms",
     "firnline.expire.min-interval-ms": "expire_interval_ms",
     "firnline.window": "window",
     "firnline.blackout": "blackout",
@@ -149,7 +164,7 @@ _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are writte
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
 _CHOICES: dict[str, dict[str, StrEnum]] = {
-    kind.__name__: {one.value: one for one in kind} for kind in (Conversions, ReadsFrom)
+    kind.__name__: {one.value: one for one in kind} for kind in (Conversions, Expiry, ReadsFrom)
 }
 
 

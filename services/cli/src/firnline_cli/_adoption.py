@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
-from firnline_domain.adoption import Newcomer, Ranking
+from firnline_domain.adoption import FirstExpiry, Newcomer, Ranking
 from firnline_domain.errors import RetryLater, TaskRefused
 
 from firnline_cli._adoption_known import Known, KnownTable
@@ -28,7 +28,7 @@ class Report(Protocol):
     def listed(self, count: int) -> None:
         """So many tables were listed, and looked at where they are not known."""
 
-    def adopting(self, table: Newcomer) -> None:
+    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
         """It is asked for; or would be."""
 
     def left_out(self, name: str, why: str) -> None:
@@ -141,12 +141,14 @@ class Adoption:
             if self.known.of(table.uuid):
                 self._leave_out(table.dotted, "the planner has come to know it by itself")
                 return False
-            if not self._read(table.dotted, partial(self.lake.is_there, table)):
-                return False
+        expiry = self._read(table.dotted, partial(self.lake.first_expiry, table))
+        if expiry is None:
+            return False
+        if self.under_way:
             self.under_way.ask(table)
         self._asked.add(table.uuid)
         self.tally.asked += 1
-        self.report.adopting(newcomer)
+        self.report.adopting(newcomer, expiry)
         return True
 
     def _read(self, name: str, read: Callable[[], T]) -> T | None:

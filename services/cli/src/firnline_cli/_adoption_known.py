@@ -71,7 +71,7 @@ def _of_main(key: str) -> bool:
 
 def known_table(state: Any) -> KnownTable:
     """The part of a table's state that matters here."""
-    statuses = {one.status for one in state.partitions}
+    statuses = state.statuses
     holds = state.holds
     deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
     return KnownTable(

@@ -6,13 +6,13 @@ import json
 from dataclasses import asdict
 
 import click
-from firnline_domain.adoption import Newcomer
+from firnline_domain.adoption import FirstExpiry, Newcomer
 from firnline_domain.canary import Outcome
 from firnline_domain.identity import TableName
 from firnline_domain.values import to_plain
 
 from firnline_cli._adoption import Tally
-from firnline_cli._figures import plain
+from firnline_cli._figures import plain, size
 
 TOLD_EVERY = 100  # tables between two words about the progress
 LISTED_EVERY = 1_000
@@ -30,9 +30,10 @@ class Lines:
         if count % LISTED_EVERY == 0:
             click.echo(f"{count:,} tables looked at", err=True)
 
-    def adopting(self, table: Newcomer) -> None:
+    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
         """See `Report.adopting`."""
-        click.echo(plain(f"{self._verb} {table.table.dotted}  {figures(table)}"))
+        text = f"{self._verb} {table.table.dotted}  {figures(table)}; {expiry_words(expiry)}"
+        click.echo(plain(text))
 
     def left_out(self, name: str, why: str) -> None:
         """See `Report.left_out`."""
@@ -84,11 +85,11 @@ class Json:
         if count % LISTED_EVERY == 0:
             self._tell("listed", count=count)
 
-    def adopting(self, table: Newcomer) -> None:
+    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
         """See `Report.adopting`."""
         numbers = {k: v for k, v in to_plain(table).items() if k != "table"}
         names = {"table": table.table.dotted, "uuid": table.table.uuid}
-        self._tell("adopting", **names, **numbers)
+        self._tell("adopting", **names, **numbers, expiry=to_plain(expiry))
 
     def left_out(self, name: str, why: str) -> None:
         """See `Report.left_out`."""
@@ -124,6 +125,19 @@ def figures(table: Newcomer) -> str:
     deletes = f", {table.delete_files:,} delete files" if table.delete_files else ""
     rows = f" ({table.equality_deletes:,} equality deletes)" if table.equality_deletes else ""
     return f"{table.data_files:,} files{deletes}{rows}, weight {table.weight:.3g}"
+
+
+def expiry_words(expiry: FirstExpiry) -> str:
+    """What is deleted first, and when; `no snapshot is expired (gc disabled)`."""
+    if expiry.reason:
+        return f"no snapshot is expired ({expiry.reason.replace('_', ' ')})"
+    going, begins = expiry.going, "now"
+    if expiry.grace_ms:
+        begins = f"{duration(expiry.grace_ms / 1000)} after it is announced"
+    return (
+        f"{going.snapshots:,} of {expiry.snapshots:,} snapshots are old enough to be expired, with "
+        f"{going.files:,} files of about {size(going.bytes)}, {begins}"
+    )
 
 
 def duration(seconds: float) -> str:

@@ -6,13 +6,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from firnline_domain.adoption import Newcomer, by_manifests, by_summary, summary_of
+from firnline_domain.adoption import (
+    FirstExpiry,
+    Newcomer,
+    by_manifests,
+    by_summary,
+    summary_of,
+)
+from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.retention import refusal
 from firnline_domain.settings import with_namespace
 from firnline_domain.tallies import target_bytes_of
-from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.thresholds import Expiry, Thresholds, thresholds
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone, Tables
@@ -45,18 +54,21 @@ class Lake(Protocol):
     def closer(self, newcomer: Newcomer) -> Newcomer:
         """The same by its manifests, exact. Raises Gone, Unreadable."""
 
-    def is_there(self, table: TableName) -> bool:
-        """True. Raises Gone where the name belongs to no table now or to another, Unreadable."""
+    def first_expiry(self, table: TableName) -> FirstExpiry:
+        """What would be deleted of it, by all of its snapshots. Raises Gone where the name belongs
+        to no table now or to another, Unreadable."""
 
 
 @dataclass
 class CatalogLake:
     """See `Lake`. `tables` had better load no more snapshots than refs need: a table may have
-    thousands, and its newest one is enough."""
+    thousands, and its newest one is enough to weigh it; `whole` loads all, of what is adopted."""
 
     tables: Tables
+    whole: Tables
     fleet: Thresholds
     sleep: Callable[[float], None]
+    now: Callable[[], float]
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
 
     def names(self, below: Name) -> Iterator[Name]:
@@ -92,10 +104,17 @@ class CatalogLake:
         )
         return by_manifests(table.identity, held, limits)
 
-    def is_there(self, table: TableName) -> bool:
-        """See `Lake.is_there`."""
-        self._tried(lambda: self.tables.load(table))
-        return True
+    def first_expiry(self, table: TableName) -> FirstExpiry:
+        """See `Lake.first_expiry`."""
+        whole, now_ms = self._tried(lambda: self.whole.load(table)), int(self.now() * 1000)
+        count, limits = len(whole.snapshots), self._limits(whole)
+        order = ExpireSnapshots("", table, 0, 1, (), "", 0, 1, now_ms, begins_at_ms=now_ms)
+        if why := refusal(order, self._settings(whole), now_ms):
+            return FirstExpiry(count, reason=why)
+        grace_ms = limits.expire_grace_ms if limits.expire is Expiry.CAREFUL else 0
+        begins_ms = now_ms + grace_ms
+        gone = expiring(whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms)
+        return FirstExpiry(count, going(whole, gone), grace_ms)
 
     def _limits(self, table: LoadedTable) -> Thresholds:
         return thresholds(self._settings(table), self.fleet)

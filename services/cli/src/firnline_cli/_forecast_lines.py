@@ -121,8 +121,11 @@ class Lines:
 
     def _rest(self, found: Forecast) -> None:
         if found.expiry.older_than_ms is not None:
-            count = number(found.table.counters.snapshot_count)
-            self._below(f"some of {count} snapshots would be expired", "dim")
+            count = found.table.counters.snapshot_count
+            some = f"some of {number(count)} snapshots" if count is not None else "some snapshots"
+            later = found.expiry.begins_ms is not None
+            verb = "announced to go, and go after the grace period" if later else "expired"
+            self._below(f"{some} would be {verb}", "dim")
         for word in found.advice:
             self._below(f"{word.rule.replace('_', ' ')}: {word.finding}", "yellow")
 

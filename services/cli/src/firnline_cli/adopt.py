@@ -125,7 +125,11 @@ def command(
     clock = Clock(time.time, time.sleep)
     under_way = UnderWay(topics, known, clock, interval_s, waiting, report.waiting)
     lake = CatalogLake(
-        Tables(fleet.catalog_uri, fleet.catalog_name, None, **ONLY_HEADS), defaults, time.sleep
+        Tables(fleet.catalog_uri, fleet.catalog_name, None, **ONLY_HEADS),
+        Tables(fleet.catalog_uri, fleet.catalog_name),
+        defaults,
+        time.sleep,
+        time.time,
     )
     adoption = Adoption(lake, known, None if dry_run else under_way, report, time.time, limit)
     try:

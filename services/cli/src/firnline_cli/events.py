@@ -26,6 +26,7 @@ COLOURS = {
     "own": "blue",
     "committed": "green",
     "expired": "green",
+    "announced": "yellow",
     "swept": "green",
     "operator": "magenta",
     "conflicted": "yellow",

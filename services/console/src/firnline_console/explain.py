@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firnline_domain.holds import Hold, HoldReason
-from firnline_domain.states import PartitionState, TableState
+from firnline_domain.states import ExpiryPlan, PartitionState, TableState
+from firnline_domain.values import to_plain
 
 from firnline_console.advice import AdviceView, advice_json
-from firnline_console.amounts import scope_label
+from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.readers import reads_json
 from firnline_console.settings_shown import settings_json
@@ -63,12 +64,16 @@ def verdict(view: TableView, state: TableState | None) -> str:
 
 
 def _shadowed(state: TableState) -> str:
+    count = state.statuses.get("would_order", 0)
+    if not count:
+        return "Shadow mode: nothing would be ordered now."
+    share = f"{_partitions(count)} of {state.partition_count:,}"
+    text = f"Shadow mode: a rewrite of {share} would be ordered now."
     wanting = [part for part in state.partitions if part.status == "would_order"]
     if not wanting:
-        return "Shadow mode: nothing would be ordered now."
+        return text
     where, why = scope_label(wanting[0].scope), partition_words(wanting[0])
-    count = f"{_partitions(len(wanting))} of {state.partition_count:,}"
-    return f"Shadow mode: a rewrite of {count} would be ordered now. The deepest, {where}: {why}."
+    return f"{text} The deepest, {where}: {why}."
 
 
 def _held(hold: Hold) -> str:
@@ -87,8 +92,8 @@ def _moment(at_ms: int | None) -> str:
 
 
 def _leading(state: TableState) -> str:
-    at_work = sum(part.status == "in_flight" for part in state.partitions)
-    parked = sum(part.status == "parked" for part in state.partitions)
+    at_work = state.statuses.get("in_flight", 0)
+    parked = state.statuses.get("parked", 0)
     debt = debt_of(state.holds)
     if parked:
         free = f"`firnline unpark {state.table.dotted}` lets them be tried again"
@@ -109,12 +114,24 @@ def _partitions(count: int) -> str:
 def expiry_json(state: TableState | None) -> dict[str, Any]:
     """The last decision about snapshot expiry."""
     reason = state.expiry_reason if state else ""
+    plan = state.expiry_plan if state else None
     return {
         "reason": reason,
-        "words": in_words(reason) if reason else "not decided yet",
+        "words": planned(plan) if plan else in_words(reason) if reason else "not decided yet",
+        "plan": to_plain(plan) if plan else None,
         "snapshots": state.snapshot_count if state else None,
         "oldest_snapshot_ms": state.oldest_snapshot_ms if state else None,
     }
+
+
+def planned(plan: ExpiryPlan) -> str:
+    """What was announced, when it begins, and how to stop it."""
+    snapshots, files = counted(plan.snapshots, "snapshot"), counted(plan.files, "file")
+    return (
+        f"expiry of {snapshots} ({files}, about {in_bytes(plan.bytes)}) begins at "
+        f"{_moment(plan.begins_ms)}; set firnline.expire.enabled=false to stop it, "
+        "=true to begin at once"
+    )
 
 
 def partition_words(part: PartitionState) -> str:

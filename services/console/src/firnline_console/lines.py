@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from firnline_domain.commands import (
@@ -169,9 +170,20 @@ def _expired(fact: SnapshotsExpired) -> EventView:
     if fact.refused_reason:
         text = f"expiry refused: {in_words(fact.refused_reason)}"
         return _line(fact_id, at, "skipped", fact.table, text, fact.task_id)
+    if fact.begins_at_ms is not None:
+        return _line(fact_id, at, "announced", fact.table, _announced(fact), fact.task_id)
     gone, files = counted(fact.expired, "snapshot"), counted(fact.deleted_files, "file")
     text = f"{gone} expired, {files} deleted, {fact.remaining:,} left"
     return _line(fact_id, at, "expired", fact.table, text, fact.task_id)
+
+
+def _announced(fact: SnapshotsExpired) -> str:
+    gone, files = counted(fact.going_snapshots, "snapshot"), counted(fact.going_files, "file")
+    begins = datetime.fromtimestamp((fact.begins_at_ms or 0) // 1000, UTC)
+    return (
+        f"expiry of {gone} ({files}, about {in_bytes(fact.going_bytes)}) begins at "
+        f"{begins:%Y-%m-%d %H:%MZ}; firnline.expire.enabled=false stops it, =true begins at once"
+    )
 
 
 def _swept(fact: OutputsSwept) -> EventView:

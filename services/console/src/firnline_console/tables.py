@@ -57,8 +57,8 @@ class Summary(Value):
     format_version: int
     holds: FileTally
     partition_count: int
-    statuses: dict[str, int]  # of the partitions the planner shows
-    snapshot_count: int
+    statuses: dict[str, int]  # of all partitions
+    snapshot_count: int | None  # None = unknown
     oldest_snapshot_ms: int | None
     waiting_for_resync: bool
     removed: bool
@@ -169,7 +169,7 @@ def _summary(state: TableState) -> Summary:
         format_version=state.format_version,
         holds=state.holds,
         partition_count=state.partition_count,
-        statuses=dict(sorted(Counter(part.status for part in state.partitions).items())),
+        statuses=dict(sorted(state.statuses.items())),
         snapshot_count=state.snapshot_count,
         oldest_snapshot_ms=state.oldest_snapshot_ms,
         waiting_for_resync=state.waiting_for_resync,
@@ -199,7 +199,7 @@ def totals_of(view: TableView) -> Counter[str]:
         tables=1,
         tables_waiting=int(summary.waiting_for_resync),
         partitions=summary.partition_count,
-        snapshots=summary.snapshot_count,
+        snapshots=summary.snapshot_count or 0,  # those that are known of
         data_files=holds.data.files,
         data_bytes=holds.data.bytes,
         records=holds.data.records,

@@ -13,6 +13,7 @@ from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.retention import ExpiryReason
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
@@ -211,6 +212,8 @@ def _expired(fact: SnapshotsExpired) -> Outcome:
     }
     if fact.refused_reason:
         return Outcome(fact.finished_at_ms, Status.SKIPPED, fact.refused_reason, numbers=numbers)
+    if fact.begins_at_ms is not None:
+        return Outcome(fact.finished_at_ms, Status.SKIPPED, ExpiryReason.GRACE_PERIOD)
     return Outcome(fact.finished_at_ms, Status.COMMITTED, numbers=numbers)
 
 

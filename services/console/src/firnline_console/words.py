@@ -24,9 +24,7 @@ DECISIONS = {
     "recycling": "what was deleted by position has outlasted the retention, and would stay on "
     "the storage",
     "healthy": "nothing to do",
-    "accumulating": "not enough yet (small files {fragments} of {min_fragments}, "
-    "equality deletes {equality_deletes} of {min_equality_deletes}, "
-    "position deletes {position_deletes} of {min_position_deletes})",
+    "accumulating": "not enough yet",  # with its numbers: `_accumulating`
     "fixed_point": "the last rewrite left as much; another would change nothing",
     "minimum_gain": "its rewrite costs {rewrite_cpu_s} CPU s and spares a scan {read_s_spared}; "
     "waits until readers have paid their part of it, at most firnline.rewrite.max-wait-ms",
@@ -65,6 +63,12 @@ EXPIRIES = {
     "too_few_snapshots": "no more snapshots than the table always keeps",
     "too_soon": "the last expiry was a short while ago",
     "held_by_task": "a task in flight may still read what is old enough",
+    "expiry_announced": "what would go is being found out, to be announced",
+    "grace_period": "announced, and not begun yet (firnline.expire.grace-ms); "
+    "firnline.expire.enabled=false stops it, =true lets it begin at once",
+    "expire_disabled": "switched off (firnline.expire.enabled=false)",
+    "foreign_files": "the table has, or had, files outside its own locations, which others may "
+    "need; firnline.expire.enabled=true of the table lets them go",
     "snapshots_unknown": "the snapshots are not known yet",
 }
 # Of `firnline_domain.events.ConflictReason`.
@@ -131,9 +135,38 @@ def in_words(code: str, numbers: Mapping[str, float] | None = None) -> str:
 
     Without the numbers that a phrase needs, the code is all that can be said.
     """
+    if code == "accumulating" and numbers and (text := _accumulating(numbers)):
+        return text
     phrase = WORDS.get(code, code)
     needed = {name for _, name, _, _ in Formatter().parse(phrase) if name}
     known = numbers or {}
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
     return phrase.format_map({name: f"{known[name]:,.0f}" for name in needed})
+
+
+KINDS = {
+    "fragments": "small files",
+    "equality_deletes": "equality deletes",
+    "position_deletes": "position deletes",
+    "global_deletes": "global equality deletes",
+}
+LEAST = {"global_deletes": "min_equality_deletes"}  # the others' are named as they are
+
+
+def _accumulating(numbers: Mapping[str, float]) -> str:
+    """Counted against a threshold is only what came since the last rewrite: the rest it has left
+    as it is, and another would."""
+    parts = [_counted(kind, noun, numbers) for kind, noun in KINDS.items() if numbers.get(kind)]
+    return f"not enough yet ({', '.join(parts)})" if parts else ""
+
+
+def _counted(kind: str, noun: str, numbers: Mapping[str, float]) -> str:
+    held, least = numbers[kind], numbers.get(LEAST.get(kind, f"min_{kind}"), 0)
+    new = numbers.get(f"new_{kind}", held)
+    if new >= held:
+        return f"{noun} {held:,.0f} of {least:,.0f}"
+    return (
+        f"{noun} {new:,.0f} of {least:,.0f} since the last rewrite, which could do nothing about "
+        f"the other {held - new:,.0f}"
+    )

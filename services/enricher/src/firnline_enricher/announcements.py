@@ -30,6 +30,7 @@ class Subject(Value):
     expired_snapshot_ids: tuple[int, ...] = ()
     manifests: int | None = None  # of the snapshot that the change is about, where they were listed
     manifest_bytes: int | None = None
+    foreign_files: int = 0  # of those that are told of
 
 
 def delta(
@@ -109,6 +110,7 @@ def _bare(
         observed_at_ms=subject.observed_at_ms,
         manifests=subject.manifests,
         manifest_bytes=subject.manifest_bytes,
+        foreign_files=subject.foreign_files,
     )
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from firnline_adapters import metrics
-from firnline_domain.events import FilesChanged, SnapshotAdded, TableChange, TableCommitted
+from firnline_domain.events import (
+    FilesChanged,
+    PartitionChange,
+    SnapshotAdded,
+    TableChange,
+    TableCommitted,
+)
 from firnline_domain.identity import MAIN
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
@@ -113,11 +120,23 @@ def snapshot_delta(
     if not snapshot.manifest_list:  # v1 could list manifests in the table's metadata
         raise MetadataFileGone("the manifest list of an old v1 snapshot")
     manifests = read_manifest_list(facts.io, snapshot.manifest_list)
-    entries = changed_entries(snapshot, manifests, facts)
-    counted = listing(subject, manifests)
-    changes = delta(counted, snapshot, partition_changes(entries, facts.target_bytes))
+    partitions, counted = counting(
+        listing(subject, manifests), changed_entries(snapshot, manifests, facts), facts
+    )
+    changes = delta(counted, snapshot, partitions)
     metrics.count("snapshots_enriched")
     return changes
+
+
+def counting(
+    subject: Subject, entries: Iterable[FileEntry], facts: TableFacts
+) -> tuple[tuple[PartitionChange, ...], Subject]:
+    """The changes of each partition, and the subject with how many of these files lie outside the
+    table's own locations."""
+    foreign: Counter[bool] = Counter()
+    looked_at = facts.places.judging(entries, foreign)
+    partitions = partition_changes(looked_at, facts.target_bytes)
+    return partitions, replace(subject, foreign_files=foreign[True])
 
 
 def listing(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
+from firnline_domain.retention import SHARED_BY
 from firnline_domain.settings import with_namespace
 from firnline_domain.tallies import TARGET_BYTES, target_bytes_of
+from firnline_iceberg.foreign import OwnPlaces, places_of
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
@@ -27,6 +29,7 @@ _EXACT = (
     "write.update.mode",
     "write.merge.mode",
     "write.metadata.delete-after-commit.enabled",
+    *SHARED_BY,
 )
 # 13 kB each with a client of S3. A fleet of 100,000 has 8,000 that commit every few minutes; with
 # fewer kept than that, each of their commits would load its table.
@@ -48,6 +51,7 @@ class TableFacts:
     settings: Mapping[str, str]
     partition_texts: Mapping[int, PartitionText]
     io: FileIO
+    places: OwnPlaces
 
     @property
     def target_bytes(self) -> int:
@@ -58,7 +62,8 @@ class TableFacts:
 def facts_of(table: LoadedTable) -> TableFacts:
     """What to keep of a loaded table."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
-    return TableFacts(table.format_version, settings_of(table.properties), texts, table.io)
+    settings = settings_of(table.properties)
+    return TableFacts(table.format_version, settings, texts, table.io, places_of(table))
 
 
 def settings_of(properties: Mapping[str, str]) -> dict[str, str]:

@@ -12,11 +12,10 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone
-from firnline_iceberg.tallying import partition_changes
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_enricher.announcements import Subject, absolute, dropped, empty, removed
-from firnline_enricher.commits import knowing, listing, snapshot_delta
+from firnline_enricher.commits import counting, knowing, listing, snapshot_delta
 from firnline_enricher.facts import FactsCache, TableFacts
 
 MOST_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
@@ -95,11 +94,13 @@ def whole(
     subject: Subject, table: LoadedTable, facts: TableFacts, snapshot_id: int
 ) -> list[FilesChanged]:
     """Absolute counters: every live file of a snapshot. Raises MetadataFileGone, RetryLater."""
+    listed = listing(subject, table.manifests(table.snapshot(snapshot_id)))
     entries = live_entries(table, snapshot_id, Detail.COUNTS)
+    partitions, counted = counting(listed, entries, facts)
     return absolute(
-        listing(subject, table.manifests(table.snapshot(snapshot_id))),
+        counted,
         added(table.snapshot(snapshot_id)),
-        partition_changes(entries, facts.target_bytes),
+        partitions,
         snapshot_count=len(table.snapshots),
         oldest_snapshot_ms=min((one.timestamp_ms for one in table.snapshots), default=None),
     )

@@ -20,7 +20,7 @@ from firnline_domain.progress import (
     has_succeeded,
     succeeded,
 )
-from firnline_domain.retention import after_expired
+from firnline_domain.retention import after_expired, reconsidered
 from firnline_domain.tallies import FileTally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
@@ -48,9 +48,11 @@ def on_files_changed(
         paused = state.switches.holding(change.table.uuid)
         fresh = Table(TableCounters(change.table, MAIN), pause=paused)
         _fold_into(table or fresh, change, state, defaults, now_ms, step)
-    elif table is not None and table.counters.snapshot_count is not None:
-        unknown = replace(table.counters, snapshot_count=None)
-        state.put_table(replace(table, counters=unknown))
+    elif table is not None:
+        foreign = table.counters.foreign or change.foreign_files > 0
+        counters = replace(table.counters, snapshot_count=None, foreign=foreign)
+        if counters != table.counters:
+            state.put_table(replace(table, counters=counters))
 
 
 def _fold_into(
@@ -134,6 +136,9 @@ def _noticed(visit: Visit, before: Table, after: Table) -> Table:
     fewer_global = new.global_equality_deletes < old.global_equality_deletes
     if settings_changed or fewer_global:
         _refresh(visit, after, settings_changed)
+    if settings_changed:
+        expiry = reconsidered(after.work.expiry)
+        after = replace(after, work=replace(after.work, expiry=expiry))
     news = (
         settings_changed,
         old.waiting is not None and new.waiting is None,

@@ -10,9 +10,9 @@ from firnline_domain.events import (
     RewriteSkipped,
 )
 from firnline_domain.identity import MAIN
-from firnline_domain.progress import ALREADY_COMMITTED, RunningTask, Table
+from firnline_domain.progress import ALREADY_COMMITTED, ExpiryWork, RunningTask, Table
 from firnline_domain.results import Mode, SnapshotsExpired, TaskFailed
-from firnline_domain.retention import expiry_ended
+from firnline_domain.retention import ExpiryReason, expiry_announced, expiry_ended
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 
@@ -126,11 +126,19 @@ def _expired(visit: Visit, table: Table, event: SnapshotsExpired) -> Table:
             snapshot_count=event.remaining,
             oldest_snapshot_ms=event.oldest_snapshot_ms,
         )
+    if refused == ExpiryReason.FOREIGN_FILES:
+        counters = replace(counters, foreign=True)
     if work.expiry.task_id == event.task_id:
-        visit.step.outcomes.append("expired" if not refused else "expiry_refused")
-        ended = expiry_ended(work.expiry, event.expired, refused, visit.now_ms)
-        work = replace(work, expiry=ended)
+        work = replace(work, expiry=_ended(visit, work.expiry, event, refused))
     return replace(table, counters=counters, work=work)
+
+
+def _ended(visit: Visit, expiry: ExpiryWork, event: SnapshotsExpired, refused: str) -> ExpiryWork:
+    if event.begins_at_ms is not None and not refused:
+        visit.step.outcomes.append("expiry_announced")
+        return expiry_announced(expiry, event, visit.now_ms)
+    visit.step.outcomes.append("expired" if not refused else "expiry_refused")
+    return expiry_ended(expiry, event.expired, refused, visit.now_ms)
 
 
 def _expiry_failed(visit: Visit, table: Table, event: TaskFailed) -> Table:

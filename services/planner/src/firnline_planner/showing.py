@@ -15,7 +15,7 @@ from firnline_domain.values import replace
 
 from firnline_planner.advising import advised, stale_ms
 from firnline_planner.step import TABLE_STATES, Output
-from firnline_planner.views import deepest_in_debt, interval_ms, table_state
+from firnline_planner.views import Statuses, deepest_in_debt, interval_ms, table_state
 from firnline_planner.visit import Visit
 
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
@@ -42,14 +42,15 @@ def show_or_forget(visit: Visit, table: Table) -> None:
         return
     recount = Recount(table.counters)
     spread = Spread(visit.limits.target_bytes)
-    every = spread.through(recount.through(_without_gone(visit, table)))
+    statuses = Statuses(table, visit.limits, visit.now_ms)
+    every = statuses.through(spread.through(recount.through(_without_gone(visit, table))))
     deepest = deepest_in_debt(table, every, visit.limits)
     table = replace(table, counters=recount.checked(visit.now_ms))
     known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
     table = advised(known, visit.step)
     again = _shown_again_ms(visit, table)
     table = replace(table, work=replace(table.work, show_ms=again, shown_ms=visit.now_ms))
-    shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms)
+    shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms, statuses.counts)
     visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
     visit.state.put_table(table)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from firnline_domain.decisions import Decision, Reason
 from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.policy import depth, explained
+from firnline_domain.policy import decide, depth, explained, status_of
 from firnline_domain.progress import Partition, Table
+from firnline_domain.retention import ExpiryReason, begins_ms
 from firnline_domain.settings import SettingInForce, effective
-from firnline_domain.states import PartitionState, TableReads, TableState
+from firnline_domain.states import ExpiryPlan, PartitionState, TableReads, TableState
 from firnline_domain.thresholds import Origin, Thresholds
 from firnline_domain.values import replace
 
@@ -40,8 +42,10 @@ def table_state(
     limits: Thresholds,
     fleet: Thresholds,
     now_ms: int,
+    statuses: Mapping[str, int],
 ) -> TableState:
-    """The state to publish; `fleet` is what holds where table and namespace say nothing."""
+    """The state to publish; `fleet` is what holds where table and namespace say nothing.
+    `statuses`: of all partitions, not of the deepest alone."""
     counters = table.counters
     return TableState(
         table=counters.table,
@@ -54,7 +58,7 @@ def table_state(
         holds=counters.totals.holds,
         partition_count=counters.totals.partitions,
         partitions=tuple(partition_state(table, one, limits, now_ms) for one in deepest),
-        snapshot_count=counters.snapshot_count or 0,
+        snapshot_count=counters.snapshot_count,
         oldest_snapshot_ms=counters.oldest_snapshot_ms,
         waiting_for_resync=counters.waiting is not None,
         settings=counters.settings,
@@ -65,7 +69,39 @@ def table_state(
         in_force=in_force(table, fleet),
         advised=tuple(table.work.advice),
         reads=reads_state(table, limits, now_ms),
+        statuses=dict(statuses),
+        expiry_plan=expiry_plan(table, limits, now_ms),
     )
+
+
+def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | None:
+    """What was announced and has not begun yet."""
+    going = table.work.expiry.going
+    begins = begins_ms(table, limits, now_ms)
+    if table.work.expiry_reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
+        return None
+    return ExpiryPlan(begins, going.snapshots, going.files, going.bytes)
+
+
+class Statuses:
+    """Counts the partitions that pass `through` by their status."""
+
+    def __init__(self, table: Table, limits: Thresholds, now_ms: int) -> None:
+        self._table, self._limits, self._now_ms = table, limits, now_ms
+        self.counts: Counter[str] = Counter()
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            if not partition.counters.is_empty:
+                self.counts[self._status(partition)] += 1
+            yield partition
+
+    def _status(self, partition: Partition) -> str:
+        table, limits, now_ms = self._table, self._limits, self._now_ms
+        if limits.shadow and decide(table, partition, limits, now_ms).reason is Reason.SHADOW:
+            return WOULD_ORDER
+        return status_of(table, partition, limits, now_ms)
 
 
 def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:

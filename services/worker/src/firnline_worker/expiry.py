@@ -1,17 +1,32 @@
-"""Expires snapshots through Iceberg's own action, which finds unreachable files by reachability."""
+"""Expires snapshots through Iceberg's own action, which finds unreachable files by reachability.
+
+An order is only an order: what table and namespace say is read again, and every file that the table
+retains is looked at before the first one goes. What was read once is not read again (`foreign`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from firnline_domain.commands import ExpireSnapshots
-from firnline_domain.errors import TaskRefused
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.progress import Going
 from firnline_domain.results import SnapshotsExpired
+from firnline_domain.retention import ExpiryReason, owner_agrees, refusal, said_retention
+from firnline_domain.settings import with_namespace
+from firnline_domain.values import replace
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.expiring import expiring, going
+from firnline_iceberg.foreign import ForeignFiles
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_worker.java import JavaTables
+
+# In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
+# more than a record may hold. The planner orders the next round after its pause.
+MOST_SNAPSHOTS = 5_000
 
 Protected = Callable[[str], Iterable[int]]
 """table uuid -> snapshots from which running tasks started. May raise: then nothing expires."""
@@ -37,13 +52,6 @@ def agreed_ms(order: ExpireSnapshots, now_ms: int) -> int:
     return min(order.older_than_ms, now_ms - age_ms)
 
 
-def refusal(table: LoadedTable) -> str | None:
-    """Why this table's snapshots are never expired by us; None = they may be."""
-    if table.properties.get("gc.enabled", "true").lower() == "false":
-        return "gc_disabled"  # files are shared with another table (snapshot(), migrate())
-    return None
-
-
 @dataclass(frozen=True)
 class Expirer:
     """Turns `ExpireSnapshots` into `SnapshotsExpired`."""
@@ -53,6 +61,7 @@ class Expirer:
     protected: Protected
     worker: str
     now_ms: Callable[[], int]
+    foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.
@@ -61,14 +70,48 @@ class Expirer:
         clean-up of the plain API deleted live files where several refs existed (#13568).
         """
         table = self.tables.load(order.table)
-        if reason := refusal(table):
+        settings = with_namespace(
+            table.properties, self.tables.namespace_properties(order.table.namespace)
+        )
+        if reason := refusal(order, settings, self.now_ms()) or self._foreign(table):
             return self._result(order, table, table, 0, reason)
+        retention_ms, least = said_retention(settings)
+        order = replace(order, retain_last=max(order.retain_last, least))
+        if order.begins_at_ms is not None:
+            older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
+            gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms)
+            return self._announced(order, table, going(table, gone))
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.uuid)}
-        cut_off = cut_off_ms(table, agreed_ms(order, self.now_ms()), keep)
+        older_than_ms = min(agreed_ms(order, self.now_ms()), self.now_ms() - retention_ms)
+        gone = expiring(table, older_than_ms, order.retain_last, self.now_ms())
+        if len(gone) > MOST_SNAPSHOTS:
+            older_than_ms = min(older_than_ms, gone[MOST_SNAPSHOTS].timestamp_ms)
+        cut_off = cut_off_ms(table, older_than_ms, keep)
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             return self._result(order, table, table, 0, None)
         deleted = self._run(order, cut_off)
         return self._result(order, table, self.tables.load(order.table), deleted, None)
+
+    def _foreign(self, table: LoadedTable) -> str | None:
+        """Files of others, unless the table itself says that they may go. Raises RetryLater."""
+        if owner_agrees(table.properties):
+            return None
+        try:
+            return None if self.foreign.first(table) is None else ExpiryReason.FOREIGN_FILES
+        except MetadataFileGone as error:
+            raise RetryLater(f"expired meanwhile: {error}") from error
+
+    def _announced(
+        self, order: ExpireSnapshots, table: LoadedTable, what: Going
+    ) -> SnapshotsExpired:
+        result = self._result(order, table, table, 0, None)
+        return replace(
+            result,
+            begins_at_ms=order.begins_at_ms,
+            going_snapshots=what.snapshots,
+            going_files=what.files,
+            going_bytes=what.bytes,
+        )
 
     def _run(self, order: ExpireSnapshots, cut_off: int) -> int:
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
