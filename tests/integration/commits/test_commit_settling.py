@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,20 @@ def test_a_harmless_commit_in_between_costs_one_more_try(
     assert isinstance(handled(meddled, result), RewriteCommitted)
     assert meddler.commits == 2
     assert table.rows() == [(2, 1), (3, 1)]
+
+
+def test_a_lost_race_is_no_error_with_two_stacks(
+    table: Table, meddled: Committer, meddler: Meddler, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = rewritten(table)
+    meddler.before = [lambda: table.append((3, 1))]
+    caplog.set_level(logging.INFO)
+    assert isinstance(handled(meddled, result), RewriteCommitted)
+    told = [one for one in caplog.records if one.levelno >= logging.WARNING or one.exc_info]
+    assert [one.getMessage() for one in told] == []
+    [moved] = [one.getMessage() for one in caplog.records if "head_moved" in one.getMessage()]
+    assert "branch main has changed" in moved
+    assert "\n" not in moved
 
 
 def race_with_expiry(table: Table, meddler: Meddler) -> RewriteFinished:

@@ -9,8 +9,10 @@ itself, and the first copy may have been applied: then the table's head has lost
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -100,6 +102,19 @@ class OneTry:
 
     class Java:
         implements = ("org.apache.iceberg.TableOperations",)
+
+
+class _Told(logging.Filter):
+    """py4j logs whatever Python raises towards Java as an error of its own, with two stacks. Of a
+    commit the caller hears and says it in one line: a lost race is no error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        trace = record.exc_info[2] if record.exc_info else None
+        frames = (frame.f_code for frame, _ in walk_tb(trace))
+        return OneTry.commit.__code__ not in frames
+
+
+logging.getLogger("py4j.clientserver").addFilter(_Told())
 
 
 def _attempt(io: Any, base: Any, metadata: Any) -> Attempt:
