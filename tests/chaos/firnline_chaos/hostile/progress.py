@@ -13,13 +13,15 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_local.stack import Stack
 
 GROUPS: Mapping[str, tuple[tuple[str, ...], float]] = {
-    # service: what it reads, and for how long a record may wait without any being taken. A task or
-    # a batch of commits of the last two takes its time; the others' records are small work.
+    # service: what it reads, and for how long a record may wait without any being taken.
     "enricher": (("table-commits", "resync-requests"), 5.0),
     "planner": (("file-changes", "maintenance-events", "operator-orders", "table-scans"), 5.0),
     "worker": (("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks"), 60.0),
     "committer": (("task-results",), 60.0),
 }
+SLOW = {"worker", "committer"}
+"""One of their records is a task or a commit and takes its time, and offsets go by the oldest: they
+stand still where nothing moves in any partition."""
 GATEWAY_S = 5.0
 EVERY_S = 0.5
 PATIENCE_S = 10.0
@@ -134,14 +136,21 @@ class Progress:
         self._note("gateway", time.monotonic() - began)
 
     def _look(self, group: str) -> None:
-        places = self._newest.places[group]
-        for one in self._consumers[group].committed(places, timeout=PATIENCE_S):
-            place, newest = (
-                (group, one.topic, one.partition),
+        committed = self._consumers[group].committed(self._newest.places[group], timeout=PATIENCE_S)
+        now = {
+            (one.topic, one.partition): (
+                max(one.offset, 0),
                 self._newest.offset(one.topic, one.partition),
             )
-            waited = self._waiting.seen(place, max(one.offset, 0), newest, time.monotonic())
-            self._note(group, waited)
+            for one in committed
+        }
+        if group in SLOW:
+            waiting = any(at <= newest for at, newest in now.values())
+            done = sum(at for at, _ in now.values())
+            now = {("all", 0): (done, done if waiting else done - 1)}
+        for (topic, partition), (at, newest) in now.items():
+            place = (group, topic, partition)
+            self._note(group, self._waiting.seen(place, at, newest, time.monotonic()))
 
     def _note(self, service: str, seconds: float) -> None:
         self.longest[service] = max(self.longest.get(service, 0.0), seconds)
