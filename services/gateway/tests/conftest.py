@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +23,7 @@ from firnline_gateway.settings import Settings
 from firnline_local.ports import free_port
 
 RECORDED = Path(__file__).parent / "recorded"
+SNAPSHOT = 7221073864782945431
 UUID = "d0ac8717-9593-4b4d-80f6-ebf1431529fb"
 
 
@@ -72,7 +74,8 @@ class Catalog:
             self.reached.set()
             if self.hold:
                 await self.hold.wait()
-        answer = self.script.get(line, not_found)
+        whole = line.removesuffix("?snapshots=refs")  # this catalog never leaves snapshots out
+        answer = self.script.get(line, self.script.get(whole, not_found))
         raw = answer(request) if callable(answer) else answer
         if raw is None:
             raise ConnectionResetError
@@ -108,6 +111,45 @@ def said(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def append(uuid: str | None = UUID, snapshot: int = SNAPSHOT) -> bytes:
+    requirements = [{"type": "assert-table-uuid", "uuid": uuid}] if uuid else []
+    body = {
+        "requirements": requirements,
+        "updates": [
+            {
+                "action": "add-snapshot",
+                "snapshot": {
+                    "snapshot-id": snapshot,
+                    "sequence-number": 1,
+                    "timestamp-ms": 1,
+                    "manifest-list": "file:/m",
+                    "summary": {"operation": "append"},
+                },
+            },
+            {
+                "action": "set-snapshot-ref",
+                "ref-name": "main",
+                "type": "branch",
+                "snapshot-id": snapshot,
+            },
+        ],
+    }
+    return json.dumps(body).encode()
+
+
+def head(snapshot: int = SNAPSHOT, uuid: str = UUID, committed_ms: int | None = None) -> bytes:
+    """A loaded table whose main is at a snapshot of this moment."""
+    at_ms = bootstrap.now_ms() if committed_ms is None else committed_ms
+    kept = {"snapshot-id": snapshot, "timestamp-ms": at_ms, "manifest-list": "file:/m"}
+    metadata = {
+        "table-uuid": uuid,
+        "last-updated-ms": at_ms,
+        "snapshots": [kept],
+        "refs": {"main": {"snapshot-id": snapshot, "type": "branch"}},
+    }
+    return said(json.dumps({"metadata": metadata}).encode())
+
+
 def not_found(request: bytes) -> bytes:
     return said(b'{"error":{"code":404}}', "404 Not Found", "Content-Type: application/json")
 
@@ -115,7 +157,7 @@ def not_found(request: bytes) -> bytes:
 @pytest.fixture
 async def catalog() -> AsyncIterator[Catalog]:
     found = Catalog()
-    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0, limit=1 << 24)
     found.port = server.sockets[0].getsockname()[1]
     yield found
     server.close()
@@ -156,6 +198,21 @@ class Bench:
         answer = await asyncio.wait_for(reader.read(), 20)
         writer.close()
         return answer
+
+
+def forgotten(bench: Bench) -> bool:
+    """True if the outbox file holds no call any more."""
+    assert bench.gateway is not None
+    bench.gateway._capture._journal.depth().result(20)  # all steps before it are done
+    with sqlite3.connect(Path(bench.settings.state_dir) / "outbox.db") as file:
+        return bool(file.execute("SELECT count(*) FROM calls").fetchone() == (0,))
+
+
+async def in_time(true: Callable[[], bool]) -> None:
+    """Wait until it is."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

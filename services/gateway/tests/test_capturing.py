@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -20,38 +19,12 @@ from firnline_adapters.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.events import TableChange
 from firnline_gateway import bootstrap, capture
+from firnline_gateway.room import SMALL_BYTES
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 
-from .conftest import UUID, Bench, said
+from .conftest import SNAPSHOT, UUID, Bench, append, forgotten, head, in_time, said
 
 TABLE = "/v1/namespaces/n/tables/t"
-SNAPSHOT = 7221073864782945431
-
-
-def append(uuid: str | None = UUID, snapshot: int = SNAPSHOT) -> bytes:
-    requirements = [{"type": "assert-table-uuid", "uuid": uuid}] if uuid else []
-    body = {
-        "requirements": requirements,
-        "updates": [
-            {
-                "action": "add-snapshot",
-                "snapshot": {
-                    "snapshot-id": snapshot,
-                    "sequence-number": 1,
-                    "timestamp-ms": 1,
-                    "manifest-list": "file:/m",
-                    "summary": {"operation": "append"},
-                },
-            },
-            {
-                "action": "set-snapshot-ref",
-                "ref-name": "main",
-                "type": "branch",
-                "snapshot-id": snapshot,
-            },
-        ],
-    }
-    return json.dumps(body).encode()
 
 
 def loaded(snapshot: int | None = SNAPSHOT, uuid: str = UUID) -> bytes:
@@ -159,14 +132,6 @@ async def test_a_commit_that_was_never_sent_may_be_sent_again(
     async with client.post(bench.uri + TABLE, data=append()) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
     assert forgotten(bench)
-
-
-def forgotten(bench: Bench) -> bool:
-    """True if the outbox file holds no call any more."""
-    assert bench.gateway is not None
-    bench.gateway._capture._journal.depth().result(20)  # all steps before it are done
-    with sqlite3.connect(Path(bench.settings.state_dir) / "outbox.db") as file:
-        return bool(file.execute("SELECT count(*) FROM calls").fetchone() == (0,))
 
 
 CREATED = json.dumps({"metadata": {"table-uuid": UUID}}).encode()
@@ -430,13 +395,29 @@ async def test_two_gateways_may_not_share_a_state_directory(
             pass
 
 
-async def test_an_accepted_call_that_cannot_be_read_passes_and_is_reported(
-    bench: Bench, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff not json",
+        b"[" * 60_000,  # deeper than any parser goes
+        append() + b" and more",  # Jackson stops at the end of the object
+        json.dumps({"updates": [{"action": "add-snapshot", "snapshot": {}}]}).encode(),
+        append(snapshot=2**70),
+        json.dumps({"updates": [{"action": "set-snapshot-ref", "ref-name": "r"}]}).encode(),
+    ],
+)
+async def test_an_accepted_call_that_cannot_be_read_is_an_event_of_its_table(
+    bench: Bench, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
     bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
-    assert await post(client, bench, b"\xff not json") == (200, b"{}")
+    bench.catalog.script[f"GET {TABLE}"] = head()
+    assert await post(client, bench, body) == (200, b"{}")
+    [event] = await bench.until(1)
+    assert (event.table.uuid, event.table.dotted, event.source) == (UUID, "n.t", "reconciled")
+    assert [(ref.ref, ref.snapshot_id) for ref in event.refs] == [("main", SNAPSHOT)]
+    assert [new.snapshot_id for new in event.snapshots] == [SNAPSHOT]
     assert "call_unreadable" in caplog.text
-    assert forgotten(bench)
+    await in_time(lambda: forgotten(bench))
 
 
 async def test_a_request_that_takes_long_to_read_does_not_hold_up_the_answer(
@@ -452,7 +433,8 @@ async def test_a_request_that_takes_long_to_read_does_not_hold_up_the_answer(
 
     monkeypatch.setattr(capture, "changes_of", slow)
     bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
-    assert await post(client, bench, append()) == (200, b"{}")
+    long = append() + b" " * SMALL_BYTES
+    assert await post(client, bench, long) == (200, b"{}")
     answered.set()
     [event] = await bench.until(1)
     assert event.table.uuid == UUID

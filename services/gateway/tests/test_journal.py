@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from firnline_adapters.logs import Log
+from firnline_domain.values import replace
 from firnline_gateway.calls import Call
 from firnline_gateway.journal import Journal
 from firnline_gateway.sqlite_outbox import SqliteOutbox
@@ -121,3 +123,17 @@ def test_what_the_disk_will_not_forget_is_not_sent_again(journal: Journal, disk:
 def test_a_caller_that_stops_waiting_does_not_undo_the_step(journal: Journal) -> None:
     assert not journal.open(call("a")).cancel()
     assert journal.depth().result(WAIT_S) == (0, None)  # the thread still lives
+
+
+def test_a_step_that_cannot_be_written_harms_no_other(journal: Journal, disk: Disk) -> None:
+    held = threading.Event()
+    journal._ask(held.wait, held.wait)  # so that the next ones share a transaction
+    odd = replace(call("odd"), user_agent="\udcff")
+    steps = [journal.open(call("a")), journal.open(odd), journal.settle(call("b"), [b"event"])]
+    held.set()
+    for step in steps:
+        step.result(WAIT_S)
+    with sqlite3.connect(disk._file) as file:
+        assert file.execute("SELECT call_id FROM calls").fetchall() == [("a",)]
+        assert file.execute("SELECT payload FROM events").fetchall() == [(b"event",)]
+    assert journal._memory.holds("odd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import RetryLater
-from firnline_domain.values import replace
 from firnline_gateway.calls import Call
 from firnline_gateway.capture import Capture
 from firnline_gateway.journal import Journal
@@ -30,9 +30,12 @@ class Tables:
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
         self.asked = 0
+        self.hung = ""
 
-    async def table(self, path: str) -> dict[str, Any] | None:
+    async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
         self.asked += 1
+        if path == self.hung:
+            await asyncio.Event().wait()
         found = self.found.get(path)
         if isinstance(found, Exception):
             raise found
@@ -47,6 +50,8 @@ class Clock:
 
 
 class Scene:
+    """A reconciler over its twin of a catalog."""
+
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self.tables = Tables()
         self.clock = clock
@@ -59,6 +64,10 @@ class Scene:
     def doubt(self, *updates: dict[str, Any], call_id: str = "c") -> None:
         body = json.dumps({"updates": updates}).encode()
         self.journal.doubt(Call(call_id, "POST", TABLE, body, self.clock.now)).result(20)
+
+    def doubt_unread(self, accepted: bool) -> None:
+        call = Call("c", "POST", TABLE, None, self.clock.now, accepted=accepted)
+        self.journal.doubt(call).result(20)
 
     async def look_after(self, ms: int) -> list[Any]:
         """Let time pass, look, and say all events so far."""
@@ -149,8 +158,72 @@ async def test_looks_become_rarer(scene: Scene) -> None:
     assert 5 <= scene.tables.asked <= 8  # after 1, 2, 4, 8, 16, 32 s
 
 
-async def test_an_unreadable_call_is_given_up(scene: Scene, journal: Journal) -> None:
-    call = Call("c", "POST", TABLE, b"?", scene.clock.now)
-    journal.doubt(replace(call, call_id="bad")).result(20)
-    assert await scene.look_after(0) == []
+def at(head: int, moment_ms: int) -> dict[str, Any]:
+    """A table whose head was committed at that moment."""
+    return {
+        "table-uuid": "u",
+        "last-updated-ms": moment_ms,
+        "snapshots": [{"snapshot-id": head, "timestamp-ms": moment_ms, "manifest-list": "m"}],
+        "refs": {"main": {"snapshot-id": head, "type": "branch"}},
+    }
+
+
+async def test_an_accepted_call_that_cannot_be_read_is_told_by_its_table(scene: Scene) -> None:
+    scene.doubt_unread(accepted=True)
+    scene.tables.found[TABLE] = at(7, scene.clock.now)
+    [event] = await scene.look_after(0)
+    assert [(ref.ref, ref.snapshot_id) for ref in event.refs] == [("main", 7)]
+    assert [(new.snapshot_id, new.manifest_list) for new in event.snapshots] == [(7, "m")]
+    assert (event.table.uuid, event.metadata_changed, event.source) == ("u", True, "reconciled")
     assert scene.in_doubt() == 0
+
+
+async def test_an_accepted_call_waits_until_its_table_can_be_read(scene: Scene) -> None:
+    scene.doubt_unread(accepted=True)
+    scene.tables.found[TABLE] = RetryLater("away")
+    assert await scene.look_after(0) == []
+    scene.tables.found[TABLE] = at(7, scene.clock.now)
+    assert len(await scene.look_after(2 * GIVE_UP_MS)) == 1
+
+
+async def test_a_call_that_cannot_be_read_and_of_which_nobody_knows_is_told_when_seen(
+    scene: Scene,
+) -> None:
+    scene.doubt_unread(accepted=False)
+    scene.tables.found[TABLE] = at(6, scene.clock.now - 3_600_000)
+    assert await scene.look_after(0) == []  # nothing has happened to the table lately
+    scene.tables.found[TABLE] = at(7, scene.clock.now)
+    assert [event.refs[0].snapshot_id for event in await scene.look_after(5_000)] == [7]
+    assert len(await scene.look_after(60_000)) == 1  # the same state is told once
+    scene.tables.found[TABLE] = at(8, scene.clock.now)
+    found = await scene.look_after(60_000)
+    assert sorted(event.refs[0].snapshot_id for event in found) == [7, 8]
+    assert scene.in_doubt() == 1  # the catalog may still be at work on it
+    await scene.look_after(GIVE_UP_MS)
+    assert scene.in_doubt() == 0
+
+
+async def test_a_strange_answer_ends_nobody_elses_doubt(scene: Scene, journal: Journal) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = metadata(7)
+    strange = "/v1/namespaces/n/tables/strange"
+    body = json.dumps({"updates": [APPEND]}).encode()
+    journal.doubt(Call("s", "POST", strange, body, scene.clock.now)).result(20)
+    scene.tables.found[strange] = {"table-uuid": "u2", "snapshots": [{"no": "id"}]}
+    assert [event.table.uuid for event in await scene.look_after(0)] == ["u"]
+    await scene.look_after(2 * GIVE_UP_MS)
+    assert scene.in_doubt() == 0
+
+
+async def test_a_table_that_hangs_holds_up_no_other(scene: Scene, journal: Journal) -> None:
+    scene.doubt(APPEND)
+    scene.tables.found[TABLE] = metadata(7)
+    body = json.dumps({"updates": [APPEND]}).encode()
+    hung = "/v1/namespaces/n/tables/hung"
+    journal.doubt(Call("h", "POST", hung, body, 0)).result(20)  # the oldest: its turn is first
+    scene.tables.hung = hung
+    look = asyncio.create_task(scene.reconciler.look())
+    async with asyncio.timeout(20):
+        while scene.in_doubt() > 1:
+            await asyncio.sleep(0.01)
+    look.cancel()

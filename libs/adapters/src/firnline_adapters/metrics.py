@@ -18,6 +18,7 @@ CounterName = Literal[
     "gateway_calls",  # HTTP calls passed through, by status
     "gateway_commits",  # calls that changed a table and were accepted
     "gateway_unknown",  # commits whose outcome was unknown and was read from the table
+    "gateway_unread",  # accepted calls that could not be read; their tables were, instead
     "gateway_latches",  # times that reads of a table were kept waiting for a commit of ours
     "gateway_scan_reports",  # scans that clients have reported, by outcome: counted, dropped
     "gateway_outbox_failures",  # writes to the outbox file that failed

@@ -23,6 +23,7 @@ from firnline_gateway.journal import Journal
 from firnline_gateway.latches import Latches
 from firnline_gateway.pump import Pump
 from firnline_gateway.reconciler import Reconciler
+from firnline_gateway.room import Room
 from firnline_gateway.scan_counts import ScanCounts
 from firnline_gateway.scan_sender import ScanSender
 from firnline_gateway.scans import Scans
@@ -30,6 +31,8 @@ from firnline_gateway.settings import Settings
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 from firnline_gateway.upstream import HEADER_BYTES, Upstream
 
+LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalog thinks
+READ_BYTES = 64 * 1024  # that wait in a client's connection, and once more while it is told to stop
 DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work on them
 LAST_SCANS_S = 3.0  # for counts of scans: whoever waits for us to end may have 30 s in all
 LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
@@ -67,11 +70,16 @@ async def running(
         upstream = Upstream(
             settings.upstream_uri, settings.catalog_token, settings.upstream_timeout_s
         )
-        capture = Capture(journal, upstream, settings.catalog_name, log, now_ms)
+        capture = Capture(
+            journal, upstream, settings.catalog_name, log, now_ms, settings.body_bytes
+        )
         reconciler = Reconciler(journal, upstream, capture, log, now_ms)
         try:
             async with counting(settings, upstream, statistics or publisher, log) as scans:
-                gateway = Gateway(upstream, capture, Latches(settings.latch_ms), scans, now_ms)
+                latches, room = Latches(settings.latch_ms), Room(settings.bodies_bytes)
+                gateway = Gateway(
+                    upstream, capture, latches, scans, now_ms, room, settings.body_bytes
+                )
                 async with doing(gateway.learn(), reconciler.run()), listening(gateway, settings):
                     yield gateway
         finally:
@@ -120,8 +128,9 @@ async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]
         gateway,
         auto_decompress=False,
         access_log=None,
-        max_line_size=HEADER_BYTES,
+        max_line_size=LINE_BYTES,
         max_field_size=HEADER_BYTES,
+        read_bufsize=READ_BYTES,
     )
     runner = web.ServerRunner(server, shutdown_timeout=DRAIN_S)
     await runner.setup()

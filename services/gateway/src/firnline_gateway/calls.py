@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote, unquote_plus
 
 from firnline_domain.values import Value
 
+from firnline_gateway.targets import Segment, segments
+
 SPEC_SEPARATOR = "%1F"  # REST spec: the default of `namespace-separator`
 
 
@@ -26,6 +28,7 @@ class CallKind(StrEnum):
     UNREGISTER = "unregister"
     RENAME = "rename"
     TRANSACTION = "transaction"
+    OTHER = "other"
 
 
 class Route(Value):
@@ -39,6 +42,13 @@ class Route(Value):
     root: str
     namespace: str | None = None
     table: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Where its table is read, in the spelling of the REST spec; "" where it names none."""
+        if self.namespace is None or self.table is None:
+            return ""
+        return TableRoute(self.root, self.namespace, self.table).path
 
 
 class TableRoute(Value):
@@ -61,73 +71,130 @@ class TableRoute(Value):
 class Call(Value):
     """A table-changing call as the gateway remembers it; never its headers' secrets.
 
-    `body` is decoded (no content encoding). `known_uuid` is the table's uuid as it was read
-    before a drop, which names none. `separator` is the catalog's at that moment, still escaped.
+    `body` is decoded (no content encoding); None = not kept: what the call did is to be read from
+    the tables. `known_uuid` is the table's uuid as it was read before a drop, which names none.
+    `separator` is the catalog's at that moment, still escaped. `accepted`: the catalog has said
+    so; else nobody knows.
     """
 
     call_id: str
     method: str
     path: str
-    body: bytes
+    body: bytes | None
     received_ms: int
     separator: str = SPEC_SEPARATOR
     user_agent: str | None = None
     idempotency_key: str | None = None
     known_uuid: str | None = None
+    accepted: bool = False
 
 
-_ROOT = r"(?P<root>.*?/v1(?:/.+?)?)"
-_TABLE = r"/namespaces/(?P<namespace>[^/]+)/tables/(?P<table>[^/]+)"
-_ROUTES = tuple(
-    (method, re.compile(_ROOT + pattern), kind)
-    for method, pattern, kind in (
-        ("POST", _TABLE, CallKind.COMMIT),
-        ("DELETE", _TABLE, CallKind.DROP),
-        ("POST", _TABLE + "/unregister", CallKind.UNREGISTER),
-        ("POST", r"/namespaces/(?P<namespace>[^/]+)/tables", CallKind.CREATE),
-        ("POST", r"/namespaces/(?P<namespace>[^/]+)/register", CallKind.REGISTER),
-        ("POST", "/tables/rename", CallKind.RENAME),
-        ("POST", "/transactions/commit", CallKind.TRANSACTION),
-    )
+_TABLE = ("namespaces", None, "tables", None)  # None: any segment, of which the text is a name
+_ROUTES = (
+    ("POST", _TABLE, CallKind.COMMIT),
+    ("DELETE", _TABLE, CallKind.DROP),
+    ("POST", (*_TABLE, "unregister"), CallKind.UNREGISTER),
+    ("POST", ("namespaces", None, "tables"), CallKind.CREATE),
+    ("POST", ("namespaces", None, "register"), CallKind.REGISTER),
+    ("POST", ("tables", "rename"), CallKind.RENAME),
+    ("POST", ("transactions", "commit"), CallKind.TRANSACTION),
 )
-_READ = re.compile(_ROOT + _TABLE)
-_REPORT = re.compile(_ROOT + _TABLE + "/metrics")
-_CONFIG = re.compile(r"(?P<base>.*?)/v1/config")
+# Calls that change something, but no table (REST spec of Iceberg 1.12).
+_OF_NO_TABLE = (
+    ("POST", (*_TABLE, "metrics")),
+    ("POST", (*_TABLE, "plan")),
+    ("DELETE", (*_TABLE, "plan", None)),
+    ("POST", (*_TABLE, "tasks")),
+    ("POST", (*_TABLE, "sign")),
+    ("DELETE", ("namespaces", None)),
+    ("POST", ("namespaces", None, "properties")),
+    ("POST", ("namespaces", None, "views")),
+    ("POST", ("namespaces", None, "views", None)),
+    ("DELETE", ("namespaces", None, "views", None)),
+    ("POST", ("namespaces", None, "register-view")),
+)
+SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+Pattern = tuple[str | None, ...]
 
 
 def route_of(method: str, path: str) -> Route | None:
-    """The route of a call that may change a table; None for every other call."""
-    bare = path.partition("?")[0]
-    for wanted, pattern, kind in _ROUTES:
-        if method == wanted and (match := pattern.fullmatch(bare)):
-            found = match.groupdict()
-            return Route(kind, found["root"], found.get("namespace"), found.get("table"))
+    """The route of a call that may change a table, however its path is spelt; None for every
+    other call.
+
+    A call that may change something below a namespace, in a way that we do not know, is of kind
+    OTHER: what it did is read from the tables.
+    """
+    if method in SAFE:
+        return None
+    of_no_table = False
+    for slashes_too in (False, True) if "%2f" in path.lower() else (False,):
+        found = segments(path, slashes_too)
+        for wanted, pattern, kind in _ROUTES:
+            if method == wanted and (names := _below_v1(found, pattern)) is not None:
+                return Route(kind, _root(found, len(pattern)), *names)
+        of_no_table |= any(method == m and _below_v1(found, p) is not None for m, p in _OF_NO_TABLE)
+    return None if of_no_table else _other(segments(path, slashes_too=True))
+
+
+def _below_v1(found: tuple[Segment, ...], pattern: Pattern) -> tuple[str, ...] | None:
+    """The names in a path that ends with the pattern; None if it does not."""
+    start = len(found) - len(pattern)
+    tail = found[max(0, start) :]
+    if start < 1 or any(
+        wanted not in (None, one.word) for wanted, one in zip(pattern, tail, strict=True)
+    ):
+        return None
+    if not any(one.word == "v1" for one in found[:start]):
+        return None
+    return tuple(one.raw for wanted, one in zip(pattern, tail, strict=True) if wanted is None)
+
+
+def _root(found: tuple[Segment, ...], of_pattern: int) -> str:
+    before = found[: len(found) - of_pattern]
+    return "".join(f"/{'v1' if one.word == 'v1' else one.raw}" for one in before)
+
+
+def _other(found: tuple[Segment, ...]) -> Route | None:
+    words = [one.word for one in found]
+    if "namespaces" in words[:-1]:
+        at = words.index("namespaces")
+        names = [one.raw for one in found[at + 1 :]]
+        table = names[2] if len(names) > 2 and words[at + 2] == "tables" else None
+        return Route(CallKind.OTHER, _root(found, len(found) - at), names[0], table)
+    for word in ("transactions", "tables"):
+        if word in words:
+            return Route(CallKind.OTHER, _root(found, len(found) - words.index(word)))
     return None
 
 
 def table_read(method: str, path: str, separator: str) -> tuple[str, ...] | None:
     """Root, levels and name of the table that a call loads, whoever spelt them; None for others."""
-    match = _READ.fullmatch(path.partition("?")[0])
-    if method != "GET" or match is None:
-        return None
-    return table_names(match["root"], match["namespace"], match["table"], separator)
+    table = _table(path, _TABLE) if method == "GET" else None
+    return None if table is None else table.names(separator)
 
 
 def reported_table(method: str, path: str) -> TableRoute | None:
     """The table about which a client reports what it did there; None for other calls."""
-    match = _REPORT.fullmatch(path.partition("?")[0])
-    return TableRoute(**match.groupdict()) if match and method == "POST" else None
+    return _table(path, (*_TABLE, "metrics")) if method == "POST" else None
+
+
+def _table(path: str, pattern: Pattern) -> TableRoute | None:
+    found = segments(path)
+    names = _below_v1(found, pattern)
+    return None if names is None else TableRoute(_root(found, len(pattern)), *names)
+
+
+def config_base(method: str, path: str) -> str | None:
+    """What the client's base URI has before `/v1/config`; None if that is not what it calls."""
+    found = segments(path)
+    if method != "GET" or [one.word for one in found[-2:]] != ["v1", "config"]:
+        return None
+    return "".join(f"/{one.raw}" for one in found[:-2])
 
 
 def table_names(root: str, namespace: str, table: str, separator: str) -> tuple[str, ...]:
     """A table's raw segments as names that compare."""
     return (root, *levels_of(namespace, separator), unquote_plus(table))
-
-
-def config_base(method: str, path: str) -> str | None:
-    """What the client's base URI has before `/v1/config`; None if that is not what it calls."""
-    match = _CONFIG.fullmatch(path.partition("?")[0])
-    return match["base"] if match and method == "GET" else None
 
 
 def levels_of(segment: str, separator: str) -> tuple[str, ...]:

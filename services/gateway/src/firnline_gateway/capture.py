@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,6 +19,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import TableChange, TableCommitted
 from firnline_domain.values import replace
 
+from firnline_gateway.bodies import Body
 from firnline_gateway.calls import Call, CallKind, Route
 from firnline_gateway.commits import (
     PlannedChange,
@@ -27,9 +29,14 @@ from firnline_gateway.commits import (
     uuid_in,
 )
 from firnline_gateway.journal import Journal
+from firnline_gateway.room import Share
 from firnline_gateway.upstream import Upstream
 
 PATIENCE_S = 0.05  # DESIGN section 1: no commit waits longer than 50 ms for us
+READ_AT_ONCE = 2  # long requests and answers: parsed, one takes ten times its length
+ASKED_AT_ONCE = 8  # tables that we load to know their uuid
+MOST_BYTES = 8 << 20
+MOST_DOUBTS = 1_000  # each with a body of its own, up to `SMALL_BYTES`
 NAMES = 10_000  # tables whose uuid is remembered for the moment of their drop
 
 
@@ -50,11 +57,13 @@ def outcome_of(status: int) -> Outcome:
 
 @dataclass(frozen=True)
 class Pending:
-    """A call that is upstream: its intent is being written, its request read, meanwhile."""
+    """A call that is upstream while its intent is being written. `call` has the body where that is
+    short and plain; `body` is all there is of it, held by `share`."""
 
     call: Call
+    body: Body
+    share: Share
     opened: Future[None]
-    changes: asyncio.Task[tuple[PlannedChange, ...]]
     dropped: asyncio.Task[str | None] | None = None  # the uuid of a table that is to go
 
 
@@ -68,17 +77,27 @@ class Capture:
         catalog: str,
         log: Log,
         now_ms: Callable[[], int],
+        most_bytes: int = MOST_BYTES,
     ) -> None:
+        """`most_bytes`: of a request or an answer that is looked into, without its encoding."""
         self._journal = journal
         self._upstream = upstream
         self._catalog = catalog
         self._log = log
         self._now_ms = now_ms
         self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
+        self._later: set[str] = set()  # calls whose events are recorded after their answer
+        self.doubts = 0  # as the reconciler has last seen them
+        self._most_bytes = most_bytes
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
+        self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def begin(self, call: Call, route: Route) -> Pending:
-        """Start to write the intent and to read the request; returns before either is done.
+    async def begin(self, call: Call, route: Route, body: Body, share: Share) -> Pending:
+        """Start to write the intent; returns before that is done.
+
+        Nothing of the request is read before the catalog has accepted it: who may not change the
+        table costs us no more than a short row on the disk, for as long as the catalog thinks.
 
         A drop names no uuid, and afterwards nobody can ask: it is read first, within 50 ms.
         """
@@ -91,7 +110,7 @@ class Capture:
             known = self._uuids.get(change.path)
             call = replace(call, known_uuid=found or known)
         opened = self._journal.open(call)
-        return Pending(call, opened, self._spawn(asyncio.to_thread(changes_of, call)), dropped)
+        return Pending(call, body, share, opened, dropped)
 
     async def durable(self, pending: Pending) -> None:
         """Wait for the intent, 50 ms at most: the answer is there and the client wants it."""
@@ -102,12 +121,23 @@ class Capture:
 
     def refused(self, pending: Pending) -> None:
         """The catalog said no, or was never asked."""
+        if pending.dropped:
+            pending.dropped.cancel()
         self._journal.settle(pending.call, ())
+
+    @property
+    def crowded(self) -> bool:
+        """Somebody makes the catalog fail again and again: doubts are kept by table."""
+        return self.doubts > MOST_DOUBTS
 
     def unknown(self, pending: Pending) -> None:
         """The tables themselves must be asked."""
         metrics.count("gateway_unknown")
         self._log.warning("outcome_unknown", call=pending.call.call_id, path=pending.call.path)
+        if self.crowded:
+            self._journal.settle(pending.call, ())
+            self._journal.doubt(replace(pending.call, call_id=_of_path(pending.call), body=None))
+            return
         self._journal.doubt(pending.call)
         if pending.dropped and not pending.call.known_uuid:
             self._spawn(self._doubt_by_uuid(pending.call, pending.dropped))
@@ -119,11 +149,11 @@ class Capture:
 
     def accepted(self, pending: Pending) -> bool:
         """Record the events now; False if that takes longer than a client should wait: the
-        request is not read yet, or only the answer's body can name a table (see `later`)."""
-        if not pending.changes.done():
+        request is long or encoded, or only the answer's body can name a table (see `later`)."""
+        if pending.call.body is None and pending.body.kept is not None:
             return False
         try:
-            changes = pending.changes.result()
+            changes = changes_of(pending.call)
         except UnreadableCall as error:
             self._unreadable(pending.call, error)
             return True
@@ -132,30 +162,55 @@ class Capture:
         self.publish(pending.call, changes, self._now_ms(), "gateway")
         return True
 
-    def later(self, pending: Pending, answer: bytes) -> None:
+    def later(self, pending: Pending, answer: Body) -> None:
         """Record the events while the client already has its answer."""
-        self._spawn(self._name_and_record(pending, answer))
+        self._later.add(pending.call.call_id)
+        self._spawn(self._name_and_record(pending, answer)).add_done_callback(
+            lambda _: self._over(pending)
+        )
 
-    async def _name_and_record(self, pending: Pending, answer: bytes) -> None:
+    def _over(self, pending: Pending) -> None:
+        self._later.discard(pending.call.call_id)
+        pending.share.end()
+
+    def end(self, pending: Pending) -> None:
+        """The client has its answer: let go of the body, unless it is still to be read."""
+        if pending.call.call_id not in self._later:
+            pending.share.end()
+
+    async def _name_and_record(self, pending: Pending, answer: Body) -> None:
         try:
             changes = [
                 change if change.uuid else await self._with_uuid(change, pending, answer)
-                for change in await pending.changes
+                for change in await self._changes(pending)
             ]
         except UnreadableCall as error:
             self._unreadable(pending.call, error)
         except RetryLater as error:
             self._log.warning("uuid_unknown", call=pending.call.call_id, why=error)
-            self._journal.doubt(pending.call)
+            self._journal.doubt(replace(pending.call, accepted=True))
         else:
             self.publish(pending.call, changes, self._now_ms(), "gateway")
 
+    async def _changes(self, pending: Pending) -> tuple[PlannedChange, ...]:
+        async with self._reading:
+            return await asyncio.to_thread(self._read, pending)
+
+    def _read(self, pending: Pending) -> tuple[PlannedChange, ...]:
+        """Raises UnreadableCall."""
+        if pending.call.body is not None:
+            return changes_of(pending.call)
+        return changes_of(replace(pending.call, body=pending.body.plain(self._most_bytes)))
+
     async def _with_uuid(
-        self, change: PlannedChange, pending: Pending, answer: bytes
+        self, change: PlannedChange, pending: Pending, answer: Body
     ) -> PlannedChange:
         """From the answer, else from the catalog; else what was last known by that name."""
         uuid = await pending.dropped if pending.dropped else None
-        uuid = uuid or await asyncio.to_thread(uuid_in, answer)
+        if uuid is None:
+            async with self._reading:
+                plain = await asyncio.to_thread(answer.plain, self._most_bytes)
+                uuid = await asyncio.to_thread(uuid_in, plain or b"")
         if uuid is None and change.change is not TableChange.DROPPED:
             uuid = await self._uuid_of(change.path)
         return replace(change, uuid=uuid or self._uuids.get(change.old_path or change.path))
@@ -176,12 +231,21 @@ class Capture:
             events.append(event_of(change, call, change.uuid, self._catalog, at_ms, source))
         try:
             payloads = [encode(event) for event in events]
-        except (ValueError, TypeError) as error:
-            self._unreadable(call, error)
+        except Exception as error:  # numbers too large, texts of other types: whatever was sent
+            if source == "reconciled" and call.body is None:  # what the tables say: all there is
+                self._log.error("event_unwritable", path=call.path, why=error)
+                self._journal.settle(call, ())
+            else:
+                self._unreadable(call, error)
             return
         self._journal.settle(call, payloads)
         for event in events:
             self._announce(event)
+
+    def tell(self, call: Call, change: PlannedChange) -> None:
+        """Record what a table says of itself; the call stays remembered."""
+        aside = replace(call, call_id=f"{call.call_id}-seen", body=None)
+        self.publish(aside, [change], self._now_ms(), "reconciled")
 
     def _announce(self, event: TableCommitted) -> None:
         metrics.count("gateway_commits")
@@ -194,8 +258,10 @@ class Capture:
         )
 
     def _unreadable(self, call: Call, error: Exception) -> None:
-        self._log.error("call_unreadable", path=call.path, bytes=len(call.body), why=error)
-        self._journal.settle(call, ())
+        """The catalog has read it: its tables will say what it did."""
+        self._log.warning("call_unreadable", path=call.path, why=error)
+        metrics.count("gateway_unread")
+        self._journal.doubt(replace(call, body=None, accepted=True))
 
     def _remember(self, change: PlannedChange, uuid: str) -> None:
         for path in (change.path, change.old_path or ""):
@@ -206,8 +272,9 @@ class Capture:
             self._uuids.popitem(last=False)
 
     async def _uuid_of(self, path: str) -> str | None:
-        table = await self._upstream.table(path)
-        return table["table-uuid"] if table else None
+        async with self._asking:
+            table = await self._upstream.table(path, refs_only=True)
+        return str(table["table-uuid"]) if table else None
 
     async def _uuid_before_drop(self, path: str) -> str | None:
         try:
@@ -232,3 +299,7 @@ class Capture:
         """Wait for what is still being read or named."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
+
+
+def _of_path(call: Call) -> str:
+    return hashlib.sha256(f"{call.method} {call.path}".encode()).hexdigest()[:32]

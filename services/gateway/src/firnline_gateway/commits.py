@@ -61,15 +61,28 @@ class PlannedChange(Value):
 def changes_of(call: Call) -> tuple[PlannedChange, ...]:
     """What the call asks for, table by table, in the request's order.
 
-    Empty for a staged create, which creates nothing. Raises UnreadableCall.
+    Empty for a staged create, which creates nothing. Raises UnreadableCall; also where the body
+    was not kept, or the catalog has read more in the call than we do.
     """
     route = route_of(call.method, call.path)
     if route is None:
         return ()
+    if route.kind is CallKind.OTHER:
+        raise UnreadableCall(f"{call.method} {call.path}: not a call of the REST spec")
     try:
         return _READERS[route.kind](call, route)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableCall(f"{call.method} {call.path}: {error!r}") from error
+
+
+def _body(call: Call) -> Any:
+    """Half a surrogate pair ("\\ud800") would fit no record: it becomes a question mark."""
+    if call.body is None:
+        raise ValueError("its body was not kept")
+    body = json.loads(call.body)
+    if b"\\ud" in call.body.lower():
+        body = json.loads(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
+    return body
 
 
 def uuid_in(answer: bytes) -> str | None:
@@ -115,11 +128,11 @@ def _event_id(change: PlannedChange, call: Call, uuid: str) -> str:
 
 
 def _commit(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    return (_table_change(json.loads(call.body), call, route),)
+    return (_table_change(_body(call), call, route),)
 
 
 def _transaction(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = json.loads(call.body)
+    body = _body(call)
     return tuple(_table_change(change, call, route) for change in body["table-changes"])
 
 
@@ -128,7 +141,7 @@ def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
     updates = body.get("updates", [])
     requirements = body.get("requirements", [])
     levels, name = _named(body, call, route)
-    path = call.path.partition("?")[0]
+    path = route.path
     if route.kind is CallKind.TRANSACTION:
         path = table_path(route.root, levels, name, call.separator)
     created = any(need["type"] == "assert-create" for need in requirements)
@@ -138,7 +151,9 @@ def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
         namespace=levels,
         name=name,
         uuid=_asserted_uuid(requirements, updates),
-        snapshots=tuple(_snapshot(u["snapshot"]) for u in updates if u["action"] == "add-snapshot"),
+        snapshots=tuple(
+            snapshot_in(u["snapshot"]) for u in updates if u["action"] == "add-snapshot"
+        ),
         refs=_refs(requirements, updates),
         expired_snapshot_ids=tuple(
             expired
@@ -151,20 +166,32 @@ def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
 
 
 def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
-    if identifier := body.get("identifier"):
-        return tuple(identifier["namespace"]), identifier["name"]
-    return _levels(call, route), _table(route)
+    """In a transaction `identifier` is the table's only name. Elsewhere the catalog goes by the
+    path, and `identifier` only says where the levels of that same name end."""
+    identifier = body.get("identifier")
+    told = (tuple(identifier["namespace"]), identifier["name"]) if identifier else None
+    if route.kind is CallKind.TRANSACTION:
+        if told is None:
+            raise ValueError("a table without an identifier")
+        return told
+    levels, name = _levels(call, route), _table(route)
+    if told and ".".join((*told[0], told[1])) == ".".join((*levels, name)):
+        return told
+    return levels, name
 
 
 def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
-    for need in requirements:
-        if need["type"] == "assert-table-uuid":
-            return str(need["uuid"])
-    return next((str(u["uuid"]) for u in updates if u["action"] == "assign-uuid"), None)
+    """None where it is spelt in another way than catalogs spell it: they compare without regard to
+    case, and an event's key is exact."""
+    asserted = [str(need["uuid"]) for need in requirements if need["type"] == "assert-table-uuid"]
+    assigned = [str(update["uuid"]) for update in updates if update["action"] == "assign-uuid"]
+    uuid = next(iter(asserted + assigned), None)
+    return uuid if uuid == (uuid or "").lower() else None
 
 
-def _snapshot(sent: Body) -> SnapshotAdded:
-    """Format v1 knows neither sequence numbers nor, in its oldest form, manifest lists."""
+def snapshot_in(sent: Body) -> SnapshotAdded:
+    """A snapshot as the REST spec and metadata files have it. Format v1 knows neither sequence
+    numbers nor, in its oldest form, manifest lists."""
     summary = {str(key): str(value) for key, value in (sent.get("summary") or {}).items()}
     return SnapshotAdded(
         snapshot_id=sent["snapshot-id"],
@@ -197,14 +224,14 @@ def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]
 
 
 def _create(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = json.loads(call.body)
+    body = _body(call)
     if body.get("stage-create"):
         return ()  # its later commit, with `assert-create`, creates the table
     return (_appeared(TableChange.CREATED, body["name"], call, route),)
 
 
 def _register(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    name = json.loads(call.body)["name"]
+    name = _body(call)["name"]
     return (_appeared(TableChange.REGISTERED, name, call, route),)
 
 
@@ -215,13 +242,14 @@ def _appeared(change: TableChange, name: str, call: Call, route: Route) -> Plann
 
 
 def _drop(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    path = f"{route.root}/namespaces/{route.namespace}/tables/{route.table}"
     levels = _levels(call, route)
-    return (PlannedChange(TableChange.DROPPED, path, levels, _table(route), uuid=call.known_uuid),)
+    return (
+        PlannedChange(TableChange.DROPPED, route.path, levels, _table(route), uuid=call.known_uuid),
+    )
 
 
 def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = json.loads(call.body)
+    body = _body(call)
     (old_levels, old_name), (levels, name) = (
         (tuple(body[end]["namespace"]), body[end]["name"]) for end in ("source", "destination")
     )

@@ -12,6 +12,7 @@ from firnline_adapters import metrics
 from firnline_domain.errors import RetryLater
 from firnline_domain.latches import BEGIN, END, HEADER
 
+from firnline_gateway.bodies import Body, ClientGone, body_of, stream_of
 from firnline_gateway.calls import (
     SPEC_SEPARATOR,
     Call,
@@ -31,17 +32,24 @@ from firnline_gateway.latches import Latches
 from firnline_gateway.proxy import (
     FAILURES,
     NOTHING_SENT,
-    body_of,
+    Kept,
+    header,
     refusal,
     refusal_for,
     relay,
     reply,
-    stream_of,
     to_upstream,
 )
+from firnline_gateway.room import Room
 from firnline_gateway.scan_reports import Copy
 from firnline_gateway.scans import HEARD, Scans
-from firnline_gateway.upstream import Upstream
+from firnline_gateway.targets import OutsideCatalog, check
+from firnline_gateway.upstream import TooLong, Upstream, read_whole
+
+CONFIG_BYTES = 1 << 20
+MOST_SIGNS = 1024  # of a header that is remembered
+# Frameworks behind a catalog may take a method from these, and read a GET as a commit.
+OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 
 
 class Gateway:
@@ -54,13 +62,18 @@ class Gateway:
         latches: Latches,
         scans: Scans | None,
         now_ms: Callable[[], int],
+        room: Room,
+        most_bytes: int,
     ) -> None:
-        """`scans`: None where nobody wants to know how often tables are read."""
+        """`scans`: None where nobody wants to know how often tables are read. `most_bytes`: of a
+        body that is kept to be looked into, if there is `room` for it."""
         self._upstream = upstream
         self._capture = capture
         self._latches = latches
         self._scans = scans
         self._now_ms = now_ms
+        self._room = room
+        self._most_bytes = most_bytes
         self.separator = SPEC_SEPARATOR
 
     async def learn(self) -> None:
@@ -76,8 +89,12 @@ class Gateway:
 
     async def _answer(self, request: BaseRequest) -> StreamResponse:
         path = request.raw_path
-        if not path.startswith("/"):
-            return refusal(400, "the request's target is not a path")
+        try:
+            check(path)
+        except OutsideCatalog as error:
+            return refusal(400, f"{error}; nothing was sent to the catalog")
+        if not OVERRIDES.isdisjoint(map(str.lower, request.headers)):
+            return refusal(400, "a call's method is the one in its first line; nothing was sent")
         if (base := config_base(request.method, path)) is not None:
             return await self._config(request, base)
         if (route := route_of(request.method, path)) is not None:
@@ -117,11 +134,13 @@ class Gateway:
         self, request: BaseRequest, table: TableRoute, scans: Scans
     ) -> StreamResponse:
         """What a client did with a table, of which we take a copy."""
-        copy, headers = Copy(), to_upstream(request.raw_headers)
-        answer = await self._pass(request, copy)
-        if answer.status in HEARD:
-            scans.told(table, self.separator, copy.body, headers)
-        return answer
+        headers = to_upstream(request.raw_headers)
+        with self._room.share() as share:
+            copy = Copy(share)
+            answer = await self._pass(request, copy)
+            if answer.status in HEARD:
+                scans.told(table, self.separator, copy.body, headers)
+            return answer
 
     async def _pass(self, request: BaseRequest, copy: Copy | None = None) -> StreamResponse:
         body = stream_of(request) if request.can_read_body else None
@@ -143,15 +162,17 @@ class Gateway:
         try:
             upstream = await self._upstream.call(request.method, request.raw_path, headers, None)
             async with upstream:
-                body = await upstream.read()
+                body = await read_whole(upstream, CONFIG_BYTES)
         except FAILURES as failure:
             return refusal_for(failure)
+        except TooLong:
+            return refusal(502, f"the catalog's config is longer than {CONFIG_BYTES} bytes")
         body = self._led_here(upstream, body, f"{_origin(request)}{base}")
         return await reply(request, upstream, body)
 
     def _led_here(self, upstream: ClientResponse, body: bytes, client: str) -> bytes:
         encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
-        plain = decoded(body, encoding)
+        plain = decoded(body, encoding, CONFIG_BYTES)
         if upstream.status != 200 or plain is None:
             return body
         self.separator = separator_in(plain)
@@ -159,14 +180,25 @@ class Gateway:
         return body if ours == plain else encoded(ours, encoding)
 
     async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A call that may change a table. Its body is read whole before any of it is sent: a
-        client that hangs up half-way then leaves the catalog untouched."""
+        """A call that may change a table. A body that can be kept is read whole before any of it
+        is sent: a client that hangs up half-way then leaves the catalog untouched."""
+        share = self._room.share()
         try:
-            body = await body_of(request)
-        except FAILURES:
-            return refusal(400, "the request broke off; nothing was sent to the catalog")
-        pending = await self._capture.begin(self._call(request, body), route)
-        headers = to_upstream(request.raw_headers)
+            body = await body_of(request, self._most_bytes, share)
+        except ClientGone as gone:
+            share.end()
+            answer = refusal(400, f"the request broke off {gone}; nothing was sent to the catalog")
+            answer.force_close()
+            return answer
+        call = self._call(request, body)
+        pending = await self._capture.begin(call, route, body, share)
+        try:
+            return await self._sent(request, pending)
+        finally:
+            self._capture.end(pending)
+
+    async def _sent(self, request: BaseRequest, pending: Pending) -> StreamResponse:
+        headers, body = to_upstream(request.raw_headers), pending.body.sent
         try:
             upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
         except NOTHING_SENT as failure:
@@ -191,24 +223,23 @@ class Gateway:
         await self._capture.durable(pending)
         if outcome is Outcome.UNKNOWN or self._capture.accepted(pending):
             return await relay(request, upstream)
-        kept = bytearray()
+        kept = Kept(self._most_bytes, pending.share)
         try:
             return await relay(request, upstream, kept)
         finally:
             encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
-            self._capture.later(pending, decoded(bytes(kept), encoding) or b"")
+            self._capture.later(pending, Body(None, kept.whole, encoding))
 
-    def _call(self, request: BaseRequest, body: bytes | None) -> Call:
-        encoding = request.headers.get(hdrs.CONTENT_ENCODING, "")
+    def _call(self, request: BaseRequest, body: Body) -> Call:
         return Call(
             call_id=uuid.uuid4().hex,
             method=request.method,
             path=request.raw_path,
-            body=decoded(body or b"", encoding) or b"",
+            body=body.at_once,
             received_ms=self._now_ms(),
             separator=self.separator,
-            user_agent=request.headers.get(hdrs.USER_AGENT),
-            idempotency_key=request.headers.get("Idempotency-Key"),
+            user_agent=header(request.raw_headers, hdrs.USER_AGENT, MOST_SIGNS),
+            idempotency_key=header(request.raw_headers, "Idempotency-Key", MOST_SIGNS),
         )
 
 

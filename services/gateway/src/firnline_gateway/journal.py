@@ -6,6 +6,7 @@ our disk. What was in memory is lost with the process, and is said so in log and
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ from firnline_gateway.calls import Call
 from firnline_gateway.outbox import MemoryOutbox, Outbox, Waiting
 
 GROUP = 256  # steps per transaction: one fsync carries them all
+DISK_FAILED = (OSError, sqlite3.OperationalError)  # by the disk, whatever the step was
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,10 @@ class Journal:
             with self._disk.transaction():
                 results = [step.on_disk() for step in group]
         except Exception as error:  # whatever it is, this thread must live and events must go on
+            if len(group) > 1 and not isinstance(error, DISK_FAILED):
+                for step in group:  # one of them cannot be written; the others can
+                    self._do([step])
+                return
             self._log.error("outbox_disk_failed", steps=len(group), why=error)
             metrics.count("gateway_outbox_failures")
             results = [step.in_memory() for step in group]

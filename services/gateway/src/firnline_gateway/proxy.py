@@ -7,12 +7,13 @@ What is not passed on is what HTTP defines as belonging to one connection (RFC 9
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import Awaitable, Sequence
 
 from aiohttp import ClientConnectorError, ClientError, ClientResponse, ConnectionTimeoutError, hdrs
-from aiohttp.http import HttpVersion11
 from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
+
+from firnline_gateway.room import Share
 
 _HOP_BY_HOP = frozenset(
     {
@@ -54,6 +55,13 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
+def header(raw: RawHeaders, name: str, most: int) -> str | None:
+    """A header's text as an event can carry it: stray bytes replaced, `most` signs at the most."""
+    wanted = name.lower().encode()
+    found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
+    return None if found is None else _text(found[: 4 * most])[:most]
+
+
 class Answer(StreamResponse):
     """A response with the catalog's headers and no others."""
 
@@ -73,30 +81,31 @@ def answer_to(upstream: ClientResponse) -> Answer:
     return Answer(status=upstream.status, reason=upstream.reason, headers=headers)
 
 
-async def body_of(request: BaseRequest) -> bytes | None:
-    """The whole body, as sent; None where the request has none."""
-    if not request.can_read_body:
-        return None
-    await _go_on(request)
-    return await request.content.read()
+class Kept:
+    """What is kept of an answer that goes by, while it is short enough and there is room for it."""
 
+    def __init__(self, most_bytes: int, share: Share) -> None:
+        self._most_bytes = most_bytes
+        self._share = share
+        self._pieces: bytearray | None = bytearray()
 
-async def stream_of(request: BaseRequest) -> AsyncIterator[bytes]:
-    """The body in pieces as they arrive."""
-    await _go_on(request)
-    async for piece in request.content.iter_any():
-        yield piece
+    def add(self, piece: bytes) -> None:
+        """One more."""
+        if self._pieces is None:
+            return
+        if len(self._pieces) + len(piece) <= self._most_bytes and self._share.grow(len(piece)):
+            self._pieces += piece
+        else:
+            self._pieces = None
 
-
-async def _go_on(request: BaseRequest) -> None:
-    expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
-    if expects and request.version == HttpVersion11:
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0
+    @property
+    def whole(self) -> bytes | None:
+        """All of them; None if that was too much."""
+        return None if self._pieces is None else bytes(self._pieces)
 
 
 async def relay(
-    request: BaseRequest, upstream: ClientResponse, kept: bytearray | None = None
+    request: BaseRequest, upstream: ClientResponse, kept: Kept | None = None
 ) -> StreamResponse:
     """Pass the catalog's answer on as it arrives.
 
@@ -108,7 +117,7 @@ async def relay(
         listening = await _listens(answer.prepare(request))
         async for piece in upstream.content.iter_any():
             if kept is not None:
-                kept += piece
+                kept.add(piece)
             elif not listening:
                 break
             listening = listening and await _listens(answer.write(piece))

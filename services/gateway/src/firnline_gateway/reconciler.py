@@ -1,22 +1,34 @@
-"""Calls whose answer nobody saw: after a crash, a 5xx, a timeout or a lost connection."""
+"""Calls whose answer nobody saw: after a crash, a 5xx, a timeout or a lost connection; and calls
+that the catalog has accepted and we could not read."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
 
 from firnline_gateway import evidence
-from firnline_gateway.calls import Call
+from firnline_gateway.calls import Call, CallKind, Route, levels_of, route_of
 from firnline_gateway.capture import Capture
 from firnline_gateway.commits import PlannedChange, UnreadableCall, changes_of
 from firnline_gateway.journal import Journal
-from firnline_gateway.upstream import Upstream
+from firnline_gateway.observing import (
+    Metadata,
+    Place,
+    observed,
+    place_of,
+    touched_since,
+    version_of,
+)
+from firnline_gateway.searches import Searches
+from firnline_gateway.upstream import TooLong, Upstream
 
 TICK_S = 1.0
 LONGEST_S = 60.0  # between two looks at one call
+AT_ONCE = 8  # calls that are looked at: a table that hangs holds up seven others at the most
 # A catalog may still be at work on a call whose connection broke. After this long, what has left
 # no trace in a table that we could read did not happen.
 GIVE_UP_MS = 600_000
@@ -36,39 +48,63 @@ class Reconciler:
         self._journal = journal
         self._upstream = upstream
         self._capture = capture
+        self._searches = Searches(upstream)
         self._log = log
         self._now_ms = now_ms
         self._due: dict[str, tuple[int, float]] = {}  # call -> (when in ms, seconds to the next)
+        self._told: dict[str, dict[str, Any]] = {}  # call -> path -> version that was told
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._search: asyncio.Task[None] | None = None
+        self._wanted: dict[tuple[str, str | None], dict[str, Call]] = {}  # by root and namespace
 
     async def run(self) -> None:
         """Look again and again; ends by cancellation."""
-        while True:
-            await self.look()
-            await asyncio.sleep(TICK_S)
+        try:
+            while True:
+                await self.look()
+                await asyncio.sleep(TICK_S)
+        finally:
+            if self._search:
+                self._search.cancel()
 
     async def look(self) -> None:
-        """Examine every doubtful call that is due."""
+        """Examine every doubtful call that is due, and search for one whose table nobody knows."""
         doubts = await asyncio.wrap_future(self._journal.doubts())
+        self._capture.doubts = len(doubts)
         self._due = {call.call_id: self._due.get(call.call_id, (0, TICK_S)) for call in doubts}
-        for call in doubts:
-            due_ms, pause_s = self._due[call.call_id]
-            if self._now_ms() >= due_ms:
-                await self._examine_safely(call)
-                later_ms = self._now_ms() + int(pause_s * 1000)
-                self._due[call.call_id] = (later_ms, min(pause_s * 2, LONGEST_S))
+        self._told = {key: told for key, told in self._told.items() if key in self._due}
+        due = [call for call in doubts if self._now_ms() >= self._due[call.call_id][0]]
+        await asyncio.gather(*(self._examine_in_turn(call) for call in due))
 
-    async def _examine_safely(self, call: Call) -> None:
+    async def _examine_in_turn(self, call: Call) -> None:
+        async with self._turns:
+            await self._safely(call, self._examine(call))
+        _, pause_s = self._due[call.call_id]
+        later_ms = self._now_ms() + int(pause_s * 1000)
+        self._due[call.call_id] = (later_ms, min(pause_s * 2, LONGEST_S))
+
+    async def _safely(self, call: Call, step: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._examine(call)
+            await step
         except RetryLater as error:
             self._log.warning("reconcile_later", call=call.call_id, why=error)
-        except UnreadableCall as error:
-            self._log.error("call_unreadable", path=call.path, why=error)
-            self._journal.settle(call, ())
+        except Exception as error:  # what one table answers must not end the looking at others
+            self._log.error("reconcile_failed", error, call=call.call_id, path=call.path)
+            if self._old(call):
+                self._journal.settle(call, ())
+
+    def _old(self, call: Call) -> bool:
+        return self._now_ms() - call.received_ms > GIVE_UP_MS
 
     async def _examine(self, call: Call) -> None:
-        changes = changes_of(call)
-        old = self._now_ms() - call.received_ms > GIVE_UP_MS
+        try:
+            await self._judge_all(call, changes_of(call))
+        except (UnreadableCall, TooLong) as error:
+            self._log.info("reconcile_by_table", call=call.call_id, why=error)
+            await self._observe(call)
+
+    async def _judge_all(self, call: Call, changes: tuple[PlannedChange, ...]) -> None:
+        old = self._old(call)
         found = [await self._judge(change, settle_for_facts=old) for change in changes]
         certain = [change for change in found if change is not None]
         if len(certain) == len(changes) or old:
@@ -84,3 +120,52 @@ class Reconciler:
         if found is None and settle_for_facts:
             return evidence.facts(change, table)
         return found
+
+    async def _observe(self, call: Call) -> None:
+        """What the call's table says of itself.
+
+        Of a call that was accepted once; of one of which nobody knows as often as a table that
+        was touched since looks different, until it is too late for the catalog to be at work on it.
+        """
+        route = route_of(call.method, call.path)
+        if route is None:
+            self._journal.settle(call, ())
+            return
+        place = place_of(call, route)
+        if place is None:
+            self._search_for(call, route)
+            return
+        table = await self._upstream.table(place.path, refs_only=True)
+        if table is not None and (call.accepted or touched_since(table, call.received_ms)):
+            self._tell(call, place, table)
+        if call.accepted or self._old(call) or (table is None and self._capture.crowded):
+            self._journal.settle(call, ())
+
+    def _tell(self, call: Call, place: Place, table: Metadata) -> None:
+        told = self._told.setdefault(call.call_id, {})
+        if told.get(place.path) != version_of(table):
+            told[place.path] = version_of(table)
+            self._capture.tell(call, observed(place, table, call.received_ms))
+
+    def _search_for(self, call: Call, route: Route) -> None:
+        """One search at a time, beside all else, for all calls that want the same; of a call whose
+        outcome nobody knows when it is too late for the catalog to be at work on it."""
+        if not call.accepted and not self._old(call):
+            return
+        self._wanted.setdefault((route.root, route.namespace), {})[call.call_id] = call
+        if self._search is None or self._search.done():
+            calls = list(self._wanted.pop(next(iter(self._wanted))).values())
+            self._search = asyncio.create_task(self._safely(call, self._ask_all(calls)))
+
+    async def _ask_all(self, calls: list[Call]) -> None:
+        """Tell of every table that the calls may have changed. A rename leaves no mark on one."""
+        first = min(calls, key=lambda call: call.received_ms)
+        routes = [route for call in calls if (route := route_of(call.method, call.path))]
+        root, namespace = routes[0].root, routes[0].namespace
+        renamed = any(route.kind is CallKind.RENAME for route in routes)
+        levels = levels_of(namespace, first.separator) if namespace else None
+        async for place, table in self._searches.tables(root, levels, first.separator):
+            if renamed or touched_since(table, first.received_ms):
+                self._tell(first, place, table)
+        for call in calls:
+            self._journal.settle(call, ())

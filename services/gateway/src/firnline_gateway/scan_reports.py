@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from firnline_domain.values import Value
 
+from firnline_gateway.room import Share
 from firnline_gateway.scan_filters import columns_of
 
 MOST_BYTES = 1 << 20  # of a body that is looked into; a filter with many values is as long as these
@@ -59,17 +60,21 @@ def scan_of(body: bytes) -> Scan | None:
 class Copy:
     """What went by of a body, up to `MOST_BYTES`."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
+        self._share = share
         self._pieces = bytearray()
         self._whole = False
 
     async def of(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same pieces, at the same time."""
+        fits = True
         async for piece in stream:
-            if len(self._pieces) <= MOST_BYTES:
+            fits = fits and len(self._pieces) + len(piece) <= MOST_BYTES
+            fits = fits and self._share.grow(len(piece))
+            if fits:
                 self._pieces += piece
             yield piece
-        self._whole = len(self._pieces) <= MOST_BYTES
+        self._whole = fits
 
     @property
     def body(self) -> bytes | None:

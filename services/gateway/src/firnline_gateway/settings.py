@@ -45,6 +45,17 @@ class Settings:
         "Seconds between two words on how often tables are read, as clients report it; 0 = never.",
         default=60.0,
     )
+    body_bytes: int = setting(
+        "FIRNLINE_BODY_BYTES",
+        "Longest body of a call, in bytes and without its encoding, that is looked into; of a "
+        "longer one the table is read afterwards.",
+        default=8 << 20,
+    )
+    bodies_bytes: int = setting(
+        "FIRNLINE_BODIES_BYTES",
+        "Bytes of bodies that are kept at once, of all clients; above it, as for longer ones.",
+        default=256 << 20,
+    )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of `table-commits`.", default=8)
     assign: str = setting(
         "FIRNLINE_ASSIGN",

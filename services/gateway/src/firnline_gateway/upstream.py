@@ -6,8 +6,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import (
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+)
 from aiohttp.client import _RequestContextManager
 from firnline_domain.errors import RetryLater
 from multidict import CIMultiDict
@@ -15,6 +23,7 @@ from yarl import URL
 
 from firnline_gateway.config_response import separator_in
 from firnline_gateway.layouts import Loaded, loaded_table
+from firnline_gateway.targets import OutsideCatalog, check
 
 CONNECT_S = 10.0
 OWN_READ_S = 30.0
@@ -23,6 +32,8 @@ OWN_READ_S = 30.0
 IDLE_S = 4.0
 HEADER_BYTES = 64 * 1024  # tokens of large identity providers exceed aiohttp's 8 kB
 DNS_S = 10
+ANSWER_BYTES = 32 << 20  # of an answer to ourselves: parsed, it takes ten times as much
+PAGE = 1000  # names in one page of a listing
 # aiohttp must not add what the client did not send.
 # Headers of a call that are of no use to another one, or wrong with it.
 _OF_ITS_CALL = frozenset(
@@ -40,6 +51,10 @@ _OF_ITS_CALL = frozenset(
     }
 )
 _NOTHING_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
+class TooLong(RetryLater):
+    """The catalog has answered with more than we read of one answer."""
 
 
 class Upstream:
@@ -83,12 +98,13 @@ class Upstream:
         """Pass one call on; `path` is raw. Headers are sent as given, plus Host.
 
         Raises aiohttp.ClientConnectorError and ConnectionTimeoutError where nothing was sent,
-        other ClientError, OSError or TimeoutError where nobody knows.
+        other ClientError, OSError or TimeoutError where nobody knows; OutsideCatalog where the
+        path could lead away from the base, and nothing was sent.
         """
         session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
         return session.request(
             method,
-            URL(self.base + path, encoded=True),
+            self._below(path),
             headers=headers,
             data=body,
             chunked=True if body is not None and "Content-Length" not in headers else None,
@@ -96,18 +112,47 @@ class Upstream:
             skip_auto_headers=_NOTHING_ADDED,
         )
 
-    async def table(self, path: str) -> dict[str, Any] | None:
-        """Metadata JSON of the table at this raw path, None if there is none.
+    def _below(self, path: str) -> URL:
+        """Whoever named the path, a client's target or its body: no credential, and least of all
+        ours, goes anywhere but below the base."""
+        check(path)
+        return URL(self.base + path, encoded=True)
+
+    async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
+        """Metadata JSON of the table at this raw path, None if there is none. `refs_only`: of its
+        snapshots those alone that a branch or tag points to.
+
+        Read with our own credential. Raises RetryLater where the catalog does not say, TooLong.
+        """
+        body = await self._said(f"{path}?snapshots=refs" if refs_only else path)
+        if body is None:
+            return None
+        try:
+            found = (await asyncio.to_thread(json.loads, body))["metadata"]
+            return dict(found) if isinstance(found["table-uuid"], str) else None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RetryLater(f"GET {path}: no table: {error!r}") from error
+
+    async def listed(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
+        """A page of a listing, and the token of the next one, "" after the last.
 
         Read with our own credential. Raises RetryLater where the catalog does not say.
         """
+        mark = "&" if "?" in path else "?"
+        body = await self._said(f"{path}{mark}pageToken={quote(token, safe='')}&pageSize={PAGE}")
+        try:
+            page = await asyncio.to_thread(json.loads, body or b"{}")
+            return list(page.get(what) or ()), str(page.get("next-page-token") or "")
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise RetryLater(f"GET {path}: no listing: {error!r}") from error
+
+    async def _said(self, path: str) -> bytes | None:
         status, body = await self._read(path)
         if status == 404:
             return None
         if status != 200:
             raise RetryLater(f"GET {path}: {status}")
-        found = (await asyncio.to_thread(json.loads, body))["metadata"]
-        return dict(found)
+        return body
 
     async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
         """What the table at this raw path says of itself, None if there is none.
@@ -140,6 +185,21 @@ class Upstream:
                 asyncio.timeout(OWN_READ_S),
                 self.call("GET", path, headers, None) as answer,
             ):
-                return answer.status, await answer.read()
+                return answer.status, await read_whole(answer, ANSWER_BYTES)
+        except OutsideCatalog as error:  # its name leads elsewhere, so no catalog has that table
+            return 404, str(error).encode()
+        except TooLong as error:
+            raise TooLong(f"GET {path}: {error}") from error
         except (ClientError, OSError, TimeoutError) as error:
             raise RetryLater(f"GET {path}: {error!r}") from error
+
+
+async def read_whole(answer: ClientResponse, most_bytes: int) -> bytes:
+    """The answer's body. Raises TooLong."""
+    found = bytearray()
+    async for piece in answer.content.iter_any():
+        found += piece
+        if len(found) > most_bytes:
+            answer.close()
+            raise TooLong(f"an answer of more than {most_bytes} bytes")
+    return bytes(found)
