@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from firnline_local.ports import free_port
 from firnline_local.process import serving
 from firnline_local.topics import DEFAULT_BUCKETS, make_topics
 from py4j import java_gateway, protocol
+
+from tests.meddling import Meddler
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -104,6 +107,17 @@ def catalog_uri(servers: Path) -> Iterator[str]:
         catalog.uri(port),
     ) as uri:
         yield uri
+
+
+@pytest.fixture
+def meddler(catalog_uri: str) -> Iterator[Meddler]:
+    """The catalog, by way of somebody who may fail, and lets others in first."""
+    with Meddler(catalog_uri) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="session")

@@ -124,6 +124,28 @@ def test_results_of_one_commit_go_back_together(make_table: Any, committer: Comm
     assert table.rows() == rows
 
 
+@pytest.mark.parametrize("writer", [False, True])
+def test_two_commits_of_a_handover_go_back_together_or_not_at_all(
+    table: Table, committer: Committer, writer: bool
+) -> None:
+    """Iceberg's action rewrites, and then removes the deletes that are left over."""
+    task = rewritten(table, committer)
+    first, before = table.head, table.loaded.snapshot(table.head).parent_snapshot_id
+    if writer:
+        table.append((9, 1))
+    between = table.head
+    table.java.newFastAppend().set("firnline.task-id", task).commit()
+    assert table.head != between
+    undo = found(table, task)
+    if writer:
+        assert isinstance(undo, CannotUndo)
+        assert undo.reason == "later_commits"
+        assert f"{between} (append)" in undo.detail
+    else:
+        assert isinstance(undo, Undo)
+        assert (undo.snapshot_ids, undo.restored) == ((table.head, first), before)
+
+
 # ---- the commands
 
 

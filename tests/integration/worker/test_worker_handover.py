@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 import pytest
+from firnline_committer import reports
 from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import TaskRefused
 from firnline_domain.results import Mode
+from firnline_iceberg.commits import task_ids
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.undoing import undo_of
 from firnline_worker.expiry import Expirer
-from firnline_worker.handover import OPTIONS
+from firnline_worker.handover import OPTIONS, Handover
 from firnline_worker.java import JavaTables
+from py4j.protocol import Py4JJavaError
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -27,11 +33,103 @@ def handed_over(lab, rewriter, in_thread, scope=None):
     return result
 
 
-def test_the_guards_of_h15_are_on():
-    assert OPTIONS["use-starting-sequence-number"] == "false"
-    assert OPTIONS["partial-progress.enabled"] == "false"
-    assert OPTIONS["remove-dangling-deletes"] == "true"
-    assert OPTIONS["delete-file-threshold"] == "1"
+@pytest.fixture
+def meddled(spark, tables, meddler):
+    """A handover whose catalog lets writers commit between its plan and its commit."""
+    name = f"m{meddler.server_address[1]}"
+    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": meddler.uri}
+    for key, value in {**settings, ".cache-enabled": "false"}.items():
+        spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    return Handover(JavaTables(spark, name), tables, lambda uuid: nullcontext())
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_h15_a_row_that_is_deleted_during_a_handover_stays_deleted(
+    lab, meddled, meddler, guarded, monkeypatch
+):
+    """By default the action gives its files the number that it started at: the delete, with a
+    number above it, is dropped with that very commit (issue 10312)."""
+    lab.create("id BIGINT, v INT")
+    lab.insert("(1, 1), (2, 1)")
+    lab.insert("(3, 1)")
+
+    def meanwhile():
+        lab.equality_delete(["id"], "(1)")
+        lab.insert("(4, 1)")
+
+    meddler.before = [meanwhile]
+    if guarded:
+        with pytest.raises(Py4JJavaError, match="found new delete"):
+            meddled.rewrite(lab.order(), lab.table(), "float_key")
+        assert lab.rows() == [(2, 1), (3, 1), (4, 1)]
+        assert meddled.rewrite(lab.order(), lab.table(), "float_key") is not None
+        assert lab.rows() == [(2, 1), (3, 1), (4, 1)]
+    else:
+        monkeypatch.setitem(OPTIONS, "use-starting-sequence-number", "true")
+        meddled.rewrite(lab.order(), lab.table(), "float_key")
+        assert lab.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_h15_all_commits_of_a_handover_are_known_for_ours(
+    lab, rewriter, in_thread, guarded, monkeypatch
+):
+    """The delete files that are left over go in a commit of their own. By the action's own option
+    it has no task id: the table would be left to that maintainer, and an undo stop at it."""
+    lab.create("x DOUBLE, v INT")
+    lab.insert("(1.5, 1), (2.5, 2)")
+    lab.insert("(3.5, 1)")
+    lab.equality_delete(["x"], "(1.5)", rows="(4.5, 3)")
+    if not guarded:
+        monkeypatch.setitem(OPTIONS, "remove-dangling-deletes", "true")
+        monkeypatch.setattr(Handover, "_tidy", lambda *_: None)
+    before, head = lab.rows(), lab.table().head_id("main")
+    order = lab.order()
+    result = in_thread(rewriter.rewrite, order, lambda _: None)
+    table = lab.table()
+    made = [one for one in table.snapshots if one.summary.operation.value == "replace"]
+    assert len(made) == 2
+    assert live_files(table, table.head_id("main")).deletes == ()
+    others = [one for one in made if not task_ids(one.summary)]
+    undo = undo_of(table, "main", order.task_id)
+    if guarded:
+        assert others == []
+        assert (undo.restored, len(undo.snapshot_ids)) == (head, 2)
+        told = reports.handed_over(result, table, 1)
+        assert told.snapshot_ids == tuple(one.snapshot_id for one in made)
+        assert (told.files_removed, told.equality_deletes_removed) == (3, 1)
+    else:
+        assert len(others) == 1
+        assert undo.reason == "later_commits"
+    assert lab.rows() == before
+
+
+def again(lab):
+    """The table's one data file is appended a second time."""
+    java = lab.java.load(lab.name).java
+    file = java.newScan().planFiles().iterator().next().file()
+    java.newFastAppend().appendFile(file).commit()
+    lab.sql(f"CALL lake.system.rewrite_manifests('{lab.namespace}.t')")  # both entries in one
+    return file.fileSizeInBytes()
+
+
+def test_a_file_that_is_there_twice_is_not_handed_over(lab, rewriter, tables, java, in_thread):
+    """Only the older entry has deletes; where both are in one manifest the action removes both.
+    What comes while it runs is told of afterwards, by its own count."""
+    lab.create("x DOUBLE, v INT")
+    lab.insert("(1.5, 1), (2.5, 2)")
+    lab.equality_delete(["x"], "(1.5)")
+    size = again(lab)
+    lab.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('write.target-file-size-bytes'='{size}')")
+    assert lab.rows() == [(1.5, 1), (2.5, 2), (2.5, 2)]
+    with pytest.raises(TaskRefused, match="more than once"):
+        in_thread(rewriter.rewrite, lab.order(), lambda _: None)
+    assert lab.rows() == [(1.5, 1), (2.5, 2), (2.5, 2)]
+    handover = Handover(java, tables, lambda uuid: nullcontext())
+    with pytest.raises(TaskRefused, match="firnline undo") as refused:
+        handover.rewrite(lab.order(), lab.table(), "float_key")
+    assert refused.value.reason == "duplicate_files"
+    assert lab.rows() == [(2.5, 2)]
 
 
 def test_a_table_upgraded_to_v3_whose_rows_have_no_ids_yet(lab, rewriter, in_thread):

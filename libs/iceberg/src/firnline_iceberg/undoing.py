@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope
@@ -68,11 +67,12 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
             "the branch was rolled back past it",
             "there is nothing left to undo",
         )
-    later = list(takewhile(lambda one: task_id not in task_ids(one.summary), history))
+    mine = [place for place, one in enumerate(history) if task_id in task_ids(one.summary)]
+    upto = history[: mine[-1] + 1]  # a handover commits twice, and others may come in between
+    later = [one for one in upto if task_id not in task_ids(one.summary)]
     if later:
         return _buried(later)
-    ours = list(takewhile(lambda one: task_id in task_ids(one.summary), history))
-    return _taken_back(table, ref, ours)
+    return _taken_back(table, ref, upto)
 
 
 def _buried(later: Sequence[Snapshot]) -> CannotUndo:

@@ -77,18 +77,20 @@ def _bytes_out(result: RewriteFinished) -> int:
 
 
 def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) -> RewriteCommitted:
-    """Iceberg's own action has committed; its numbers stand in its snapshot, while that lasts."""
-    snapshot_id = result.committed_snapshot_id
-    assert snapshot_id is not None
-    kept = table is not None and table.retains(snapshot_id)
-    summaries = [table.snapshot(snapshot_id).summary] if table is not None and kept else []
+    """Iceberg's own action has committed, once or twice; its numbers stand in its snapshots, while
+    they last."""
+    newest = result.committed_snapshot_id
+    assert newest is not None
+    history = table.ancestors(table.head_id(result.ref)) if table is not None else ()
+    made = [one for one in history if result.task_id in task_ids(one.summary)][::-1]
+    summaries = [one.summary for one in made]
     rows_in, rows_out = _sum(summaries, "deleted-records"), _sum(summaries, "added-records")
     return RewriteCommitted(
         task_id=result.task_id,
         table=result.table,
         ref=result.ref,
         scope=result.scope,
-        snapshot_ids=(snapshot_id,),
+        snapshot_ids=tuple(one.snapshot_id for one in made) or (newest,),
         start_snapshot_id=result.start_snapshot_id,
         files_removed=_sum(summaries, "deleted-data-files"),
         files_added=_sum(summaries, "added-data-files"),
