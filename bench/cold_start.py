@@ -50,7 +50,7 @@ def first_bytes(stack: Stack) -> list[float]:
     """Seconds per round; each round fills a table of its own up to the threshold."""
     catalog = RestCatalog("lake", uri=stack.gateway_uri)
     catalog.create_namespace("bench")
-    publisher = KafkaPublisher(stack.kafka, buckets(), "bench")
+    publisher = KafkaPublisher(stack.kafka, buckets(), "bench", signer=stack.signer)
     group = f"bench-{uuid.uuid4()}"
     inbox = KafkaInbox(stack.kafka, group, ["task-results"], publisher, Log("bench"))
     try:

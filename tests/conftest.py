@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # No test's JVM lives long enough to earn back what the second compiler takes, a third of the CPU.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+# A fleet's key for all that tests start and send.
+os.environ.setdefault("FIRNLINE_SIGNING_KEYS", f"tests:{'5e' * 32}")
+
 docker_answers = lru_cache(maxsize=1)(containers.docker_answers)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from firnline_adapters.kafka import MAX_MESSAGE_BYTES
+from firnline_adapters.kafka import MAX_MESSAGE_BYTES, Header
+from firnline_adapters.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_local import kafka
 from firnline_local.command import Command
@@ -29,6 +30,7 @@ START_S = 1_200.0  # a cold start of Faust with a million tables
 LOOK_S = 0.1
 IDLE_S = 3.0  # without work for so long, it has caught up
 IDLE_CPU_S = 0.6  # of these: its ticks
+os.environ.setdefault("FIRNLINE_SIGNING_KEYS", f"bench:{'be' * 32}")  # of planners, too
 
 
 @contextmanager
@@ -177,9 +179,10 @@ def producer(bootstrap: str) -> Producer:
 
 def send(to: Producer, topic: str, key: bytes, value: bytes, partition: int) -> None:
     """Produce, waiting where the queue is full."""
+    headers = list[Header](signer_here().headers(topic, partition, key, value))
     while True:
         try:
-            to.produce(topic, value, key, partition=partition)
+            to.produce(topic, value, key, partition=partition, headers=headers)
             return
         except BufferError:
             to.poll(0.2)

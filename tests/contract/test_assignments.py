@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import Producer
 from firnline_adapters.assignments import FollowedAssignments, KafkaAssignments
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.records import encode
+from firnline_adapters.signing import signer_here
 from firnline_domain.assignments import TOPIC, Board
 from firnline_domain.events import TableAssigned, TableCommitted
 from firnline_domain.identity import bucket_of
@@ -53,7 +54,9 @@ class OverKafka:
     def say(self, key: str, record: TableAssigned | None) -> None:
         value = None if record is None else encode(record)
         self.producer.begin_transaction()
-        self.producer.produce(TOPIC, value, key.encode(), bucket_of(key, BUCKETS))
+        place, name = bucket_of(key, BUCKETS), key.encode()
+        headers = list[Header](signer_here().headers(TOPIC, place, name, value))
+        self.producer.produce(TOPIC, value, name, place, headers=headers)
         self.producer.commit_transaction(30)
 
     def board(self) -> Board:

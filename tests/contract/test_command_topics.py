@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from firnline_adapters.memory import MemoryBroker
 from firnline_adapters.records import encode
+from firnline_adapters.signing import signer_here
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_domain.commands import ResyncTable
@@ -38,7 +39,7 @@ class Kafka:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.topics: Topics = KafkaTopics(bootstrap)
+        self.topics: Topics = KafkaTopics(bootstrap, signer_here())
 
     def tombstone(self, key: str) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
@@ -108,7 +109,7 @@ def test_what_was_written_in_transactions_is_read_to_its_end(kafka: str) -> None
     group, ours = uuid.uuid4().hex, request_of(1)
     for partition in range(8):
         Kafka(kafka).deal_with(group, partition)
-    topics = KafkaTopics(kafka)
+    topics = KafkaTopics(kafka, signer_here())
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid.uuid4().hex})
     producer.init_transactions(30)
     for kept in (True, False):

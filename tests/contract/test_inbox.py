@@ -11,17 +11,24 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
-from firnline_adapters.kafka import MAX_MESSAGE_BYTES, KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka import MAX_MESSAGE_BYTES, Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.records import encode
+from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import RewriteSkipped
+from firnline_domain.events import DeadLettered, RewriteSkipped
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
 from firnline_domain.results import InputFile, Mode, RewriteFinished, RewriteGroup
+from firnline_domain.signing import Keyring, SigningKey
 
 BUCKETS = 8
 TOPIC = "maintenance-events"
+Headers = list[tuple[str, bytes]]
+SIGNER = signer_here()
+THEIRS = RecordSigner(Keyring((SigningKey("theirs", b"t" * 32),)))
+FORGED = RecordSigner(Keyring((SigningKey("tests", b"t" * 32),)))  # of a name that is known
 
 
 @dataclass
@@ -30,8 +37,14 @@ class Bus:
 
     publisher: Publisher
     open_inbox: Callable[[], Inbox]
-    write_raw: Callable[[str, bytes], None]
+    write: Callable[[str, bytes, Headers], None]
+    letters: Callable[[str], list[DeadLettered]]  # of a key, so far
     run: str  # marks this test's records on a shared broker
+
+    def write_raw(self, key: str, value: bytes) -> None:
+        """As the fleet signs it."""
+        place = (TOPIC, bucket_of(key, BUCKETS))
+        self.write(key, value, SIGNER.headers(*place, key.encode(), value))
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
@@ -40,25 +53,42 @@ def bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
     if request.param == "memory":
         broker = MemoryBroker(BUCKETS)
 
-        def write_memory(key: str, value: bytes) -> None:
-            broker.logs[TOPIC, bucket_of(key, BUCKETS)].append((key, value))
+        def write_memory(key: str, value: bytes, headers: Headers) -> None:
+            broker.append(TOPIC, bucket_of(key, BUCKETS), key, value, headers)
 
         yield Bus(
-            MemoryPublisher(broker), lambda: MemoryInbox(broker, run, [TOPIC]), write_memory, run
+            MemoryPublisher(broker, signer=SIGNER),
+            lambda: MemoryInbox(broker, run, [TOPIC], SIGNER),
+            write_memory,
+            lambda key: [one for one in broker.records("dead-letters") if one.key == key.encode()],
+            run,
         )
         return
     bootstrap: str = request.getfixturevalue("kafka")
     publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
 
-    def write_kafka(key: str, value: bytes) -> None:
+    def write_kafka(key: str, value: bytes, headers: Headers) -> None:
         producer = Producer({"bootstrap.servers": bootstrap})
-        producer.produce(TOPIC, value, key.encode(), partition=bucket_of(key, BUCKETS))
+        place, given = bucket_of(key, BUCKETS), list[Header](headers)
+        producer.produce(TOPIC, value, key.encode(), partition=place, headers=given)
         producer.flush(10)
+
+    def letters(key: str) -> list[DeadLettered]:
+        group = uuid.uuid4().hex
+        inbox = KafkaInbox(bootstrap, group, ["dead-letters"], publisher, Log("contract"))
+        found: list[DeadLettered] = []
+        for _ in range(40):
+            found += [one.record for one in inbox.poll(0.5)]
+            if mine := [one for one in found if one.key == key.encode()]:
+                break
+        inbox.close()
+        return mine
 
     yield Bus(
         publisher,
         lambda: KafkaInbox(bootstrap, run, [TOPIC], publisher, Log("contract")),
         write_kafka,
+        letters,
         run,
     )
 
@@ -195,7 +225,7 @@ def test_an_inbox_leaves_its_group_though_its_last_commit_fails(kafka: str) -> N
     publisher = KafkaPublisher(kafka, BUCKETS, "contract")
     broken = Unreachable(kafka, BUCKETS, "contract")
     inbox = KafkaInbox(kafka, run, [TOPIC], broken, Log("contract"))
-    bus = Bus(publisher, lambda: inbox, lambda *_: None, run)
+    bus = Bus(publisher, lambda: inbox, lambda *_: None, lambda _: [], run)
     put(bus, event(bus, 0))
     for delivery in take(bus, inbox, 1):
         inbox.done(delivery)
@@ -254,3 +284,41 @@ def test_each_thread_is_told_of_its_own_records(kafka: str) -> None:
         publisher.flush()
         with pytest.raises(PoisonousRecord):
             other.submit(publisher.flush).result()
+
+
+def sent_by(signer: RecordSigner, value: bytes, topic: str, partition: int, key: str) -> Headers:
+    return signer.headers(topic, partition, key.encode(), value)
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        (lambda *_: [], "unsigned"),
+        (lambda *_: [("firnline-signature", b"what is this")], "unsigned"),
+        (lambda value, *place: sent_by(THEIRS, value, *place), "unknown_key"),
+        (lambda value, *place: sent_by(FORGED, value, *place), "bad_signature"),
+        (lambda value, *place: sent_by(SIGNER, b"another", *place), "bad_signature"),
+        (lambda value, _, *more: sent_by(SIGNER, value, "task-results", *more), "bad_signature"),
+        (lambda value, topic, at, key: sent_by(SIGNER, value, topic, at + 1, key), "bad_signature"),
+        (lambda value, topic, at, _: sent_by(SIGNER, value, topic, at, "other"), "bad_signature"),
+    ],
+    ids=["unsigned", "odd", "theirs", "forged", "value", "topic", "partition", "table"],
+)
+def test_what_the_fleet_has_not_said_here_is_not_believed(
+    bus: Bus, forge: Callable[[bytes, str, int, str], Headers], reason: str
+) -> None:
+    """Everybody who reaches the broker can write an event that is as good as ours, and one of ours
+    again, elsewhere."""
+    before, forged, after = (event(bus, number) for number in range(3))
+    key, value = forged.table.uuid, encode(forged)
+    put(bus, before)
+    bus.write(key, value, forge(value, TOPIC, bucket_of(key, BUCKETS), key))
+    put(bus, after)
+    inbox = bus.open_inbox()
+    deliveries = take(bus, inbox, 2)
+    assert [delivery.record for delivery in deliveries] == [before, after]
+    for delivery in deliveries:
+        inbox.done(delivery)
+    inbox.close()
+    (letter,) = bus.letters(key)
+    assert (letter.reason, letter.value) == (reason, value)

@@ -17,6 +17,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_domain.commands import (
     HoldPartitions,
     PauseMaintenance,
@@ -38,6 +39,7 @@ from firnline_domain.events import (
 from firnline_domain.events import ConflictReason as Conflict
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.results import TaskFailed
+from firnline_domain.signing import Keyring, SigningKey
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
@@ -59,6 +61,7 @@ OUTPUTS = (
 )
 SETTINGS = {"firnline.rewrite.quiet-ms": "0", "firnline.rewrite.cool-down-ms": "0"}
 SCOPE = Scope(0, '["a"]')
+SIGNER = signer_here()
 PATIENCE = 90  # looks; a look at Kafka takes up to a second
 
 
@@ -70,7 +73,7 @@ class Drive(Protocol):
 
     def put(self, topic: str, record: Any) -> None: ...
 
-    def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None: ...
+    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None: ...
 
     def tell_all(self, topic: str, record: Any) -> None: ...
 
@@ -84,15 +87,17 @@ class InMemory:
     def __init__(self) -> None:
         self.now_ms = 4_000_000_000_000
         self.broker = MemoryBroker(BUCKETS)
-        self.publisher = MemoryPublisher(self.broker)
-        reader = Reader(RecordCodec(), Log("planner"))
+        self.publisher = MemoryPublisher(self.broker, signer=SIGNER)
+        reader = Reader(RecordCodec(), Log("planner"), SIGNER)
         self.driver = MemoryDriver(self.broker, reader, Thresholds(), lambda: self.now_ms)
 
     def put(self, topic: str, record: Any) -> None:
         self.publisher.publish(topic, record.table.uuid, record)
 
-    def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None:
-        self.broker.logs[topic, bucket_of(table_uuid, BUCKETS)].append((table_uuid, value))
+    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None:
+        place = bucket_of(table_uuid, BUCKETS)
+        headers = signer.headers(topic, place, table_uuid.encode(), value)
+        self.broker.append(topic, place, table_uuid, value, headers)
 
     def tell_all(self, topic: str, record: Any) -> None:
         self.publisher.broadcast(topic, "fleet", record)
@@ -102,7 +107,8 @@ class InMemory:
         self.now_ms += 1_000
         for bucket in range(BUCKETS):
             tick = encode(TickPassed(bucket, self.now_ms))
-            self.broker.logs["ticks", bucket].append((str(bucket), tick))
+            headers = SIGNER.headers("ticks", bucket, str(bucket).encode(), tick)
+            self.broker.append("ticks", bucket, str(bucket), tick, headers)
         self.driver.run()
         return [
             (partition, RecordCodec().decode(value))
@@ -130,9 +136,10 @@ class OverKafka:
         self.publisher.publish(topic, record.table.uuid, record)
         self.publisher.flush()
 
-    def put_raw(self, topic: str, table_uuid: str, value: bytes) -> None:
-        place = bucket_of(table_uuid, BUCKETS)
-        self.raw.produce(topic, value, table_uuid.encode(), partition=place)
+    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None:
+        place, key = bucket_of(table_uuid, BUCKETS), table_uuid.encode()
+        headers = signer.headers(topic, place, key, value)
+        self.raw.produce(topic, value, key, partition=place, headers=headers)
         self.raw.flush(10)
 
     def tell_all(self, topic: str, record: Any) -> None:
@@ -282,6 +289,28 @@ def test_a_gap_is_asked_for_when_time_has_passed(drive: Drive, table: TableName)
     drive.put("file-changes", change(table, 2))
     found = until(drive, table, lambda records: shown(records, 3))
     assert not of(TableState, found)[-1].waiting_for_resync
+
+
+@pytest.mark.parametrize(
+    ("signer", "reason"),
+    [
+        (RecordSigner(Keyring()), "unsigned"),
+        (RecordSigner(Keyring((SigningKey("tests", b"t" * 32),))), "bad_signature"),
+    ],
+    ids=["unsigned", "forged"],
+)
+def test_what_the_fleet_has_not_signed_goes_to_dead_letters_and_changes_nothing(
+    drive: Drive, table: TableName, signer: RecordSigner, reason: str
+) -> None:
+    """A forged word on a table's settings would have all of its snapshots expired."""
+    drive.put("file-changes", change(table, 1))
+    drive.put_raw("file-changes", table.uuid, encode(change(table, 2, 50)), signer)
+    drive.put("file-changes", change(table, 2))
+    found = until(
+        drive, table, lambda records: shown(records, 2) and bool(of(DeadLettered, records))
+    )
+    [letter] = of(DeadLettered, found)
+    assert (letter.reason, letter.topic, letter.service) == (reason, "file-changes", "planner")
 
 
 def test_what_cannot_be_read_goes_to_dead_letters_and_blocks_nothing(

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
 from firnline_domain.summaries import TASK_ID
 from firnline_local import leftovers
 from firnline_local.parts import SERVICES, Addresses, Settings, pick_ports
@@ -54,9 +56,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     state = StateDir.at(tmp_path_factory.mktemp("secrets") / "stack")
     ports = pick_ports({})
     state.write(StackRecord(ports=ports))  # picked up by the supervisor
-    with running(state.root, settings=planted(Addresses(ports))) as stack:
-        assert stack.record.ports == ports
-        yield stack
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("FIRNLINE_SIGNING_KEYS")  # the stack makes a key of its own
+        with running(state.root, settings=planted(Addresses(ports))) as stack:
+            assert stack.record.ports == ports
+            yield stack
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +84,26 @@ def used(stack: Stack) -> Stack:
     catalog.drop_table("db.t")
     time.sleep(1.0)
     return stack
+
+
+def test_the_stacks_own_key_is_its_users_alone(used: Stack) -> None:
+    """And everything was signed with it: the rewrite went through all services."""
+    file = used.state.signing_keys
+    assert file.stat().st_mode & 0o777 == 0o600
+    key = file.read_text().strip().partition(":")[2].encode()
+    assert len(key) == 64
+    files = [path for path in used.state.root.rglob("*") if path.is_file() and path != file]
+    assert [path for path in files if key in _bytes(path)] == []
+    assert not [one for one in letters(used) if "sign" in one]
+
+
+def letters(stack: Stack) -> list[str]:
+    """Why records were put aside."""
+    publisher = KafkaPublisher(stack.kafka, 8, "test", signer=stack.signer)
+    inbox = KafkaInbox(stack.kafka, uuid.uuid4().hex, ["dead-letters"], publisher, Log("test"))
+    found = [one.record.reason for _ in range(10) for one in inbox.poll(0.5)]
+    inbox.close()
+    return found
 
 
 def test_not_in_logs(used: Stack) -> None:

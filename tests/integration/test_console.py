@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 import pytest
 import redis
 from confluent_kafka import Producer
-from firnline_adapters.kafka import KafkaPublisher
+from firnline_adapters.kafka import Header, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import signer_here
 from firnline_console.bootstrap import follower, redis_client
 from firnline_console.keys import Keys
 from firnline_console.readmodel import Limits
@@ -125,7 +126,9 @@ def test_a_rebuild_gives_the_same_view(story: Story, redis_url: str) -> None:
     story.tell()
     bad = Producer({"bootstrap.servers": story.bootstrap})
     partition = bucket_of(story.table.uuid, BUCKETS)
-    bad.produce("file-changes", b"no avro", story.table.uuid.encode(), partition=partition)
+    key = story.table.uuid.encode()
+    headers = list[Header](signer_here().headers("file-changes", partition, key, b"no avro"))
+    bad.produce("file-changes", b"no avro", key, partition=partition, headers=headers)
     bad.flush()
     view = View(story.bootstrap, redis_url)
 

@@ -12,7 +12,9 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 from firnline_adapters.directives import KafkaDirectives
+from firnline_adapters.kafka import Header
 from firnline_adapters.records import encode
+from firnline_adapters.signing import signer_here
 from firnline_domain.commands import SizeWorkers
 from firnline_domain.memory_tuning import HOLDS_MS, Steps
 from firnline_local.stack import Stack, running
@@ -39,7 +41,8 @@ def tell(
     order = SizeWorkers("heavy", bucket, heap, overhead, "short", {}, now, group)
     producer = Producer({"bootstrap.servers": bootstrap})
     key = f"heavy/{bucket}/{group}".rstrip("/").encode()
-    producer.produce("worker-directives", encode(order), key, partition=bucket)
+    headers = list[Header](signer_here().headers("worker-directives", bucket, key, encode(order)))
+    producer.produce("worker-directives", encode(order), key, partition=bucket, headers=headers)
     assert producer.flush(30) == 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import RecordSigner
 from firnline_domain.commands import ExpireSnapshots, RewriteFiles
 from firnline_domain.events import (
     OutputsSwept,
@@ -25,8 +26,10 @@ TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "maintenance-e
 class Feed:
     """Reads the topics in the background and hands each record to `show` as one line."""
 
-    def __init__(self, bootstrap: str, buckets: int, show: Callable[[str], None]) -> None:
-        publisher = KafkaPublisher(bootstrap, buckets, "demo")
+    def __init__(
+        self, bootstrap: str, buckets: int, show: Callable[[str], None], signer: RecordSigner
+    ) -> None:
+        publisher = KafkaPublisher(bootstrap, buckets, "demo", signer=signer)
         self._inbox = KafkaInbox(bootstrap, f"demo-{uuid.uuid4()}", TOPICS, publisher, Log("demo"))
         self._show = show
         self._stop = threading.Event()

@@ -126,7 +126,7 @@ def make_writers(
 
 def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
     """Writers alone, measure, Firnline on, writers on, settle, measure, compare."""
-    with Feed(demo.stack.kafka, buckets(), demo.say) as feed:
+    with Feed(demo.stack.kafka, buckets(), demo.say, demo.stack.signer) as feed:
         demo.say(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
         demo.going.set()
         for writer in demo.writers:

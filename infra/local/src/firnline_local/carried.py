@@ -21,8 +21,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
+from firnline_adapters.kafka import Header
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.signing import signer_here
 from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import bucket_of
@@ -85,6 +87,7 @@ def _ends(bootstrap: str) -> dict[int, int]:
 def _read(bootstrap: str, topic: str) -> Switched:
     """A key's records in their order: it is in one partition. The fleet's are in every one."""
     codec, consumer = RecordCodec(SchemaTopic(bootstrap).find), _consumer(bootstrap)
+    signer = signer_here()
     found: Switched = []
     try:
         for number in _partitions(consumer, topic):
@@ -92,7 +95,8 @@ def _read(bootstrap: str, topic: str) -> Switched:
                 key, value = (message.key() or b"").decode(), message.value() or b""
                 if key == FLEET and number != FLEET_PARTITION:
                     continue
-                with suppress(PoisonousRecord):
+                with suppress(PoisonousRecord):  # or not signed by the fleet
+                    signer.verify(topic, number, key, value, message.headers())
                     order = codec.decode(value)
                     if isinstance(order, PauseMaintenance | ResumeMaintenance):
                         found.append((key, value, isinstance(order, PauseMaintenance)))
@@ -138,8 +142,10 @@ def _write(bootstrap: str, topic: str, records: list[tuple[str, bytes, list[int]
             failed.append(KafkaException(error))
 
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    signer = signer_here()
     for key, value, places in records:
         for place in places:
-            producer.produce(topic, value, key, place, on_delivery=told)
+            headers = list[Header](signer.headers(topic, place, key.encode(), value))
+            producer.produce(topic, value, key, place, on_delivery=told, headers=headers)
     if (left := producer.flush(TIMEOUT_S)) or failed:
         raise NotCarried(f"{topic}: {left + len(failed)} records were not taken: {failed[:1]}")

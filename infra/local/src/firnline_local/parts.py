@@ -148,4 +148,5 @@ def _environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": LOOPBACK,
         "PYTHONUNBUFFERED": "1",
+        **state.signing(),
     }

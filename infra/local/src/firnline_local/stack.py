@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from firnline_adapters.signing import RecordSigner
+
 from firnline_local import leftovers
 from firnline_local.command import Command
 from firnline_local.parts import SETTINGS, Addresses, Settings, chosen
@@ -67,6 +69,11 @@ class Stack:
     @property
     def console_uri(self) -> str:
         return self.addresses.console
+
+    @property
+    def signer(self) -> RecordSigner:
+        """For who writes to its topics, or believes them. Raises Misconfigured."""
+        return self.state.signer()
 
     def part(self, name: str) -> PartRecord:
         """A part as it stands. Raises KeyError."""

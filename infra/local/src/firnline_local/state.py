@@ -4,6 +4,7 @@ stack.json   the record below, replaced whole at each change
 events.jsonl one line per start, ready, crash, restart, stop
 lock         held (flock) as long as a supervisor lives; the kernel lets go when it dies
 held/NAME    this part shall be stopped for now
+signing-keys the fleet's keys, made at the first start
 logs/NAME.log, NAME/  output and data of each part
 """
 
@@ -11,12 +12,16 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
+
+from firnline_adapters.signing import RecordSigner, is_said, signer_at
 
 Life = Literal["waiting", "starting", "ready", "crashed", "held", "leaving", "stopped"]
 Phase = Literal["starting", "ready", "stopping", "stopped"]
@@ -79,6 +84,29 @@ class StateDir:
 
     def data(self, part: str) -> Path:
         return self.root / part
+
+    @property
+    def signing_keys(self) -> Path:
+        """The keys of this stack, which its user alone can read."""
+        return self.root / "signing-keys"
+
+    def make_signing_keys(self) -> None:
+        """Where there are none yet: what was signed stays signed over restarts."""
+        try:
+            made = os.open(self.signing_keys, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return
+        with os.fdopen(made, "w") as file:
+            file.write(f"{secrets.token_hex(4)}:{secrets.token_hex(32)}\n")
+
+    def signing(self) -> dict[str, str]:
+        """What this stack's processes are told of keys; {} where their environment says it."""
+        given = is_said(os.environ)
+        return {} if given else {"FIRNLINE_SIGNING_KEYS_FILE": str(self.signing_keys)}
+
+    def signer(self) -> RecordSigner:
+        """Of who speaks to this stack from outside. Raises Misconfigured."""
+        return signer_at({**os.environ, **self.signing()})
 
     def held(self, part: str) -> Path:
         return self.root / "held" / part

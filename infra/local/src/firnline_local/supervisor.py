@@ -76,6 +76,8 @@ class Supervisor:
             self._announce(Event("", "left-overs-killed", f"pids={killed}"))
         for held in self._state.held("").glob("*"):
             held.unlink()
+        if self._state.signing():
+            self._state.make_signing_keys()
         ports = pick_ports(self._state.read().ports)
         self._record = StackRecord(phase="starting", pid=os.getpid(), ports=ports)
         self._write()
@@ -91,7 +93,8 @@ class Supervisor:
             make_topics(Addresses(self._record.ports).kafka, buckets(), fleet_groups())
             self._announce(Event("", "topics-ready"))
             if WORKER in self._wanted:
-                self._worker_size.listen(Addresses(self._record.ports).kafka)
+                where = Addresses(self._record.ports)
+                self._worker_size.listen(where.kafka, self._state.signer())
 
     def _obey(self) -> None:
         if self._worker_size.changed():

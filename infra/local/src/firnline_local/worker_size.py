@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from firnline_adapters.directives import KafkaDirectives
+from firnline_adapters.signing import RecordSigner
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.groups import group_name
 from firnline_domain.memory_tuning import Steps
@@ -32,14 +33,14 @@ class WorkerSize:
         self._size: Size | None = None
         self._looked = 0.0
 
-    def listen(self, bootstrap: str) -> None:
+    def listen(self, bootstrap: str, signer: RecordSigner) -> None:
         """Take the size that holds from the topic; it is there then."""
         try:
             if not most_bytes():
                 return
             self._base = self._size = size(self._given, Steps(), most_bytes())
             group = group_name(GROUP_VARIABLE, self._given.get(GROUP_VARIABLE, ""))
-            self._directives = KafkaDirectives(bootstrap, group)
+            self._directives = KafkaDirectives(bootstrap, group, signer)
             self._resize(self._directives)
         except (RetryLater, Misconfigured, ValueError) as error:  # of a broker, or of a setting
             self.close()

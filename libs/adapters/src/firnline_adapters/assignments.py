@@ -13,6 +13,7 @@ from firnline_domain.errors import Misconfigured, PoisonousRecord, RetryLater
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.signing import RecordSigner
 from firnline_adapters.whole_topic import NOTHING, WholeTopic
 
 LOOK_S = 0.2
@@ -29,11 +30,11 @@ class Places(Protocol):
 class KafkaAssignments:
     """Folds the topic into a board, when told to."""
 
-    def __init__(self, bootstrap: str, board: Board) -> None:
+    def __init__(self, bootstrap: str, board: Board, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self.board = board
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING)
+        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING, signer)
 
     def _take(self, message: Message) -> None:
         key, value = message.key(), message.value()
@@ -56,8 +57,11 @@ class FollowedAssignments:
     """See `Places`. A thread of its own reads along: who writes does not wait for the topic, nor
     for a broker that is away. What is not known yet is at home."""
 
-    def __init__(self, bootstrap: str, buckets: int, log: Log) -> None:
+    def __init__(
+        self, bootstrap: str, buckets: int, log: Log, signer: RecordSigner | None = None
+    ) -> None:
         self._bootstrap = bootstrap
+        self._signer = signer
         self._buckets = buckets
         self._board = Board(buckets)
         self._log = log
@@ -75,7 +79,7 @@ class FollowedAssignments:
     def _follow(self) -> None:
         while not self._ended.is_set():
             try:
-                self._read_on(KafkaAssignments(self._bootstrap, self._board))
+                self._read_on(KafkaAssignments(self._bootstrap, self._board, self._signer))
             except RetryLater as why:
                 self._log.warning("assignments_not_read", why=why)
                 self._ended.wait(AGAIN_S)
@@ -96,8 +100,10 @@ def assign_of(text: str) -> Assign:
     return Assign(text)
 
 
-def places_of(assign: str, bootstrap: str, buckets: int, log: Log) -> Places | None:
+def places_of(
+    assign: str, bootstrap: str, buckets: int, log: Log, signer: RecordSigner | None = None
+) -> Places | None:
     """For a publisher; None = by the hash, and no topic is read. Raises Misconfigured."""
     if assign_of(assign) is Assign.HASH:
         return None
-    return FollowedAssignments(bootstrap, buckets, log)
+    return FollowedAssignments(bootstrap, buckets, log, signer)

@@ -13,19 +13,22 @@ from firnline_domain.memory_tuning import TOPIC, Steps, wished
 
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.signing import RecordSigner
 from firnline_adapters.whole_topic import NOTHING, WholeTopic
 
 
 class KafkaDirectives:
     """The newest word of every bucket, as the compacted topic has it."""
 
-    def __init__(self, bootstrap: str, group: str = DEFAULT) -> None:
+    def __init__(
+        self, bootstrap: str, group: str = DEFAULT, signer: RecordSigner | None = None
+    ) -> None:
         """Of the workers of one group. Return when everything said so far is taken in. Raises
         RetryLater."""
         self._group = group
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING)
+        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING, signer)
 
     def _take(self, message: Message) -> None:
         value = message.value()

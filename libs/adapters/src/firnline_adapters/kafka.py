@@ -29,8 +29,10 @@ from firnline_adapters.dead_letters import bury
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode, expected
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_adapters.watermark import Watermark
 
+Header = tuple[str, str | bytes | None]
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows, compressed
 # Before it is compressed: a result takes 0.14 kB for each input file, 0.03 of it on the topic.
 MOST_BYTES = 8 * MAX_MESSAGE_BYTES
@@ -44,9 +46,16 @@ class KafkaPublisher:
     of its own records."""
 
     def __init__(
-        self, bootstrap: str, buckets: int, client_id: str, places: Places | None = None
+        self,
+        bootstrap: str,
+        buckets: int,
+        client_id: str,
+        places: Places | None = None,
+        signer: RecordSigner | None = None,
     ) -> None:
-        """`places`: of tables that are not where their hash says."""
+        """`places`: of tables that are not where their hash says. `signer`: None = as the
+        environment says."""
+        self.signer = signer or signer_here()
         self._buckets = buckets
         self._places = places
         self._failed: dict[int, list[KafkaException]] = {}  # by the thread that published
@@ -79,10 +88,12 @@ class KafkaPublisher:
 
     def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
         told = partial(self._delivered, threading.get_ident())
+        name = key.encode()
+        headers = list[Header](self.signer.headers(topic, partition, name, value))
         while True:
             try:
                 self._producer.produce(
-                    topic, value, key.encode(), partition=partition, on_delivery=told
+                    topic, value, name, partition=partition, on_delivery=told, headers=headers
                 )
                 break
             except BufferError:  # the local queue is full: let it drain
@@ -110,9 +121,17 @@ class KafkaInbox:
     """See `firnline_domain.ports.Inbox`."""
 
     def __init__(
-        self, bootstrap: str, group: str, topics: Sequence[str], publisher: KafkaPublisher, log: Log
+        self,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        publisher: KafkaPublisher,
+        log: Log,
+        signer: RecordSigner | None = None,
     ) -> None:
+        """`signer`: None = the publisher's."""
         self._publisher = publisher
+        self._signer = signer or publisher.signer
         self._log = log
         self._group = group
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
@@ -176,6 +195,7 @@ class KafkaInbox:
         metrics.count("records_read", topic=topic)
         key = message.key()
         try:
+            self._signer.verify(topic, partition, key, message.value(), message.headers())
             record = expected(topic, self._codec.decode(message.value()))
         except PoisonousRecord as poison:
             self.reject_raw(message, poison)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from firnline_domain.assignments import ROUTED, Board
@@ -14,11 +15,16 @@ from firnline_domain.events import DeadLettered
 from firnline_domain.holds import Pause
 from firnline_domain.identity import bucket_of
 from firnline_domain.ports import Delivery, Place
+from firnline_domain.signing import Keyring
 from firnline_domain.switches import TOPIC, Switchboard
 
 from firnline_adapters.dead_letters import bury
 from firnline_adapters.records import RecordCodec, encode, expected
+from firnline_adapters.signing import RecordSigner
 from firnline_adapters.watermark import Watermark
+
+Header = tuple[str, bytes]
+_OFF = RecordSigner(Keyring())
 
 
 class MemoryBroker:
@@ -27,7 +33,17 @@ class MemoryBroker:
     def __init__(self, buckets: int = 8) -> None:
         self.buckets = buckets
         self.logs: dict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
+        self.headers: dict[tuple[str, int, int], list[Header]] = {}  # by topic, partition, offset
         self.committed: dict[tuple[str, str, int], int] = {}
+
+    def append(
+        self, topic: str, partition: int, key: str, value: bytes, headers: list[Header]
+    ) -> None:
+        """Write a record."""
+        log = self.logs[topic, partition]
+        if headers:
+            self.headers[topic, partition, len(log)] = headers
+        log.append((key, value))
 
     def records(self, topic: str) -> list[Any]:
         """Everything on a topic, decoded, in partition order."""
@@ -43,9 +59,12 @@ class MemoryBroker:
 class MemoryPublisher:
     """Twin of KafkaPublisher."""
 
-    def __init__(self, broker: MemoryBroker, board: Board | None = None) -> None:
+    def __init__(
+        self, broker: MemoryBroker, board: Board | None = None, signer: RecordSigner = _OFF
+    ) -> None:
         self._broker = broker
         self._board = board
+        self._signer = signer
 
     def publish(self, topic: str, key: str, record: Any) -> None:
         """See `Publisher.publish`."""
@@ -53,12 +72,16 @@ class MemoryPublisher:
             partition = self._board.bucket(key)
         else:
             partition = bucket_of(key, self._broker.buckets)
-        self._broker.logs[topic, partition].append((key, encode(record)))
+        self._append(topic, partition, key, encode(record))
+
+    def _append(self, topic: str, partition: int, key: str, value: bytes) -> None:
+        headers = self._signer.headers(topic, partition, key.encode(), value)
+        self._broker.append(topic, partition, key, value, headers)
 
     def broadcast(self, topic: str, key: str, record: Any) -> None:
         """See `Publisher.broadcast`."""
         for partition in range(self._broker.buckets):
-            self._broker.logs[topic, partition].append((key, encode(record)))
+            self._append(topic, partition, key, encode(record))
 
     def flush(self, timeout_s: float = 30.0) -> None:
         """Everything is there already."""
@@ -67,8 +90,15 @@ class MemoryPublisher:
 class MemoryInbox:
     """Twin of KafkaInbox: one member that owns all partitions of its topics."""
 
-    def __init__(self, broker: MemoryBroker, group: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        broker: MemoryBroker,
+        group: str,
+        topics: Sequence[str],
+        signer: RecordSigner = _OFF,
+    ) -> None:
         self._broker = broker
+        self._signer = signer
         self._group = group
         self._topics = list(topics)
         self._codec = RecordCodec()
@@ -103,6 +133,8 @@ class MemoryInbox:
             key, value = log[offset]
             mark.read(offset)
             try:
+                headers = self._broker.headers.get((topic, partition, offset))
+                self._signer.verify(topic, partition, key, value, headers)
                 record = expected(topic, self._codec.decode(value))
                 found.append(Delivery(topic, partition, offset, key, record))
             except PoisonousRecord as poison:
@@ -140,8 +172,9 @@ class MemoryInbox:
 class MemorySwitches:
     """Twin of KafkaSwitches."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryBroker, signer: RecordSigner = _OFF) -> None:
         self._broker = broker
+        self._signer = signer
         self._codec = RecordCodec()
         self._board = Switchboard()
         self.catch_up()
@@ -150,8 +183,11 @@ class MemorySwitches:
         """See `Switches.catch_up`."""
         self._board = Switchboard()
         for partition in range(self._broker.buckets):
-            for _, value in self._broker.logs[TOPIC, partition]:
-                self._board.fold(self._codec.decode(value), partition)
+            for offset, (key, value) in enumerate(self._broker.logs[TOPIC, partition]):
+                headers = self._broker.headers.get((TOPIC, partition, offset))
+                with suppress(PoisonousRecord):
+                    self._signer.verify(TOPIC, partition, key, value, headers)
+                    self._board.fold(self._codec.decode(value), partition)
 
     def pause(self, table_uuid: str | None) -> Pause | None:
         """See `Switches.pause`."""

@@ -12,6 +12,7 @@ from firnline_domain.switches import TOPIC, Switchboard
 
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.signing import RecordSigner
 from firnline_adapters.whole_topic import WholeTopic
 
 
@@ -22,12 +23,12 @@ class KafkaSwitches:
     state, orders nothing, and what it had ordered before has long passed its deadline.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._board = Switchboard()
         self._lock = threading.Lock()
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take)
+        self._topic = WholeTopic(bootstrap, TOPIC, self._take, signer=signer)
 
     def _take(self, message: Message) -> None:
         value = message.value()

@@ -15,7 +15,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 from firnline_domain.errors import RetryLater
+from firnline_domain.signing import SignatureRefused
 
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
+from firnline_adapters.signing import RecordSigner, signer_here
+
+_LOG = Log("topics")
 QUIET_S = 10.0  # without a record, before the end of the topic
 AT_ONCE = 500
 INFO, NOTHING = 6, 0  # what the client says on stderr of its connections
@@ -25,11 +31,18 @@ class WholeTopic:
     """Gives every record to `take`: those that are there on construction, then the new ones."""
 
     def __init__(
-        self, bootstrap: str, topic: str, take: Callable[[Message], None], log_level: int = INFO
+        self,
+        bootstrap: str,
+        topic: str,
+        take: Callable[[Message], None],
+        log_level: int = INFO,
+        signer: RecordSigner | None = None,
     ) -> None:
-        """Return when everything said so far is taken in. Raises RetryLater."""
+        """Return when everything said so far is taken in; what the fleet has not signed is passed
+        over. `signer`: None = as the environment says. Raises RetryLater."""
         self._topic = topic
-        self._take = take
+        self._believer = take
+        self._signer = signer or signer_here()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -67,6 +80,17 @@ class WholeTopic:
                     unread.discard(message.partition() or 0)
         if unread:
             raise RetryLater(f"{self._topic} could not be read: nothing came for {QUIET_S:.0f} s")
+
+    def _take(self, message: Message) -> None:
+        place = (self._topic, message.partition() or 0)
+        try:
+            self._signer.verify(*place, message.key(), message.value(), message.headers())
+        except SignatureRefused as refused:
+            # No dead letter of each process that reads: one with a group writes it.
+            metrics.count("dead_letters", reason=refused.reason)
+            _LOG.warning("not_believed", topic=self._topic, offset=message.offset(), why=refused)
+            return
+        self._believer(message)
 
     def catch_up(self) -> None:
         """Take in what has come since; never waits for more."""

@@ -26,11 +26,23 @@ HOW_TO = (
 
 @dataclass(frozen=True)
 class Fleet:
-    """`catalog_uri`: the gateway's. `kafka`: bootstrap servers; None = nobody can be told."""
+    """`catalog_uri`: the gateway's. `kafka`: bootstrap servers; None = nobody can be told. `state`:
+    of the embedded stack that it is."""
 
     catalog_uri: str
     catalog_name: str
     kafka: str | None
+    state: StateDir | None = None
+
+    def signer(self) -> Any:
+        """What the fleet believes. Raises ClickException: the keys are not known."""
+        from firnline_adapters.signing import signer_here
+        from firnline_domain.errors import Misconfigured
+
+        try:
+            return signer_here() if self.state is None else self.state.signer()
+        except Misconfigured as error:
+            raise click.ClickException(str(error)) from None
 
     def tell(self, topic: str, record: Any) -> None:
         """Return when a record is on the broker. Raises ClickException."""
@@ -49,7 +61,8 @@ class Fleet:
         if self.kafka is None:
             raise click.ClickException(f"No broker is known. {HOW_TO}")
         try:
-            publisher = KafkaPublisher(self.kafka, partitions_of(self.kafka, topic), "cli")
+            buckets, signer = partitions_of(self.kafka, topic), self.signer()
+            publisher = KafkaPublisher(self.kafka, buckets, "cli", signer=signer)
             send(publisher)
             publisher.flush(SEND_S)
         except (KafkaException, RetryLater) as error:
@@ -99,7 +112,7 @@ def fleet_at(
     for place in (StateDir.at(path) for path in ([state] if state else STATES)):
         if place.is_running() and "gateway" in place.read().parts:
             stack = Stack(place)
-            return Fleet(stack.gateway_uri, catalog_name, stack.kafka)
+            return Fleet(stack.gateway_uri, catalog_name, stack.kafka, place)
     raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
 

@@ -19,6 +19,7 @@ from confluent_kafka import (
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES, KafkaPublisher
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.signing import RecordSigner
 from firnline_domain.errors import PoisonousRecord, RetryLater
 
 from firnline_cli._fleet import partitions_of
@@ -46,8 +47,9 @@ class Topics(Protocol):
 class KafkaTopics:
     """See `Topics`. Reads without a group of its own."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, signer: RecordSigner) -> None:
         self._bootstrap = bootstrap
+        self._signer = signer
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._readers: dict[str, Reader] = {}
         self._groups: dict[str, Consumer] = {}
@@ -95,7 +97,9 @@ class KafkaTopics:
         """See `Topics.put`."""
         if topic not in self._publishers:
             buckets = partitions_of(self._bootstrap, topic)
-            self._publishers[topic] = KafkaPublisher(self._bootstrap, buckets, "cli")
+            self._publishers[topic] = KafkaPublisher(
+                self._bootstrap, buckets, "cli", signer=self._signer
+            )
         self._publishers[topic].publish(topic, key, record)
         self._publishers[topic].flush()
 

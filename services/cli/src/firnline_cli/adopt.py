@@ -173,7 +173,7 @@ def name_of(text: str) -> tuple[str, ...]:
 def topics_of(fleet: Fleet, dry_run: bool) -> Topics:
     """The broker's; to see what would be done, none is needed. Raises ClickException."""
     if fleet.kafka is not None:
-        return KafkaTopics(fleet.kafka)
+        return KafkaTopics(fleet.kafka, fleet.signer())
     if not dry_run:
         raise click.ClickException(f"No broker is known. {HOW_TO}")
     click.echo("no broker is known: tables that the planner counts are among these", err=True)

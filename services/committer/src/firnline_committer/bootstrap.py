@@ -9,6 +9,7 @@ from pathlib import Path
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.latches import HEADER, PASS
 from firnline_domain.lifetimes import Lifetimes
@@ -37,8 +38,9 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
 
     Raises Misconfigured; py4j.protocol.Py4JJavaError where the catalog does not answer.
     """
+    signer = signer_of(settings)
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_mb) as iceberg:
-        publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP)
+        publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, signer=signer)
         lake = catalog(settings.catalog_uri, settings.catalog_name)
         tables = lake.tables
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
@@ -50,7 +52,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)
-        switches = KafkaSwitches(settings.kafka)
+        switches = KafkaSwitches(settings.kafka, signer)
         # Last, for all of the above may raise: librdkafka waits for ever, at full speed, at the end
         # of a process that joins a group and has not closed its consumer.
         inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)

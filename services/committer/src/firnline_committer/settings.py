@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.settings import setting
+from firnline_adapters.signing import SigningSettings
 from firnline_domain.lifetimes import SWEEP_AGE_S
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(SigningSettings):
     """Read once, in `main()`."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")

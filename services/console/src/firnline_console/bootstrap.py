@@ -12,6 +12,7 @@ import redis
 from aiohttp import web
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import signer_of
 from firnline_domain.crew import Hands
 from firnline_domain.groups import groups_of
 from firnline_domain.ports import Inbox
@@ -47,7 +48,9 @@ def redis_client(url: str) -> redis.Redis:
 
 def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
     """A follower of every topic over Kafka."""
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, "console")
+    # It reads topics from their beginning, and nobody acts on what it shows.
+    signer = signer_of(settings).ageless()
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, "console", signer=signer)
     topics = topics_read(groups_of(settings.groups))
 
     def open_inbox(group: str) -> Inbox:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.settings import setting
+from firnline_adapters.signing import SigningSettings
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(SigningSettings):
     """Read once from the environment."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")

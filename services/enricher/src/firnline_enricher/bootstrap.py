@@ -7,6 +7,7 @@ import time
 from firnline_adapters.assignments import places_of
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import signer_of
 from firnline_domain.ports import Inbox
 from firnline_iceberg.tables import Tables
 
@@ -21,8 +22,9 @@ TOPICS = ("table-commits", "resync-requests")
 def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     """A pump over Kafka and the catalog; nothing is read before its first step.
     Raises Misconfigured."""
-    places = places_of(settings.assign, settings.kafka, settings.buckets, log)
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, places)
+    signer = signer_of(settings)
+    places = places_of(settings.assign, settings.kafka, settings.buckets, log, signer)
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, places, signer)
     inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
     tables = Tables(settings.catalog_uri, settings.catalog_name)
     handlers = Handlers(tables, lambda: int(time.time() * 1000))

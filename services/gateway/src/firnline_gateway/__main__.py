@@ -11,6 +11,7 @@ from firnline_adapters.assignments import places_of
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.logs import start_logging
 from firnline_adapters.settings import from_environment, shown
+from firnline_adapters.signing import signer_of
 from firnline_domain.errors import Misconfigured
 
 from firnline_gateway.bootstrap import serve
@@ -24,9 +25,11 @@ def main() -> None:
         settings = from_environment(Settings, os.environ)
         log.info("starting", **shown(settings))
         metrics.serve(settings.metrics_port)
-        places = places_of(settings.assign, settings.kafka, settings.buckets, log)
-        publisher = KafkaPublisher(settings.kafka, settings.buckets, "firnline-gateway", places)
-        statistics = KafkaPublisher(settings.kafka, settings.buckets, "firnline-gateway-scans")
+        signer = signer_of(settings)
+        fleet = (settings.kafka, settings.buckets)
+        places = places_of(settings.assign, *fleet, log, signer)
+        publisher = KafkaPublisher(*fleet, "firnline-gateway", places, signer)
+        statistics = KafkaPublisher(*fleet, "firnline-gateway-scans", signer=signer)
         asyncio.run(serve(settings, publisher, log, statistics))
     except Misconfigured as error:
         log.error("misconfigured", why=error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from aiokafka import AIOKafkaProducer
@@ -11,6 +11,7 @@ from faust.types import TP
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
+from firnline_adapters.signing import Headers
 from firnline_domain.events import TickPassed
 from firnline_domain.thresholds import Thresholds
 
@@ -70,7 +71,8 @@ class FaustDriver:
 
     async def _handle(self, event: Any) -> None:
         message = event.message
-        came = Input(message.topic, message.partition, message.offset, message.key, message.value)
+        place = (message.topic, message.partition, message.offset)
+        came = Input(*place, message.key, message.value, _headers(message.headers))
         if came.topic == TICKS:
             await self._look_behind(came.partition)
         else:
@@ -145,9 +147,14 @@ class FaustDriver:
         producer = await self._started_producer()
         sent = [
             await producer.send(
-                output.topic, output.value(), output.key.encode(), partition=partition
+                output.topic,
+                value,
+                key,
+                partition=partition,
+                headers=self._reader.signer.headers(output.topic, partition, key, value),
             )
             for output in outputs
+            for key, value in [(output.key.encode(), output.value())]
         ]
         for future in sent:
             await future
@@ -175,8 +182,9 @@ class FaustDriver:
             self._say_ready(TICKS)  # more workers than partitions: ready to take over
         producer = await self._started_producer()
         for partition in owned:
-            tick = TickPassed(bucket=partition, at_ms=wall_ms())
-            await producer.send(TICKS, encode(tick), str(partition).encode(), partition=partition)
+            key, tick = str(partition).encode(), encode(TickPassed(partition, wall_ms()))
+            headers = self._reader.signer.headers(TICKS, partition, key, tick)
+            await producer.send(TICKS, tick, key, partition=partition, headers=headers)
         meters.show(self._buckets.values())
 
     def _say_ready(self, topic: str) -> None:
@@ -189,3 +197,8 @@ class FaustDriver:
         """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
         self._buckets.clear()
         self._behind.clear()
+
+
+def _headers(found: Any) -> Headers:
+    """Faust's clients give a mapping or pairs."""
+    return list(found.items() if isinstance(found, Mapping) else found or ())

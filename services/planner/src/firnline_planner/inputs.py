@@ -9,9 +9,11 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, expected
+from firnline_adapters.signing import Headers, RecordSigner
 from firnline_domain.assignments import HANDOVERS
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import DeadLettered, TickPassed
+from firnline_domain.signing import Keyring
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.step import Output, Step
@@ -26,6 +28,8 @@ TICKS = "ticks"
 FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS, TABLE_SCANS)
 TOPICS = (*FACTS, TICKS)
 WITH_HANDOVERS = (*FACTS, HANDOVERS)  # where tables are assigned
+OWN = -1  # offset of a tick that no topic has
+_OFF = RecordSigner(Keyring())
 PORTION_BYTES = 1_000_000  # of inputs, decoded ahead; a batch may have a thousand times as much
 
 
@@ -37,6 +41,7 @@ class Input(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: Headers | None = None
 
 
 def portions(inputs: Sequence[Input]) -> Iterator[list[Input]]:
@@ -56,8 +61,10 @@ def portions(inputs: Sequence[Input]) -> Iterator[list[Input]]:
 class Reader:
     """Decodes inputs and has their bucket handle them."""
 
-    def __init__(self, codec: RecordCodec, log: Log) -> None:
+    def __init__(self, codec: RecordCodec, log: Log, signer: RecordSigner = _OFF) -> None:
+        """`signer`: also of what the drivers send."""
         self.codec = codec
+        self.signer = signer
         self._log = log
 
     def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
@@ -67,6 +74,8 @@ class Reader:
     def read(self, came: Input) -> Any:
         """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
         try:
+            if came.offset != OWN:
+                self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)
             return expected(came.topic, self.codec.decode(came.value))
         except Exception as error:
             return error

@@ -21,10 +21,10 @@ from firnline_domain.events import TickPassed
 from firnline_planner import meters
 from firnline_planner.clock import wall_ms
 from firnline_planner.holdings import Holding, Holdings
-from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader, portions
+from firnline_planner.inputs import FACTS, OWN, TICKS, WITH_HANDOVERS, Input, Reader, portions
 from firnline_planner.membership import Membership
 from firnline_planner.step import Step
-from firnline_planner.transactions import Batch, NotCommitted, Transactions
+from firnline_planner.transactions import Batch, NotCommitted, Send, Transactions
 
 BATCH_RECORDS = 1_000
 # A show costs what a record costs. A round has room for as many records and shows, so that shows
@@ -128,7 +128,7 @@ class KafkaDriver:
             now_ms, bucket = wall_ms(), self._holdings[partition].bucket
             bucket.most_shows = shows
             # Through the reader, so that a handler that fails ends as it would on a record.
-            tick = Input(TICKS, partition, -1, None, encode(TickPassed(partition, now_ms)))
+            tick = Input(TICKS, partition, OWN, None, encode(TickPassed(partition, now_ms)))
             step = self._reader.step(tick, bucket, now_ms)
             (self._behind.add if bucket.is_behind else self._behind.discard)(partition)
             yield self._kept(step, partition, batch)
@@ -143,7 +143,9 @@ class KafkaDriver:
         holding = self._holdings[partition]
         for output in step.outputs:
             place = partition if output.partition is None else output.partition
-            batch.sends.append((output.topic, output.key.encode(), output.value(), place))
+            key, value = output.key.encode(), output.value()
+            headers = self._reader.signer.headers(output.topic, place, key, value)
+            batch.sends.append(Send(output.topic, place, key, value, headers))
             batch.senders.add(partition)
         holding.bucket.commit()
         return step
@@ -182,7 +184,7 @@ class KafkaDriver:
 
 def _input(message: Message) -> Input:
     place = (message.topic(), message.partition(), message.offset())
-    return Input(*place, message.key(), message.value())
+    return Input(*place, message.key(), message.value(), message.headers())
 
 
 def room_for_shows(records: int, buckets: int) -> int:

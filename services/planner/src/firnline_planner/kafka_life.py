@@ -41,7 +41,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     consumer = clients.inputs()
     producer = clients.producer(_transactional_id(directory, settings.app))
     stop = partial(watchdog.stop, log)
-    assignments = _assignments(settings)
+    assignments = _assignments(settings, reader)
     driver = KafkaDriver(
         consumer,
         KafkaTransactions(producer, consumer, log_of_state.topic),
@@ -78,11 +78,11 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         standby.end()
 
 
-def _assignments(settings: Settings) -> KafkaAssignments | None:
+def _assignments(settings: Settings, reader: Reader) -> KafkaAssignments | None:
     """Read before this planner joins: whatever it is given, it knows where its tables are."""
     if assign_of(settings.assign) is Assign.HASH:
         return None
-    return KafkaAssignments(settings.kafka, Board(settings.buckets))
+    return KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
 
 
 def _fleet(

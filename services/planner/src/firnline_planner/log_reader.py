@@ -31,6 +31,6 @@ class LogReader:
                 found = await consumer.getmany(place, timeout_ms=1000)
                 for one in found.get(place, []):
                     if one.offset < end:
-                        yield Input(topic, partition, one.offset, one.key, one.value)
+                        yield Input(topic, partition, one.offset, one.key, one.value, one.headers)
         finally:
             await consumer.stop()

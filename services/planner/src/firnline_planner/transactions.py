@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from firnline_adapters.kafka import Header
 
 from firnline_planner.kafka_clients import TIMEOUT_S
 from firnline_planner.local_store import Changes
+
+
+class Send(NamedTuple):
+    """One record, signed for its place."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
 
 
 @dataclass
@@ -17,8 +28,7 @@ class Batch:
     """Collects while records are handled; nothing of it is seen elsewhere before its commit."""
 
     changes: dict[int, Changes] = field(default_factory=dict)  # by partition
-    # Topic, key, value and partition.
-    sends: list[tuple[str, bytes, bytes | None, int]] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # of every partition changed
     senders: set[int] = field(default_factory=set)  # partitions whose buckets `sends` are from
 
@@ -68,21 +78,22 @@ class KafkaTransactions:
             last = next(reversed(changes), None)  # its offset is the highest of the partition
             for key, value in changes.items():
                 told = self._kept if key == last else None
-                self._put(self._changelog, key, value, partition, told)
-        for topic, key, sent, partition in batch.sends:
-            self._put(topic, key, sent, partition, None)
+                self._put(Send(self._changelog, partition, key, value, []), told)
+        for send in batch.sends:
+            self._put(send, None)
 
-    def _put(
-        self,
-        topic: str,
-        key: bytes,
-        value: bytes | None,
-        partition: int,
-        told: Callable[[KafkaError | None, Message], None] | None,
-    ) -> None:
+    def _put(self, send: Send, told: Callable[[KafkaError | None, Message], None] | None) -> None:
+        headers = list[Header](send.headers)
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, on_delivery=told)
+                self._producer.produce(
+                    send.topic,
+                    send.value,
+                    send.key,
+                    send.partition,
+                    on_delivery=told,
+                    headers=headers,
+                )
                 return
             except BufferError:  # the local queue is full: let it drain
                 self._producer.poll(0.5)

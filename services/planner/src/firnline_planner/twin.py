@@ -80,9 +80,13 @@ class MemoryDriver:
 
     def _handle(self, topic: str, partition: int, offset: int) -> None:
         key, value = self._broker.logs[topic, partition][offset]
-        came = Input(topic, partition, offset, key.encode(), value)
+        headers = self._broker.headers.get((topic, partition, offset))
+        came = Input(topic, partition, offset, key.encode(), value, headers)
         step = self._reader.step(came, self.buckets[partition], self._now())
         for output in step.outputs:
             place = partition if output.partition is None else output.partition
-            self._broker.logs[output.topic, place].append((output.key, output.value() or b""))
+            value = output.value() or b""
+            signer = self._reader.signer
+            headers = signer.headers(output.topic, place, output.key.encode(), value)
+            self._broker.append(output.topic, place, output.key, value, headers)
         self.buckets[partition].commit()

@@ -15,6 +15,7 @@ import redis
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
 from firnline_adapters.topics import demand_topics
 from firnline_domain.errors import Misconfigured, RetryLater
@@ -99,16 +100,17 @@ def build(settings: Settings, log: Log) -> Worker:
     topics = topics_of(settings.lanes, resource_group)
     if resource_group:  # misspelt, it would wait for ever
         demand_topics(settings.kafka, topics, settings.buckets)
+    signer = signer_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}"
     stop = threading.Event()
     spark = session(settings)
     driver, stage = Driver(spark), SparkStage(spark)
     stage.warm()
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, name)
+    publisher = KafkaPublisher(settings.kafka, settings.buckets, name, signer=signer)
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     leases = TaskLeases(RedisLeases(client), name, settings.lease_s, log)
     shelf = Shelf(Path(settings.state_dir))
-    switches = KafkaSwitches(settings.kafka)
+    switches = KafkaSwitches(settings.kafka, signer)
 
     def stopping() -> bool:
         return stop.is_set() or driver.is_gone(DYING_S)

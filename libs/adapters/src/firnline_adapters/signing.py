@@ -1,0 +1,211 @@
+"""Records that lead to a rewrite, a commit or a delete carry the fleet's signature, in a header.
+
+A record is signed with its topic, partition and key: said elsewhere it is not believed. What is not
+signed, or orders work and is old, goes to the dead letters.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from firnline_domain.errors import Misconfigured
+from firnline_domain.lanes import BEFORE_GROUP
+from firnline_domain.signing import Keyring, Signature, SigningKey
+
+from firnline_adapters import redaction
+from firnline_adapters.settings import from_environment, setting
+
+HEADER = "firnline-signature"  # key id, ms since 1970 and HMAC-SHA256 in hexadecimal
+PURPOSE = b"record"
+DAY_H = 24.0
+HOUR_MS = 3_600_000
+# Who orders work or tells of work done, and whose readers wait for hours at the most. The others
+# hold facts, in order, or the newest word on something: their readers know what they had already.
+AGED = frozenset(
+    {
+        "rewrite-tasks",
+        "rewrite-tasks-heavy",
+        "expiry-tasks",
+        "compare-tasks",
+        "task-results",
+        "resync-requests",
+        "operator-orders",
+    }
+)
+# What only people look at, and what describes records instead of being believed.
+PLAIN = frozenset({"advice", "table-states", "dead-letters", "schemas"})
+OPERATOR_ORDERS, MIN_ORDERS_H = "operator-orders", 31 * DAY_H  # it keeps a month, and pauses hold
+
+Headers = Iterable[tuple[str, bytes | str | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningSettings:
+    """What every service is told of signatures; its own settings extend this."""
+
+    signing_keys_file: str = setting(
+        "FIRNLINE_SIGNING_KEYS_FILE",
+        "File with the fleet's signing keys, a line `ID:HEX` each, at least 64 hexadecimal digits; "
+        "the first one signs, all verify. The same for the whole fleet.",
+        "",
+    )
+    signing_keys: str = setting(
+        "FIRNLINE_SIGNING_KEYS", "The same, comma-separated, instead of a file.", "", secret=True
+    )
+    signing: str = setting(
+        "FIRNLINE_SIGNING", "`off` signs nothing, and believes everything that comes.", "on"
+    )
+    signing_max_age_h: float = setting(
+        "FIRNLINE_SIGNING_MAX_AGE_H",
+        "Hours for which an order or a result counts after it was signed.",
+        7 * DAY_H,
+    )
+
+
+class RecordSigner:
+    """Signs and verifies the records of all topics but those that are PLAIN."""
+
+    def __init__(
+        self,
+        keys: Keyring,
+        max_age_ms: int | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`max_age_ms`: of orders and results; None = of any age."""
+        self.keys = keys
+        self._max_age_ms = max_age_ms
+        self._now_ms = now_ms
+
+    def ageless(self) -> RecordSigner:
+        """For who reads topics from their beginning and acts on nothing."""
+        return RecordSigner(self.keys, None, self._now_ms)
+
+    def headers(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None
+    ) -> list[tuple[str, bytes]]:
+        """What a record is to be sent with; empty where it is not signed."""
+        if topic in PLAIN:
+            return []
+        signature = self.keys.sign(self._now_ms(), *_parts(topic, partition, key, value))
+        return [] if signature is None else [(HEADER, _written(signature))]
+
+    def verify(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        headers: Headers | None,
+    ) -> None:
+        """Return where the fleet has sent this record to this place. Raises SignatureRefused."""
+        if topic in PLAIN or not self.keys.signs:
+            return
+        parts = _parts(topic, partition, _bytes(key), _bytes(value))
+        self.keys.verify(_read(headers), self._now_ms(), self._age_ms(topic), *parts)
+
+    def _age_ms(self, topic: str) -> int | None:
+        name = topic.partition(BEFORE_GROUP)[0]
+        if self._max_age_ms is None or name not in AGED:
+            return None
+        if name == OPERATOR_ORDERS:
+            return max(self._max_age_ms, int(MIN_ORDERS_H * HOUR_MS))
+        return self._max_age_ms
+
+
+def _parts(topic: str, partition: int, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:
+    """No value (a tombstone) is not an empty one."""
+    place = (PURPOSE, topic.encode(), str(partition).encode(), key or b"")
+    return place if value is None else (*place, value)
+
+
+def _bytes(text: bytes | str | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _written(signature: Signature) -> bytes:
+    return f"{signature.key_id} {signature.at_ms} {signature.mac.hex()}".encode()
+
+
+def _read(headers: Headers | None) -> Signature | None:
+    """The last one of that name; None where it is none that we could have written."""
+    found = [value for name, value in headers or () if name == HEADER]
+    text = _bytes(found[-1]) if found else None
+    try:
+        key_id, at_ms, mac = (text or b"").decode().split(" ")
+        return Signature(key_id, int(at_ms), bytes.fromhex(mac))
+    except ValueError:
+        return None
+
+
+def signer_of(settings: SigningSettings) -> RecordSigner:
+    """As a service was told. Raises Misconfigured: nothing runs unsigned by mistake."""
+    if settings.signing.lower() == "off":
+        return RecordSigner(Keyring())
+    if settings.signing.lower() != "on":
+        raise Misconfigured(f"FIRNLINE_SIGNING: {settings.signing!r} is neither on nor off")
+    if settings.signing_max_age_h <= 0:
+        raise Misconfigured("FIRNLINE_SIGNING_MAX_AGE_H: write a number of hours above 0")
+    keys = keys_of(_text(settings))
+    return RecordSigner(keys, int(settings.signing_max_age_h * HOUR_MS))
+
+
+def _text(settings: SigningSettings) -> str:
+    if settings.signing_keys:
+        return settings.signing_keys
+    if not settings.signing_keys_file:
+        raise Misconfigured(
+            "no signing key: write a line `ID:HEX` into a file that only the fleet can read "
+            '(echo "k1:$(openssl rand -hex 32)"), give it to every service as '
+            "FIRNLINE_SIGNING_KEYS_FILE and start again; FIRNLINE_SIGNING=off runs without "
+            "signatures, where nobody else can write to the broker and the tables"
+        )
+    try:
+        return Path(settings.signing_keys_file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"FIRNLINE_SIGNING_KEYS_FILE: {error}") from None
+
+
+def keys_of(text: str) -> Keyring:
+    """Keys, one a line or between commas. Raises Misconfigured, quoting no key."""
+    found = []
+    for number, line in enumerate(
+        filter(None, map(str.strip, text.replace(",", "\n").split("\n")))
+    ):
+        name, _, digits = line.partition(":")
+        try:
+            secret = bytes.fromhex(digits)
+        except ValueError:
+            secret = b""
+        if not name or " " in name or not secret:
+            raise Misconfigured(f"signing key {number + 1} is not of the form ID:HEX")
+        redaction.learn([digits, digits.lower()])
+        found.append(SigningKey(name, secret))
+    if not found:
+        raise Misconfigured("there is no signing key in what FIRNLINE_SIGNING_KEYS(_FILE) names")
+    try:
+        return Keyring(found)
+    except ValueError as error:
+        raise Misconfigured(str(error)) from None
+
+
+def is_said(environment: Mapping[str, str]) -> bool:
+    """True if an environment says anything of keys."""
+    names = ("FIRNLINE_SIGNING_KEYS_FILE", "FIRNLINE_SIGNING_KEYS", "FIRNLINE_SIGNING")
+    return any(environment.get(name) for name in names)
+
+
+def signer_at(environment: Mapping[str, str]) -> RecordSigner:
+    """As an environment says. Raises Misconfigured."""
+    return signer_of(from_environment(SigningSettings, environment))
+
+
+@cache
+def signer_here() -> RecordSigner:
+    """As this process's environment says, for who is given no other: nobody forgets to sign. Raises
+    Misconfigured."""
+    return signer_at(os.environ)
