@@ -75,3 +75,14 @@ def test_notes_are_kept_replaced_and_listed(bench: Bench) -> None:
     assert bench.leases.notes(bench.name)[bench.name] == "start=2"
     bench.run_out(bench.name)
     assert bench.name not in bench.leases.notes("task:")
+
+
+def test_the_next_life_of_a_seat_takes_over_what_the_one_before_held(bench: Bench) -> None:
+    assert bench.leases.acquire(bench.name, "host.0#a/1", 60)
+    assert not bench.leases.acquire(bench.name, "host.0#a/2", 60)
+    assert not bench.leases.acquire(bench.name, "host.1#b/1", 60)
+    assert not bench.leases.acquire(bench.name, "finished", 60)
+    assert bench.leases.acquire(bench.name, "host.0#b/1", 60)
+    assert not bench.leases.renew(bench.name, "host.0#a/1", 60)
+    bench.leases.release(bench.name, "host.0#a/1")
+    assert bench.leases.renew(bench.name, "host.0#b/1", 60)

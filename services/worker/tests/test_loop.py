@@ -255,7 +255,7 @@ def test_who_is_asked_to_leave_ends_what_runs_and_begins_nothing():
     bench.send("next")
     nothing: Any = Nothing()
     worker = Worker(
-        bench.loop, nothing, bench.executor, nothing, nothing, nothing, nothing,
+        bench.loop, nothing, bench.executor, nothing, nothing, nothing, nothing, nothing,
         threading.Event(), 0.0, Log("t"),
     )  # fmt: skip
     worker.leave.set()

@@ -168,6 +168,35 @@ def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
         assert isinstance(results(task), RewriteFinished)
 
 
+def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_lease(
+    command, kafka, lake, namespace, results, tmp_path
+):
+    """Its lease would last for ten minutes yet; nobody else may have it so soon."""
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    table = lake.create_table(f"{namespace}.l", rows.schema)
+    for _ in range(4):
+        table.append(rows)
+    name = TableName(str(table.metadata.table_uuid), (namespace,), "l")
+    head = table.refresh().current_snapshot().snapshot_id
+    command = replace(command, env={**command.env, "FIRNLINE_LEASE_S": "600"})
+    log = tmp_path / "worker.log"
+    with serving(command, log, WAIT_S) as process:
+        task = ordered(kafka, name, head)
+        while b"action=task_started" not in log.read_bytes():
+            time.sleep(0.01)
+        killed = [
+            *psutil.Process(process.pid).children(recursive=True),
+            psutil.Process(process.pid),
+        ]
+        for one in killed:
+            one.kill()
+        process._popen.wait(60)
+    assert b"action=task_finished" not in log.read_bytes()
+    log.unlink()
+    with serving(command, log, WAIT_S):
+        assert isinstance(results(task), RewriteFinished)
+
+
 def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
     command, kafka, namespace, results, tmp_path
 ):

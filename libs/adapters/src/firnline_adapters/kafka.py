@@ -36,7 +36,9 @@ Header = tuple[str, str | bytes | None]
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows, compressed
 # Before it is compressed: a result takes 0.14 kB for each input file, 0.03 of it on the topic.
 MOST_BYTES = 8 * MAX_MESSAGE_BYTES
-SESSION_MS = 10_000  # a killed member's partitions wait this long
+# A killed member's partitions wait this long: less than the next one needs to start, so that it
+# never waits. The broker's own least, group.min.session.timeout.ms.
+SESSION_MS = 6_000
 LIBRDKAFKA = logging.getLogger("librdkafka")  # its lines, in the form of all others
 MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
 
@@ -149,7 +151,7 @@ class KafkaInbox:
                 "auto.offset.reset": "earliest",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 2_000,
+                "heartbeat.interval.ms": 1_500,
                 "max.poll.interval.ms": MAX_POLL_MS,
                 "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
                 "topic.metadata.refresh.interval.ms": 10_000,

@@ -6,10 +6,15 @@ import redis
 
 PREFIX = "firnline:lease:"
 # The scripts compare the owner and act in one step, so a lease that has passed to another owner
-# is never prolonged or deleted by the old one. Value: owner, a tab, the note.
+# is never prolonged or deleted by the old one. Value: owner, a tab, the note. Who succeeds whom:
+# `firnline_domain.seats`.
 _ACQUIRE = """
 local held = redis.call('GET', KEYS[1])
-if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\t' then return 0 end
+if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\t' then
+  local seat, life = string.match(ARGV[1], '^([^#]+)#([^/]+)/')
+  local their_seat, their_life = string.match(held, '^([^#\t]+)#([^/\t]+)/')
+  if not seat or seat ~= their_seat or life == their_life then return 0 end
+end
 redis.call('SET', KEYS[1], ARGV[1] .. '\t' .. ARGV[3], 'PX', ARGV[2])
 return 1
 """

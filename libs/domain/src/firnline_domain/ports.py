@@ -62,7 +62,11 @@ class Leases(Protocol):
     """Leases save work; correctness never rests on one."""
 
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
-        """Take the lease if nobody (or the same owner) has it. `note` is kept beside it."""
+        """Take the lease if nobody (or the same owner) has it. `note` is kept beside it.
+
+        An owner `seat#life/...` also takes it from another life of its seat, which is over: only
+        one sits there at a time.
+        """
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
         """Prolong; False if it is not ours any more. `note` None keeps the old one."""

@@ -32,6 +32,7 @@ from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
 from firnline_worker.rewrite import Rewriter
+from firnline_worker.seat import Seat, take
 from firnline_worker.settings import Settings
 from firnline_worker.shelf import Shelf
 from firnline_worker.spark import Driver, SparkStage, session
@@ -51,6 +52,7 @@ class Worker:
     spark: SparkSession
     driver: Driver
     shelf: Shelf
+    seat: Seat
     stop: threading.Event
     grace_s: float
     log: Log
@@ -108,7 +110,8 @@ def build(settings: Settings, log: Log) -> Worker:
     stage.warm()
     publisher = KafkaPublisher(settings.kafka, settings.buckets, name, signer=signer)
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
-    leases = TaskLeases(RedisLeases(client), name, settings.lease_s, log)
+    seat = take(Path(settings.state_dir))
+    leases = TaskLeases(RedisLeases(client), seat.owner(), settings.lease_s, log)
     shelf = Shelf(Path(settings.state_dir))
     switches = KafkaSwitches(settings.kafka, signer)
 
@@ -129,7 +132,9 @@ def build(settings: Settings, log: Log) -> Worker:
 
     loop.every_turn = every_turn
     loop.put_aside = handlers.put_aside
-    return Worker(loop, inbox, executor, stage, spark, driver, shelf, stop, settings.grace_s, log)
+    return Worker(
+        loop, inbox, executor, stage, spark, driver, shelf, seat, stop, settings.grace_s, log
+    )
 
 
 def _handlers(

@@ -64,7 +64,12 @@ class Settings(SigningSettings):
         "master.",
         64 * 1024**2,
     )
-    lease_s: float = setting("FIRNLINE_LEASE_S", "Seconds until a dead worker's leases end.", 30.0)
+    lease_s: float = setting(
+        "FIRNLINE_LEASE_S",
+        "Seconds until a dead worker's leases end. One that comes back on the same host with the "
+        "same FIRNLINE_STATE_DIR takes its own over at once.",
+        30.0,
+    )
     location_providers: str = setting(
         "FIRNLINE_LOCATION_PROVIDERS",
         "Java classes, comma-separated, that a table may name as write.location-provider.impl; "

@@ -1,0 +1,65 @@
+"""A seat is one process's at a time, and its next life takes over the leases of the one before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryLeases
+from firnline_domain.seats import succeeds
+from firnline_worker.leases import Busy, TaskLeases
+from firnline_worker.seat import take
+
+HOLD = "import sys, time, pathlib; from firnline_worker.seat import take; "
+HOLD += "seat = take(pathlib.Path(sys.argv[1])); print(seat.name, flush=True); time.sleep(60)"
+
+
+def test_a_seat_is_free_again_when_its_process_is_killed(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", HOLD, str(tmp_path)]
+    other = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    with other.stdout as said:
+        name = said.readline().strip()
+    beside = take(tmp_path)
+    assert beside.name != name
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    assert take(tmp_path).name == name
+
+
+def test_two_state_directories_have_different_seats(tmp_path: Path) -> None:
+    assert take(tmp_path / "a").name != take(tmp_path / "b").name
+
+
+def test_what_a_killed_worker_held_is_its_next_lifes_at_once(tmp_path: Path) -> None:
+    leases, seat = MemoryLeases(lambda: 0.0), take(tmp_path)
+    killed = TaskLeases(leases, seat.owner(), 30.0, Log("t"))
+    other = TaskLeases(leases, take(tmp_path).owner(), 30.0, Log("t"))
+    again = TaskLeases(leases, seat.owner(), 30.0, Log("t"))
+    with killed.holding("rewrite:u:s"):
+        with pytest.raises(Busy), other.holding("rewrite:u:s"):
+            pass  # another worker waits, as ever
+        with pytest.raises(Busy), killed.holding("rewrite:u:s"):
+            pass  # and so does another task of the same life
+        with again.holding("rewrite:u:s"), pytest.raises(Busy), other.holding("rewrite:u:s"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("owner", "held", "found"),
+    [
+        ("h.d.0#b/1", "h.d.0#a/1", True),
+        ("h.d.0#a/2", "h.d.0#a/1", False),
+        ("h.d.1#b/1", "h.d.0#a/1", False),
+        ("finished", "finished", False),
+        ("h.d.0#b/1", "finished", False),
+        ("h.d.0#b/1", "h.d.0", False),
+    ],
+)
+def test_only_another_life_of_the_same_seat_succeeds(owner: str, held: str, found: bool) -> None:
+    assert succeeds(owner, held) is found
