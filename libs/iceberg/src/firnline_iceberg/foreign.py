@@ -14,9 +14,12 @@ from hashlib import blake2b
 from itertools import islice
 from threading import Lock
 
+from firnline_domain.errors import RetryLater
 from firnline_domain.identity import normal_path
+from firnline_domain.retention import may_share_files, owner_agrees
 from pyiceberg.table.snapshots import Snapshot
 
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.manifests import Detail, ManifestFile
 from firnline_iceberg.tables import LoadedTable
@@ -95,6 +98,16 @@ class ForeignFiles:
                     if found := self._in_snapshot(table, places, snapshot, manifests):
                         return found
         return None
+
+    def keep_back(self, table: LoadedTable) -> bool:
+        """Whether nothing of the table is to be deleted: it may share files, and does not say that
+        these may go. Raises RetryLater."""
+        if owner_agrees(table.properties):
+            return False
+        try:
+            return may_share_files(table.properties) or self.first(table) is not None
+        except MetadataFileGone as error:
+            raise RetryLater(f"expired meanwhile: {error}") from error
 
     def _in_snapshot(
         self,

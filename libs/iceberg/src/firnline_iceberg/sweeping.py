@@ -18,6 +18,7 @@ from pyiceberg.io import FileIO
 
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.foreign import ForeignFiles
 from firnline_iceberg.heads import paths_since
 from firnline_iceberg.output_lists import OutputList, Place
 from firnline_iceberg.tables import LoadedTable
@@ -25,7 +26,7 @@ from firnline_iceberg.tables import LoadedTable
 READS = 3  # of a table whose snapshots expire while it is read
 YOUNG, IN_FLIGHT, UNREADABLE = "young", "in_flight", "unreadable"
 OTHER_TABLE, NOT_REMOVED = "other_table", "not_removed"
-GC_DISABLED = "gc_disabled"
+GC_DISABLED, FOREIGN_FILES = "gc_disabled", "foreign_files"
 
 
 class Loads(Protocol):
@@ -100,6 +101,7 @@ class Sweeper:
     now_ms: Callable[[], int]
     age_ms: int
     storage_now_ms: Callable[[FileIO, str], int | None] = output_lists.storage_now_ms
+    foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
         """Raises TableGone, TaskRefused, RetryLater; what was removed until then is gone."""
@@ -118,6 +120,9 @@ class Sweeper:
             ]
             return swept
         due = self._due(table, swept, self.now_ms())
+        if due and self.foreign.keep_back(table):
+            swept.left += [Left(one.path, FOREIGN_FILES) for one in due]
+            return swept
         if due and not dry_run:
             due = self._due_by_storage(table, due, swept)
         if due:

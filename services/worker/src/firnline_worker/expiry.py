@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from firnline_domain.commands import ExpireSnapshots
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import TaskRefused
 from firnline_domain.progress import Going
 from firnline_domain.results import SnapshotsExpired
-from firnline_domain.retention import ExpiryReason, owner_agrees, refusal, said_retention
+from firnline_domain.retention import ExpiryReason, refusal, said_retention
 from firnline_domain.settings import with_namespace
 from firnline_domain.values import replace
-from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.foreign import ForeignFiles
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -94,12 +93,7 @@ class Expirer:
 
     def _foreign(self, table: LoadedTable) -> str | None:
         """Files of others, unless the table itself says that they may go. Raises RetryLater."""
-        if owner_agrees(table.properties):
-            return None
-        try:
-            return None if self.foreign.first(table) is None else ExpiryReason.FOREIGN_FILES
-        except MetadataFileGone as error:
-            raise RetryLater(f"expired meanwhile: {error}") from error
+        return ExpiryReason.FOREIGN_FILES if self.foreign.keep_back(table) else None
 
     def _announced(
         self, order: ExpireSnapshots, table: LoadedTable, what: Going

@@ -1,0 +1,50 @@
+"""A table that may share files is not swept, unless it says itself that these may go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from firnline_iceberg import output_lists
+from firnline_iceberg.foreign import ForeignFiles
+from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.sweeping import Sweeper
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+ROWS = pa.table({"id": pa.array([1], pa.int64())})
+AGREED = {"firnline.expire.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("added", "properties", "kept"),
+    [
+        (False, {}, False),
+        (True, {}, True),
+        (False, {"migrated": "true"}, True),
+        (False, {"snapshot": "true"}, True),
+        (True, AGREED, False),
+        (False, {"migrated": "true", **AGREED}, False),
+        (True, {"firnline.expire.enabled": "false"}, True),
+    ],
+)
+def test_who_keeps_it_back(
+    catalog: MemoryCatalog, tmp_path: Path, added: bool, properties: dict[str, str], kept: bool
+) -> None:
+    table = catalog.make("ns.t", Schema(NestedField(1, "id", LongType())), **properties)
+    table.append(ROWS)
+    if added:
+        pq.write_table(ROWS, f"{tmp_path}/others.parquet")
+        table.add_files([f"{tmp_path}/others.parquet"])
+    tables = MemoryTables(catalog)
+    name = tables.named(("ns",), "t").identity
+    assert ForeignFiles().keep_back(tables.load(name)) is kept
+    folder = Path(table.metadata_location.removeprefix("file://")).parent
+    listed = OutputList("task", 1, name.uuid, "w", 0, (f"file://{folder.parent}/data/gone",))
+    output_lists.write(table.io, f"file://{folder}/firnline-task-1-r.json", listed)
+    later = int(folder.stat().st_mtime * 1000) + 60_000
+    swept = Sweeper(tables, lambda: later, 1_000, lambda *_: later).sweep(name)
+    assert swept.reasons == ({"foreign_files": 1} if kept else {})
