@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -170,3 +171,34 @@ def test_tables_are_loaded_in_one_place(member: Path) -> None:
 )
 def test_another_place_that_loads_tables_is_caught(source: str) -> None:
     assert storage_violations("enricher", "tables.py", source)
+
+
+PRODUCERS = {"kafka.py", "schema_topic.py", "kafka_clients.py", "carried.py", "faust_driver.py"}
+
+
+def unplaced(source: str) -> list[str]:
+    """Calls that hand a record to a Kafka client and leave its partition to the client (H17)."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return [
+        ast.unparse(call)
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and (call.func.attr == "produce" or ast.unparse(call.func) == "producer.send")
+        and len(call.args) < 4  # topic, value, key, partition
+        and not any(word.arg == "partition" for word in call.keywords)
+    ]
+
+
+def test_every_producer_says_the_partition_itself() -> None:
+    """tests/contract/test_partitions.py has what comes of it else."""
+    for member in MEMBERS:
+        for path in sources(member):
+            source = path.read_text()
+            assert unplaced(source) == [], path
+            assert path.name in PRODUCERS or not re.search(r"\b(AIOKafka)?Producer\(", source), path
+
+
+def test_a_record_without_a_partition_is_seen() -> None:
+    assert unplaced("self._producer.produce(topic, value, key, on_delivery=told)")
+    assert unplaced("await producer.send(topic, value, key)")
+    assert not unplaced("producer.produce(topic, value, key, place)")
