@@ -7,6 +7,7 @@ import random
 
 import pytest
 from firnline_domain.pace import HOUR_MS, Pace, at_once
+from firnline_domain.values import replace
 
 START = 1_795_000_000_000
 
@@ -75,3 +76,30 @@ def test_a_clock_that_went_back_gives_nothing_away() -> None:
     pace = Pace().after((1,), 1, START)
     assert pace.room_ms(0, 1, START - HOUR_MS) != START - HOUR_MS
     assert pace.after((2,), 1, START - HOUR_MS).level == 2
+
+
+def filled(commits: int) -> Pace:
+    """As many at once, and orders went out just now."""
+    pace = Pace().after(tuple(range(commits)), 120, START)
+    return replace(pace, ordered_ms=START)
+
+
+def test_the_fuller_the_bucket_the_longer_orders_wait_for_others() -> None:
+    waits = [filled(level).gathers_until_ms(0, 120, START) - START for level in range(61)]
+    assert waits[:5] == [0] * 5  # a table that is seldom committed to waits for nobody
+    assert waits == sorted(waits)
+    assert 2_000 < waits[15] < 4_000
+    assert 58_000 < waits[60] < 61_000
+
+
+def test_they_wait_from_the_last_orders_on() -> None:
+    pace = filled(60)
+    assert pace.gathers_until_ms(0, 120, START + HOUR_MS) == START + HOUR_MS
+    assert pace.gathers_until_ms(30, 120, START) > START
+    assert filled(4).gathers_until_ms(30, 120, START) > START  # orders that are out count
+
+
+@pytest.mark.parametrize("most", [0, 1, 4, 9])
+def test_where_few_commits_are_wanted_or_any_number_nobody_gathers(most: int) -> None:
+    pace = replace(Pace().after(tuple(range(4)), most, START), ordered_ms=START)
+    assert pace.gathers_until_ms(0, most, START) == START

@@ -47,6 +47,7 @@ TABLE = TableName("u1", ("db",), "t")
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')
 AGREED = {"firnline.expire.enabled": "true"}
 EXPIRING = {"firnline.retain.hours": "1", **AGREED}
+SMALL_ONES = tuple(Scope(0, f'["{number}"]') for number in range(8))
 LIMITS = Thresholds(quiet_ms=0, cool_down_ms=5_000, deadline_ms=600_000)
 
 
@@ -324,8 +325,10 @@ def test_an_answer_after_the_deadline_changes_nothing(world: World) -> None:
 
 def test_a_full_table_serves_the_deepest_debt_and_the_rest_when_there_is_room() -> None:
     world = World(limits=replace(LIMITS, max_in_flight=1))
-    order = only(world.commit(part(A, 8), part(B, 30), part(C, 20)))
-    assert order.scope == B
+    deeper = [part(one, 40) for one in SMALL_ONES[1:]]
+    sent = orders(world.commit(part(A, 8), part(B, 30), part(C, 20), *deeper))
+    assert [one.scope for one in sent] == [*SMALL_ONES[1:], B]  # eight small ones for one large
+    order = sent[-1]
     assert of(world.state(), A).reason == "table_busy"
     after = only(world.commit(part(B, 1, 30), task_id=order.task_id))
     assert after.scope == C
@@ -334,11 +337,21 @@ def test_a_full_table_serves_the_deepest_debt_and_the_rest_when_there_is_room() 
 def test_of_those_who_wait_goes_first_for_whom_readers_have_paid_most() -> None:
     """Not whoever is deepest in debt: the shallow would wait for as long as others come."""
     world = World(limits=replace(LIMITS, max_in_flight=1))
-    order = only(world.commit(part(C, 8)))
+    first, *_ = orders(world.commit(*[part(one, 8) for one in SMALL_ONES]))
     world.commit(part(A, 8))
     world.tick(300_000)
     world.commit(part(B, 30))
-    assert only(world.commit(part(C, 1, 8), task_id=order.task_id)).scope == A
+    assert only(world.commit(part(first.scope, 1, 8), task_id=first.task_id)).scope == A
+
+
+def test_a_large_rewrite_takes_the_places_of_eight_small_ones() -> None:
+    world = World(limits=replace(LIMITS, max_in_flight=1, cheap_bytes=8, deadline_ms=3 * DAY_MS))
+    [small] = orders(world.commit(part(A, 8)))
+    world.commit(part(B, 9))
+    assert not orders(world.tick(DAY_MS))  # paid for by now
+    assert of(world.state(), B).reason == "table_busy"
+    assert only(world.commit(part(A, 1, 8), task_id=small.task_id)).scope == B
+    assert not orders(world.commit(part(C, 8)))
 
 
 def test_settings_of_the_table_decide(world: World) -> None:

@@ -10,6 +10,7 @@ from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import ResyncTable, RewriteFiles
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.values import replace
 from firnline_worker.bootstrap import Worker, consumer_group, topics_of
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES
 from firnline_worker.leases import Busy
@@ -74,6 +75,20 @@ def test_a_long_task_delays_no_other_and_nothing_commits_past_it():
     bench.turn_until(lambda: bench.committed == 21)
     assert finished[-1] == "long"
     assert sorted(finished) == sorted({"long", *(f"short-{n}" for n in range(20))})
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_a_table_with_a_hundred_orders_takes_turns_with_the_others(at_once):
+    begun = []
+    bench = Bench(lambda task: begun.append(task.task_id), at_once)
+    bench.send(*(f"many-{n}" for n in range(100)))
+    for other in ("0f0f-b", "0f0f-c"):
+        one = replace(order(other), table=TableName(other, ("db",), "t"))
+        for _ in range(2):
+            bench.publisher.publish(REWRITES, other, one)
+    bench.turn_until(lambda: len(begun) == 104)
+    assert begun.index("0f0f-b") < 2 * at_once + 4
+    assert begun.index("0f0f-c") < 2 * at_once + 4
 
 
 def test_who_dies_leaves_its_unfinished_tasks_to_the_next():

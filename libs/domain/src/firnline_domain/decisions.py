@@ -40,9 +40,10 @@ class Reason(StrEnum):
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
     OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.value
     COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
+    GATHERING = HoldReason.GATHERING.value
     SHADOW = HoldReason.SHADOW.value
     WAITING_FOR_BUDGET = "waiting_for_budget"  # others spare more for what they cost
-    TABLE_BUSY = "table_busy"  # max-in-flight orders of the table are out
+    TABLE_BUSY = "table_busy"  # as many orders of the table are out as max-in-flight lets
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false
     REMOVED = "removed"

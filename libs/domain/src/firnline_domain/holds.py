@@ -24,7 +24,11 @@ class HoldReason(StrEnum):
     UNREADABLE_WINDOW = "unreadable_window"  # one of them is not written as it has to be
     OTHER_MAINTAINER = "other_maintainer"  # somebody else maintains the table as well
     COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
+    GATHERING = "gathering"  # it has committed often: more are to share the next commit
     SHADOW = "shadow"  # firnline.shadow: all else being equal it would be ordered
+
+
+BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.GATHERING})
 
 
 class Pause(Value):
@@ -63,11 +67,14 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
     if hold := _not_now(table, limits, now_ms) or _yielding(table, limits, now_ms):
         return hold
     work = table.work
-    room_ms = work.pace.room_ms(len(work.uncommitted), limits.max_commits, now_ms)
-    if room_ms == now_ms:
-        return _shadow(limits)
-    said = f"{limits.max_commits} an hour, {at_once(limits.max_commits)} of them at once"
-    return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
+    out, most = len(work.uncommitted), limits.max_commits
+    room_ms = work.pace.room_ms(out, most, now_ms)
+    said = f"{most} an hour, {at_once(most)} of them at once"
+    if room_ms != now_ms:
+        return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
+    if (until_ms := work.pace.gathers_until_ms(out, most, now_ms)) > now_ms:
+        return Hold(HoldReason.GATHERING, until_ms, detail=said)
+    return _shadow(limits)
 
 
 def turns_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:

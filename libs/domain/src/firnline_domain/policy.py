@@ -6,9 +6,9 @@ from firnline_domain.commands import RewriteFiles
 from firnline_domain.debts import Debt, debt_of
 from firnline_domain.decisions import ORDERS, Decision, Reason
 from firnline_domain.evidence import counts, weights
-from firnline_domain.holds import Hold, HoldReason, rewrite_hold_of
+from firnline_domain.holds import BETWEEN_COMMITS, Hold, rewrite_hold_of
 from firnline_domain.identity import task_id
-from firnline_domain.progress import Partition, RunningTask, Table
+from firnline_domain.progress import PLACES, SMALL, Partition, RunningTask, Table
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_domain.wanting import Found, wanted_of
@@ -73,7 +73,8 @@ def _on_its_merits(
     hold = rewrite_hold_of(table, limits, now_ms)
     if hold and not _shares_a_commit(table, hold, now_ms):
         return Decision(Reason(hold.reason), until_ms=hold.until_ms)
-    if len(table.work.running) >= limits.max_in_flight:
+    small = _of_action(partition, wanted.action, found, limits).work.bytes_read
+    if not table.work.has_room(SMALL if small <= limits.cheap_bytes else PLACES, limits):
         return Decision(Reason.TABLE_BUSY)
     if limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS
@@ -83,7 +84,7 @@ def _on_its_merits(
 
 def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:
     """What is ordered in the moment of another order adds no commit."""
-    return hold.reason == HoldReason.COMMIT_CEILING and now_ms in table.work.uncommitted
+    return hold.reason in BETWEEN_COMMITS and now_ms in table.work.uncommitted
 
 
 def _barred(

@@ -22,6 +22,7 @@ PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an h
 SURROUNDINGS = frozenset(
     {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
 )
+PLACES, SMALL = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
 MERGE = "merge"  # the action of an order that takes undersized files as well
 CONVERT = "convert"  # of one that leaves larger files where they are
 ALREADY_COMMITTED = "already_committed"  # a worker's word for an order that came again
@@ -97,6 +98,13 @@ class RunningTask(Value):
     committed_at_ms: int | None = None
     group: str = ""  # whose workers it went to; '' = the default group's
 
+    @property
+    def places(self) -> int:
+        """That it takes, of `PLACES` for each partition that a table may have in work."""
+        numbers = self.numbers
+        small = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
+        return SMALL if small else PLACES
+
 
 class Going(Value):
     """What an expiry will take away."""
@@ -162,10 +170,16 @@ class TableWork(Value):
         running = self.running
         return frozenset(one.ordered_at_ms for one in running if one.committed_at_ms is None)
 
+    def has_room(self, places: int, limits: Thresholds) -> bool:
+        """Whether so many places are free."""
+        taken = sum(one.places for one in self.running)
+        return taken + places <= limits.max_in_flight * PLACES
+
     def started(self, task: RunningTask) -> TableWork:
         """With one more order out; a partition has at most one."""
         others = tuple(one for one in self.running if one.scope != task.scope)
-        return replace(self, running=(*others, task))
+        pace = replace(self.pace, ordered_ms=max(self.pace.ordered_ms, task.ordered_at_ms))
+        return replace(self, running=(*others, task), pace=pace)
 
     def ended(self, task: RunningTask) -> TableWork:
         """With an order gone."""

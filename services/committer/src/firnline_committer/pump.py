@@ -206,6 +206,7 @@ class Pump:
             self._give_up(delivery, error)
         done = [*served.done, *(delivery for delivery, _ in served.broken)]
         self._taken(queue, done)
+        queue.since = self._now()
         queue.unfinished = queue.behind = len(done) < len(batch)
         if served.away is None:
             queue.moving()

@@ -13,7 +13,7 @@ from firnline_domain.ports import Delivery
 from firnline_domain.ports import Place as Partition
 from firnline_domain.results import RewriteFinished
 
-MOST_AT_ONCE = 100  # results of one table in a commit
+MOST_AT_ONCE = 128  # results of one table in a commit: small ones that are ordered at once
 MOST_WAITING = 200_000  # files that waiting results name, 0.4 kB each; beyond, less is read
 MOST_OF_A_TABLE = MOST_WAITING // 8  # that does not move
 LEAST = 10  # files that a result counts as
@@ -26,6 +26,7 @@ class Queue(Lane):
     """What waits for one table and ref, in order."""
 
     place: Place = (None, None)
+    since: float = 0.0  # when the first one came that was in no turn yet
     running: bool = False  # a turn of it is under way
     behind: bool = False  # its last turn came to nothing
     unfinished: bool = False  # and what that has left is kept for the next one
@@ -42,13 +43,20 @@ class Queue(Lane):
 
     def gathers(self, batch: list[Delivery], most_s: float, now: float) -> bool:
         """Others that were ordered with these are on their way. Whoever does them needs as long as
-        for these: twice that is enough, or they are done elsewhere, or failed."""
+        for these: when none has come for twice that, they are done elsewhere, or failed. And none
+        waits longer than `most_s`."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
         together = max((one.together for one in results), default=1)
         if len(batch) >= min(together, MOST_AT_ONCE):
             return False
         took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
-        return now < self.newest + min(most_s, 2 * took_s)
+        return now < min(self.newest + 2 * took_s, self.since + most_s)
+
+    def arrived(self, delivery: Delivery, now: float) -> None:
+        """One more."""
+        if not self.waiting:
+            self.since = now
+        super().arrived(delivery, now)
 
 
 class Queues:

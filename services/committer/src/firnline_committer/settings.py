@@ -33,9 +33,10 @@ class Settings(SigningSettings):
     )
     gather_s: float = setting(
         "FIRNLINE_GATHER_SECONDS",
-        "A result waits so long at the most for another one that was ordered with it, to share "
-        "its commit; and no longer than twice its own task took. 0 = not at all.",
-        5.0,
+        "A result waits so long at the most for others that were ordered with it, to share their "
+        "commit; and no longer than until none has come for twice the time that its own task took. "
+        "0 = not at all.",
+        30.0,
     )
     commit_threads: int = setting(
         "FIRNLINE_COMMIT_THREADS",

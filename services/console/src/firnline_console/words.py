@@ -45,10 +45,13 @@ DECISIONS = {
     "time (firnline.yield-ms)",
     "commit_ceiling": "Firnline has committed as often as firnline.commit.max-per-hour "
     "lets it; the next commit waits its turn",
+    "gathering": "Firnline has committed to this table often within the hour "
+    "(firnline.commit.max-per-hour): more partitions are to share the next commit",
     "shadow": "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
     "waiting_for_budget": "deserves a rewrite, and others spare more for what they cost: its "
     "turn within FIRNLINE_BUDGET_GB_HOURS comes",
-    "table_busy": "{in_flight} tasks of this table are out already, its limit",
+    "table_busy": "{in_flight} tasks of this table are out already, its limit "
+    "(firnline.rewrite.max-in-flight)",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off (firnline.enabled)",
     "other_ref": "only the main branch is maintained",

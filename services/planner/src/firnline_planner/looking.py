@@ -12,6 +12,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.lanes import lane_of, topic_of
 from firnline_domain.policy import debts, decide, depth, explained, order_for, weighed_for
 from firnline_domain.progress import (
+    PLACES,
     ExpiryWork,
     Partition,
     PartitionWork,
@@ -53,12 +54,13 @@ def look_at(visit: Visit, table: Table, touched: Iterable[Scope]) -> Table:
 def end_task(visit: Visit, table: Table, task: RunningTask, work: PartitionWork) -> Table:
     """An order is out no more; its partition goes on with `work`."""
     visit.keep(table, replace(visit.partition(table, task.scope), work=work))
-    was_full = len(table.work.running) >= visit.limits.max_in_flight or (
-        rewrite_hold_of(table, visit.limits, visit.now_ms) is not None
-    )
-    ended = table.work.ended(task)
-    # Partitions that found the table busy are found again only by a look at all.
-    return replace(table, work=ended.looking(visit.now_ms) if was_full else ended)
+    # Partitions that found the table busy, or held, are found again only by a look at all.
+    was_full = not table.work.has_room(PLACES, visit.limits)
+    ended = replace(table, work=table.work.ended(task))
+    hold = rewrite_hold_of(ended, visit.limits, visit.now_ms)
+    if hold is None and (was_full or rewrite_hold_of(table, visit.limits, visit.now_ms)):
+        return replace(ended, work=ended.work.looking(visit.now_ms))
+    return ended if hold is None else replace(ended, work=ended.work.looking(hold.until_ms))
 
 
 def end_failed(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from firnline_adapters import metrics
@@ -43,6 +44,8 @@ class TaskLoop:
     turns: Turns = field(default_factory=Turns)
     _interrupted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     _waiting: list[tuple[float, Delivery]] = field(default_factory=list)
+    _begun: dict[str, int] = field(default_factory=dict)  # of tables that wait: the last beginning
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _running: dict[Future[None], Delivery] = field(default_factory=dict)
 
     def run(self, stopping: Callable[[], bool]) -> None:
@@ -86,7 +89,8 @@ class TaskLoop:
         )
 
     def _start(self) -> None:
-        """First come, first served on each lane, but who waits for a lease lets others pass."""
+        """On each lane tables take turns, and of a table the first that came; but who waits for a
+        lease lets others pass. One table may have a hundred orders out."""
         while len(self._running) < self.at_once:
             first = self._first()
             lane = self.turns.take(first)
@@ -94,18 +98,28 @@ class TaskLoop:
                 return
             self._waiting.remove(first[lane])
             _, delivery = first[lane]
+            self._begun = {table: self._begun.get(table, 0) for table in map(_table, self._orders)}
+            self._begun[_table(delivery)] = next(self._numbers)
             self._running[self.executor.submit(self.work, delivery.record)] = delivery
 
     def _first(self) -> dict[Lane, tuple[float, Delivery]]:
         """What may be begun next on each lane."""
-        now, found = self.now(), {}
-        for item in reversed(self._waiting):
-            if item[0] <= now:
-                found[lane_at(item[1].topic)] = item
+        now, found = self.now(), dict[Lane, tuple[float, Delivery]]()
+        for item in self._waiting:
+            lane = lane_at(item[1].topic)
+            if item[0] <= now and (lane not in found or self._goes_before(item[1], found[lane][1])):
+                found[lane] = item
         lanes = [lane_at(one.topic) for one in self._running.values()]
         if lanes.count(Lane.HEAVY) >= self.heavy_at_once:
             found.pop(Lane.HEAVY, None)
         return found
+
+    def _goes_before(self, one: Delivery, other: Delivery) -> bool:
+        return self._begun.get(_table(one), 0) < self._begun.get(_table(other), 0)
+
+    @property
+    def _orders(self) -> Iterator[Delivery]:
+        return (delivery for _, delivery in self._waiting)
 
     def _end(self, delivery: Delivery, future: Future[None]) -> None:
         error = future.exception()
@@ -126,3 +140,8 @@ class TaskLoop:
         """The planner takes its partition back at the deadline."""
         self.put_aside(delivery, error)
         self.inbox.done(delivery)
+
+
+def _table(delivery: Delivery) -> str:
+    uuid: str = delivery.record.table.uuid
+    return uuid
