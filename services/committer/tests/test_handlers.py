@@ -69,6 +69,22 @@ def test_handed_over_work_is_committed_already(handlers, swapper, result) -> Non
     assert swapper.batches == []
 
 
+def test_after_a_restart_the_table_is_read_once_for_all_that_was_handed_over(result) -> None:
+    loads: list[TableName] = []
+
+    class Counting(Away):
+        def load(self, table: TableName) -> Any:
+            loads.append(table)
+            return super().load(table)
+
+    again = [
+        result(task=str(n), mode=Mode.HANDED_OVER, committed=n, inputs=()) for n in range(1, 9)
+    ]
+    events = Handlers(Recording(), Counting(), lambda: 9).handle(again)
+    assert [event.snapshot_ids for event in events] == [(n,) for n in range(1, 9)]
+    assert len(loads) == 1
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

@@ -14,6 +14,7 @@ from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConf
 from firnline_domain.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits, Pin
+from firnline_iceberg.tables import Tables
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop
@@ -125,6 +126,28 @@ def test_outputs_that_only_another_branch_has_stay(table: Table, committer: Comm
     table.expire_all_but_heads()
     assert handled(committer, result).redelivered
     assert all(path.exists() for path in files(result))
+
+
+def test_after_a_restart_the_table_is_read_once_for_all_results_that_come_again(
+    make_table: Any, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(partitioned=True)
+    for p in "abcde":
+        table.append((1, 1), p=p)
+        table.append((2, 1), p=p)
+    results = [table.rewrite(p) for p in "abcde"]
+    first, later = results[:3], results[3:]
+    committer.handle(first)
+    loads: list[Any] = []
+    load = Tables.load
+    monkeypatch.setattr(
+        Tables, "load", lambda tables, name: loads.append(name) or load(tables, name)
+    )
+    assert all(event.redelivered for event in committer.handle(first))
+    assert len(loads) == 1
+    events = committer.handle(results)  # among them some that were never committed
+    assert [event.redelivered for event in events] == [True] * 3 + [False] * 2
+    assert len(loads) <= 1 + 2 + len(later)  # and after the commit, once for each new one's files
 
 
 def test_one_poll_with_the_same_result_twice(table: Table, committer: Committer) -> None:
