@@ -28,6 +28,7 @@ from firnline_domain.results import (
     RewriteGroup,
     TaskFailed,
 )
+from firnline_iceberg.naming import Run
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_local.parts import SERVERS
@@ -142,7 +143,8 @@ def rewritten(order: RewriteFiles, table: LoadedTable) -> RewriteFinished:
 
 
 def written(table: LoadedTable, rows: pa.Table, order: RewriteFiles) -> OutputFile:
-    path = f"{table.metadata.location}/data/{order.task_id}.parquet"
+    run = Run(order.table.uuid, order.task_id, order.attempt, "cafe0000")
+    path = f"{table.metadata.location}/data/{run.output_name(0, 0)}"
     field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
     local = Path(path.removeprefix("file:"))
     pa.parquet.write_table(rows.cast(pa.schema([field])), local, store_schema=False)

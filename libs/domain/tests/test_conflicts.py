@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from firnline_domain import conflicts
-from firnline_domain.conflicts import LASTING, Conflict, examine
+from firnline_domain.conflicts import Conflict, examine
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.live import Head
@@ -552,20 +552,6 @@ def test_every_check_is_needed(
             test_a_start_off_the_branch_is_refused_where_history_says_so()
     else:
         assert any(found is None or found.reason is not s.reason for s, found in verdicts)
-
-
-def test_reasons_that_may_pass_are_not_lasting() -> None:
-    """Another committer may still commit the same outputs: these must not be deleted."""
-    passing = {
-        ConflictReason.HAZARD_10312,
-        ConflictReason.PIN_LOST,
-        ConflictReason.START_NOT_ANCESTOR,
-        ConflictReason.REJECTED,
-        ConflictReason.OUTPUTS_GONE,
-        ConflictReason.REF_GONE,
-        ConflictReason.TABLE_GONE,
-    }
-    assert not LASTING & passing
 
 
 # ---- what does not conflict

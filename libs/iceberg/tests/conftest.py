@@ -11,6 +11,8 @@ import pytest
 from firnline_iceberg.memory import MemoryCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table import Table
 
 Fields = list[dict[str, Any]]
 WriteManifest = Callable[..., str]
@@ -21,9 +23,19 @@ def io() -> FileIO:
     return PyArrowFileIO()
 
 
+class StoredCatalog(MemoryCatalog):
+    """With metadata files, which are up to date whenever a table is loaded."""
+
+    def load_table(self, identifier: Any) -> Table:
+        table = super().load_table(identifier)
+        place = table.io.new_output(table.metadata_location)
+        ToOutputFile.table_metadata(table.metadata, place, overwrite=True)
+        return table
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> MemoryCatalog:
-    return MemoryCatalog(f"file://{tmp_path}/warehouse")
+    return StoredCatalog(f"file://{tmp_path}/warehouse")
 
 
 def field(key: int, name: str, kind: Any, optional: bool = False) -> dict[str, Any]:

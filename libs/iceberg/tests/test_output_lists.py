@@ -1,13 +1,18 @@
-"""What a run may write is written down first, and removed by that list."""
+"""What a run may write is written down first; what is read is taken for what stands there."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firnline_iceberg import output_lists
 from firnline_iceberg.output_lists import OutputList
 from pyiceberg.io import FileIO, load_file_io
+
+LISTED = OutputList("task", 2, "uuid", "w", 5, ("file:/a", "file:/b"), 7)
 
 
 @pytest.fixture
@@ -15,27 +20,63 @@ def io(tmp_path: Path) -> FileIO:
     return load_file_io({}, str(tmp_path))
 
 
-def test_losers_are_removed_by_the_list(tmp_path: Path, io: FileIO) -> None:
-    made, never = tmp_path / "made.parquet", tmp_path / "never.parquet"
-    for path in (made, tmp_path / "kept.parquet"):
-        path.write_text("x")
-    listed = OutputList("task", 2, "uuid", "w", 5, (str(made), str(never)))
-    place = str(tmp_path / "list.json")
-    output_lists.write(io, place, listed)
-    assert output_lists.read(io, place) == listed
-    assert output_lists.remove(io, [*listed.outputs, place]) == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.parquet"]
+def test_what_was_written_is_read(tmp_path: Path, io: FileIO) -> None:
+    output_lists.write(io, str(tmp_path / "l"), LISTED)
+    assert output_lists.read(io, str(tmp_path / "l")) == LISTED
 
 
 def test_a_list_is_never_written_over(tmp_path: Path, io: FileIO) -> None:
-    listed = OutputList("task", 2, "uuid", "w", 5, ())
-    output_lists.write(io, str(tmp_path / "l"), listed)
+    output_lists.write(io, str(tmp_path / "l"), LISTED)
     with pytest.raises(FileExistsError):
-        output_lists.write(io, str(tmp_path / "l"), listed)
+        output_lists.write(io, str(tmp_path / "l"), LISTED)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"outputs": []}', "[]"])
-def test_a_file_that_is_no_list_says_so(tmp_path: Path, io: FileIO, text: str) -> None:
-    (tmp_path / "l").write_text(text)
+def test_what_nobody_would_read_is_not_written(
+    tmp_path: Path, io: FileIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_lists, "MAX_BYTES", 50)
+    with pytest.raises(ValueError, match="2 outputs"):
+        output_lists.write(io, str(tmp_path / "l"), LISTED)
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed(**fields: Any) -> bytes:
+    return json.dumps({**asdict(LISTED), **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b'{"outputs": []}',
+        b"[]",
+        b"null",
+        b"\xff\xfe" + changed(),
+        changed().decode().encode("utf-16"),
+        changed()[:-1] + b', "outputs": []}',  # a key twice
+        b"[" * 100_000,
+        changed(more=1),
+        changed(attempt="2"),
+        changed(attempt=-1),
+        changed(attempt=True),
+        changed(attempt=1.0),
+        changed(written_at_ms=-1),
+        changed(written_at_ms=10**18),
+        changed(deadline_ms=None),
+        changed(task_id=None),
+        changed(task_id="\ud800"),
+        changed(table_uuid=["u"]),
+        changed(outputs="file:/a"),
+        changed(outputs=[1]),
+        changed(outputs=["file:/\ud800"]),
+        b" " * 20_000 + changed(),
+    ],
+)
+def test_a_file_that_is_no_list_says_so(
+    tmp_path: Path, io: FileIO, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_lists, "MAX_BYTES", 10_000)
+    (tmp_path / "l").write_bytes(content)
     with pytest.raises(ValueError, match="/l: "):
         output_lists.read(io, str(tmp_path / "l"))

@@ -6,14 +6,18 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_iceberg import output_lists
+from firnline_iceberg import output_lists, sweeping
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList, Place
-from firnline_iceberg.sweeping import Sweeper, why_left
-from pyiceberg.io import FileIO, load_file_io
+from firnline_iceberg.removal import FURTHEST_MS, storage_now_ms, too_young
+from firnline_iceberg.sweeping import Sweeper
+from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -30,19 +34,19 @@ PLACE = Place("file:///l", 2_000)
         ({"written_at_ms": 4_001}, 2_000, "young"),
         ({"written_at_ms": 0}, 4_001, "young"),  # a writer's clock that went wrong
         ({"deadline_ms": 5_001}, 2_000, "in_flight"),
-        ({"table_uuid": "other"}, 2_000, "other_table"),
+        ({"deadline_ms": NOW + FURTHEST_MS + 1}, 2_000, "future"),
+        ({"written_at_ms": NOW + FURTHEST_MS + 1}, 2_000, "future"),
     ],
 )
 def test_a_list_is_left_alone_while_somebody_may_need_it(listed, stored, reason) -> None:
     place = replace(PLACE, stored_at_ms=stored)
-    left = why_left(replace(LISTED, **listed), place, "uuid", AGE, NOW)
-    assert (left and left.reason) == reason
+    left = too_young(replace(LISTED, **listed), place, AGE, NOW)
+    assert (left and left[0]) == reason
 
 
 def test_the_moment_is_told_when_time_alone_lets_it_go() -> None:
-    young = why_left(replace(LISTED, written_at_ms=4_500), PLACE, "uuid", AGE, NOW)
-    assert young is not None
-    assert young.until_ms == 5_500
+    young = too_young(replace(LISTED, written_at_ms=4_500), PLACE, AGE, NOW)
+    assert young == ("young", 5_500)
 
 
 def test_only_lists_of_the_directory_itself_are_found(tmp_path: Path) -> None:
@@ -55,36 +59,115 @@ def test_only_lists_of_the_directory_itself_are_found(tmp_path: Path) -> None:
     os.utime(tmp_path / "firnline-a-1-r.json", (7, 7))
     folders = [f"file://{tmp_path}", f"file://{tmp_path}/not-there"]
     found = list(output_lists.places(io, folders))
-    assert found == [Place(f"file://{tmp_path}/firnline-a-1-r.json", 7_000)]
+    assert found == [Place(f"file://{tmp_path}/firnline-a-1-r.json", 7_000, 2)]
 
 
-def test_the_storage_tells_the_time_and_nothing_is_left(tmp_path: Path) -> None:
-    io = load_file_io({}, str(tmp_path))
-    found = output_lists.storage_now_ms(io, f"file://{tmp_path}")
-    assert found is not None
-    assert abs(found - time.time() * 1000) < 60_000
-    assert list(tmp_path.iterdir()) == []
+class Made:
+    """An empty table, with its metadata directory and a run's files in it."""
+
+    def __init__(self, catalog: MemoryCatalog) -> None:
+        self.table = catalog.make("ns.t", Schema(NestedField(1, "id", LongType())))
+        self.tables = MemoryTables(catalog)
+        self.name = TableName(str(self.table.metadata.table_uuid), ("ns",), "t")
+        self.folder = Path(self.table.metadata_location.removeprefix("file://")).parent
+        self.run = Run(self.name.uuid, "task", 1, "cafe0000")
+        self.output = self.folder.parent / "data" / self.run.output_name(0, 0)
+        self.output.parent.mkdir()
+        self.output.write_text("x")
+        os.utime(self.output, (7, 7))
+
+    def listed(self, **more: Any) -> Path:
+        body = OutputList("task", 1, self.name.uuid, "w", 0, (f"file://{self.output}",))
+        path = self.folder / self.run.list_name
+        output_lists.write(self.table.io, f"file://{path}", replace(body, **more))
+        os.utime(path, (7, 7))
+        return path
+
+    def sweep(self) -> sweeping.Swept:
+        later = int(time.time() * 1000)
+        return Sweeper(self.tables, lambda: later, AGE, lambda _: later).sweep(self.name)
+
+    @property
+    def left(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {"in-memory.json"}
 
 
 @pytest.fixture
-def made(catalog: MemoryCatalog) -> tuple[TableName, Path, FileIO]:
-    """An empty table, with its metadata directory."""
-    table = catalog.make("ns.t", Schema(NestedField(1, "id", LongType())))
-    name = TableName(str(table.metadata.table_uuid), ("ns",), "t")
-    folder = Path(table.metadata_location.removeprefix("file://")).parent
-    folder.mkdir(parents=True)
-    return name, folder, table.io
+def made(catalog: MemoryCatalog) -> Made:
+    return Made(catalog)
 
 
-def test_a_file_that_is_no_list_is_told_of_and_stays(catalog: MemoryCatalog, made) -> None:
-    name, folder, io = made
-    output = folder / "output"
-    output.write_text("x")
-    listed = OutputList("task", 1, name.uuid, "w", 0, (f"file://{output}",))
-    output_lists.write(io, f"file://{folder}/firnline-good.json", listed)
-    (folder / "firnline-torn.json").write_text('{"task_id": "t", "outpu')
-    later = int(folder.stat().st_mtime * 1000) + 60_000
-    swept = Sweeper(MemoryTables(catalog), lambda: later, 1_000, lambda *_: later).sweep(name)
+def test_the_storage_tells_the_time_and_nothing_is_left(made: Made) -> None:
+    found = storage_now_ms(made.tables.load(made.name))
+    assert found is not None
+    assert abs(found - time.time() * 1000) < 60_000
+    assert made.left == set()
+
+
+def test_a_file_that_is_no_list_is_told_of_and_stays(made: Made) -> None:
+    made.listed()
+    torn = made.folder / "firnline-torn.json"
+    torn.write_text('{"task_id": "t", "outpu')
+    os.utime(torn, (7, 7))
+    swept = made.sweep()
     assert swept.reasons == {"unreadable": 1}
-    assert (swept.removed, len(swept.lists)) == ([f"file://{output}"], 1)
-    assert [path.name for path in folder.iterdir()] == ["firnline-torn.json"]
+    assert (swept.removed, len(swept.lists)) == ([f"file://{made.output}"], 1)
+    assert made.left == {"firnline-torn.json"}
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"table_uuid": "other"}, "other_table"),
+        ({"task_id": "other"}, "foreign"),
+        ({"attempt": 2}, "foreign"),
+        ({"outputs": ("file:///etc/passwd",)}, "foreign"),
+        ({"written_at_ms": 2**50}, "future"),
+    ],
+)
+def test_a_forged_list_is_told_of_and_removes_nothing(made: Made, more, reason) -> None:
+    path = made.listed(**more)
+    assert made.sweep().reasons == {reason: 1}
+    assert path.exists()
+    assert made.output.exists()
+
+
+def test_a_list_in_another_place_or_under_another_name_is_no_list(made: Made) -> None:
+    path = made.listed()
+    path.rename(made.folder / "firnline-another.json")
+    assert made.sweep().reasons == {"foreign": 1}
+    assert made.output.exists()
+
+
+def test_a_flood_of_lists_is_read_in_parts(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "MAX_LISTS", 3)
+    path = made.listed()
+    for number in range(5):
+        other = made.folder / f"firnline-{number}.json"
+        other.write_bytes(path.read_bytes())
+        os.utime(other, (8, 8))
+    swept = made.sweep()
+    assert (len(swept.left), len(swept.lists)) == (2, 1)
+
+
+def test_a_list_that_is_too_long_is_not_read(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.listed()
+    monkeypatch.setattr(output_lists, "MAX_BYTES", 10)
+    monkeypatch.setattr(output_lists, "read", None)
+    assert made.sweep().reasons == {"unreadable": 1}
+
+
+def test_nothing_goes_while_the_metadata_file_cannot_be_read(made: Made) -> None:
+    """The catalog's answer alone is not believed."""
+    made.listed()
+    load = made.tables.load
+
+    def without_file(name: TableName) -> Any:
+        table = load(name)
+        Path(table.metadata_location.removeprefix("file://")).write_text("{}")
+        return table
+
+    made.tables.load = without_file  # type: ignore[method-assign]
+    with pytest.raises(TaskRefused, match=r"in-memory\.json"):
+        made.sweep()
+    assert made.output.exists()

@@ -10,6 +10,7 @@ import pytest
 from firnline_iceberg import output_lists
 from firnline_iceberg.foreign import ForeignFiles
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.sweeping import Sweeper
 from pyiceberg.schema import Schema
@@ -43,8 +44,10 @@ def test_who_keeps_it_back(
     name = tables.named(("ns",), "t").identity
     assert ForeignFiles().keep_back(tables.load(name)) is kept
     folder = Path(table.metadata_location.removeprefix("file://")).parent
-    listed = OutputList("task", 1, name.uuid, "w", 0, (f"file://{folder.parent}/data/gone",))
-    output_lists.write(table.io, f"file://{folder}/firnline-task-1-r.json", listed)
+    run = Run(name.uuid, "task", 1, "cafe0000")
+    output = f"file://{folder.parent}/data/{run.output_name(0, 0)}"
+    listed = OutputList("task", 1, name.uuid, "w", 0, (output,))
+    output_lists.write(table.io, f"file://{folder}/{run.list_name}", listed)
     later = int(folder.stat().st_mtime * 1000) + 60_000
     swept = Sweeper(tables, lambda: later, 1_000, lambda *_: later).sweep(name)
     assert swept.reasons == ({"foreign_files": 1} if kept else {})

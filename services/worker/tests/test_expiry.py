@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 import pytest
 from firnline_domain.commands import ExpireSnapshots
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_worker.expiry import agreed_ms
+from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.tables import LoadedTable
+from firnline_worker.expiry import Expirer, agreed_ms
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.types import LongType, NestedField
 
 HOUR = 3_600_000
 NOW, AGE = 1_000 * HOUR, 120 * HOUR
@@ -26,3 +37,31 @@ def test_both_clocks_must_call_a_snapshot_old(ahead: int, waited: int, agreed: i
         "t", TableName("u", ("db",), "t"), ordered - AGE, 1, (), "old_snapshots", 1, 1, ordered
     )
     assert agreed_ms(order, NOW + waited) == agreed
+
+
+class LeavesOut(MemoryTables):
+    """A catalog that tells of the heads of refs alone."""
+
+    def load(self, table: TableName) -> LoadedTable:
+        found = super().load(table)
+        place = found.io.new_output(found.metadata_location)
+        ToOutputFile.table_metadata(found.metadata, place, overwrite=True)
+        heads = [found.head("main")]
+        return dataclasses.replace(
+            found, metadata=found.metadata.model_copy(update={"snapshots": heads})
+        )
+
+
+def test_nothing_is_expired_where_the_catalog_leaves_snapshots_out(tmp_path: Path) -> None:
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    for number in range(2):
+        table.append(pa.table({"id": [number]}))
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    unused: Any = None
+    tables: Any = LeavesOut(catalog)
+    expirer = Expirer(tables, unused, lambda _: (), "w", lambda: NOW)
+    order = ExpireSnapshots("t", name, NOW, 1, (), "old_snapshots", 1, 1, NOW)
+    with pytest.raises(TaskRefused) as refused:
+        expirer.expire(order)
+    assert refused.value.reason == "snapshots_hidden"

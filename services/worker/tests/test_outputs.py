@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.values import replace
 from firnline_worker import outputs
 
 ORDER = RewriteFiles(
@@ -10,14 +12,16 @@ ORDER = RewriteFiles(
 )  # fmt: skip
 
 
-def test_names_are_of_task_attempt_run_group_and_number():
-    naming = outputs.naming(ORDER, "cafe")
-    assert naming.names(1, 2) == [
-        "firnline-abcdef0123456789-2-cafe-00001-00000.parquet",
-        "firnline-abcdef0123456789-2-cafe-00001-00001.parquet",
-    ]
-    other = outputs.naming(ORDER, "beef")
-    assert not set(naming.names(0, 9)) & set(other.names(0, 9))
-    files = naming.files("s3://b/t/metadata/00001-x.metadata.json")
-    stem = f"s3://b/t/metadata/firnline-{ORDER.task_id}-2-cafe"
+def test_each_run_of_a_task_has_names_of_its_own():
+    run, other = outputs.new_run(ORDER), outputs.new_run(ORDER)
+    assert run.output_name(1, 2).startswith("firnline-abcdef0123456789-")
+    assert run.output_name(1, 2).endswith(f"-2-{run.run}-00001-00002.parquet")
+    assert run.output_name(0, 0) != other.output_name(0, 0)
+    files = outputs.files_of(run, "s3://b/t/metadata/00001-x.metadata.json")
+    stem = f"s3://b/t/metadata/{run.stem}"
     assert (files.list, files.row_map) == (f"{stem}.json", f"{stem}.rows.puffin")
+
+
+def test_an_order_whose_id_is_a_path_names_no_file():
+    with pytest.raises(ValueError, match="no file can be named"):
+        outputs.new_run(replace(ORDER, task_id="../../other/table"))

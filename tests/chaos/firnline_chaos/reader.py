@@ -19,9 +19,10 @@ from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
+from firnline_iceberg.locations import metadata_folders
 from firnline_iceberg.manifests import Detail
+from firnline_iceberg.naming import PREFIX, stem_of
 from firnline_iceberg.planning import live_entries
-from firnline_iceberg.sweeping import folders
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.tallying import partition_changes
 from pyspark.sql import SparkSession
@@ -105,7 +106,7 @@ def file_facts(table: LoadedTable, committed: Collection[str], promise: Promise)
     }
     missing = [path for path in retained | _metadata(table) if not local(path).exists()]
     listed, overdue = _listed(table, promise)
-    stems = tuple(output_lists.output_stem(task, 0, "").removesuffix("0-") for task in committed)
+    stems = tuple(stem_of(table.identity.uuid, task) for task in committed)
     unlisted = [
         path
         for path in _written(table)
@@ -132,7 +133,7 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
     """What write-ahead lists name, and those of them that are past their age."""
     paths: set[str] = set()
     overdue = []
-    for place in output_lists.places(table.io, folders(table)):
+    for place in output_lists.places(table.io, metadata_folders(table)):
         try:
             found = output_lists.read(table.io, place.path)
         except FileNotFoundError:
@@ -147,7 +148,7 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
 def _written(table: LoadedTable) -> list[str]:
     """Files below the table's data that carry Firnline's name."""
     folder = local(table.metadata.location) / "data"
-    return [normal_path(f"file:{path}") for path in folder.rglob(f"{output_lists.PREFIX}*")]
+    return [normal_path(f"file:{path}") for path in folder.rglob(f"{PREFIX}*")]
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_deletes import row_map, vectors
+from firnline_domain import conflicts
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.results import (
     AppliedDelete,
@@ -44,6 +45,7 @@ from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.java import content_file, load_table, removal_json, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.naming import Run
 from firnline_iceberg.planning import PlannedFile, live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_local.ports import free_port
@@ -92,6 +94,8 @@ class Workshop:
     name: TableName
     partitioned: bool
     spec_id: int = 0  # that files are written under
+    run: Run | None = None  # of the last rewrite
+    written: int = 0  # outputs
 
     @property
     def java(self) -> Any:
@@ -123,9 +127,9 @@ class Workshop:
     def new_path(self) -> str:
         return f"{self.loaded.metadata.location}/data/{uuid.uuid4().hex}.parquet"
 
-    def data(self, rows: Sequence[Row], p: str | None = None) -> str:
+    def data(self, rows: Sequence[Row], p: str | None = None, path: str | None = None) -> str:
         """A data file, as JSON; not committed."""
-        path = self.new_path()
+        path = path or self.new_path()
         size = parquet(path, COLUMNS, [{"id": i, "v": v, "p": p} for i, v in rows])
         return self.content(self.scope(p), path, size, len(rows), "data")
 
@@ -300,6 +304,7 @@ class Workshop:
         stamp: int | None = None,
         ref: str = MAIN,
         task: str | None = None,
+        attempt: int = 1,
     ) -> RewriteFinished:
         """Rewrite the scope's files of data sequence number <= stamp (the start's by default)."""
         table = self.loaded
@@ -312,18 +317,19 @@ class Workshop:
             if one.data.sequence_number <= number
         ]
         deletes = {delete.key: delete for one in files for delete in one.deletes}
-        made = [self._group(files[n::groups], p) for n in range(groups) if files[n::groups]]
         name = task or uuid.uuid4().hex
+        self.run = Run(self.name.uuid, name, attempt, uuid.uuid4().hex[:8])
+        made = [self._group(files[n::groups], p) for n in range(groups) if files[n::groups]]
         return RewriteFinished(
             task_id=name, table=self.name, ref=ref, scope=self.scope(p),
-            attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start.snapshot_id,
+            attempt=attempt, worker="w", mode=Mode.NATIVE, start_snapshot_id=start.snapshot_id,
             start_sequence_number=number, schema_id=table.form.schema_id, groups=tuple(made),
             applied_deletes=tuple(
                 AppliedDelete(d.path, d.kind, d.sequence_number, d.scope, d.equality_ids)
                 for d in deletes.values()
             ),
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
-            finished_at_ms=4, row_map=self._row_map(files, name),
+            finished_at_ms=4, row_map=self._row_map(files),
             format_version=table.format_version, last_column_id=table.metadata.last_column_id,
             name_mapping=table.form.name_mapping,
         )  # fmt: skip
@@ -337,7 +343,9 @@ class Workshop:
         others = [one for one in files if one.data.path not in paths]
         groups = [self._group(others, p)] if others else []
         groups += [self._conversion(one) for one in kept]
-        path = self._row_map(others, whole.task_id, kept)
+        for output in conflicts.outputs(whole):
+            Path(output.path.removeprefix("file:")).unlink()
+        path = self._row_map(others, kept)
         return replace(whole, groups=tuple(groups), row_map=path)
 
     def _conversion(self, one: PlannedFile) -> RewriteGroup:
@@ -345,9 +353,7 @@ class Workshop:
         file = InputFile(data.path, data.sequence_number, data.records, data.bytes)
         return RewriteGroup((file,), (), data.records, dead, data.records - dead, converts=True)
 
-    def _row_map(
-        self, files: Sequence[PlannedFile], name: str, converted: Sequence[PlannedFile] = ()
-    ) -> str:
+    def _row_map(self, files: Sequence[PlannedFile], converted: Sequence[PlannedFile] = ()) -> str:
         masked, marked = row_map.Masked(), {}
         for one in files:
             kept = [position for position, _ in surviving(one)]
@@ -359,7 +365,8 @@ class Workshop:
             keep = np.ones(one.data.records, dtype=np.bool_)
             keep[of_equality(one)] = False
             masked.add(one.data.path, 0, keep)
-        path = f"{self.loaded.metadata.location}/metadata/firnline-{name}.rows.puffin"
+        assert self.run is not None
+        path = f"{self.loaded.metadata.location}/metadata/{self.run.row_map_name}"
         with open(path.removeprefix("file:"), "wb") as sink:
             row_map.write(sink, masked.blobs(), marked)
         return path
@@ -368,7 +375,7 @@ class Workshop:
         rows = [row for one in files for _, row in surviving(one)]
         outputs: tuple[OutputFile, ...] = ()
         if rows:
-            text = self.data(rows, p)
+            text = self.data(rows, p, self.output_path())
             body = json.loads(text)
             size = body["file-size-in-bytes"]
             outputs = (OutputFile(body["file-path"], len(rows), size, text),)
@@ -381,10 +388,16 @@ class Workshop:
             outputs, total, total - len(rows), len(rows),
         )  # fmt: skip
 
+    def output_path(self) -> str:
+        """Of the last rewrite's next one."""
+        assert self.run is not None
+        self.written += 1
+        return f"{self.loaded.metadata.location}/data/{self.run.output_name(0, self.written)}"
+
     def unmasked(self, group: RewriteGroup) -> RewriteGroup:
         """The unpartitioned group as a worker makes it that applies nothing."""
         rows = [(row["id"], row["v"]) for file in group.inputs for row in read(file.path)]
-        body = json.loads(text := self.data(rows))
+        body = json.loads(text := self.data(rows, None, self.output_path()))
         output = OutputFile(body["file-path"], len(rows), body["file-size-in-bytes"], text)
         return replace(group, outputs=(output,), rows_masked=0, rows_out=len(rows))
 
@@ -452,6 +465,14 @@ def named(delete: DeleteFileEntry, data: str) -> list[int]:
     offset, size = delete.content_offset or 0, delete.content_size or 0
     blob = Path(delete.path.removeprefix("file:")).read_bytes()[offset : offset + size]
     return [int(one) for one in vectors.decoded(blob, delete.path)]
+
+
+def waiting_of(refused: RewriteFinished | None) -> set[str]:
+    """Names of the files of a result that was refused, as a whole or in part."""
+    if refused is None:
+        return set()
+    paths = [*(one.path for one in conflicts.outputs(refused)), refused.row_map]
+    return {path.rsplit("/", 1)[1] for path in paths if path is not None}
 
 
 @pytest.fixture

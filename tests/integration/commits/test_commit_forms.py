@@ -176,7 +176,7 @@ def narrower(table: Table, result: RewriteFinished) -> RewriteFinished:
     """As a worker makes it to whom `v` is no column of the table."""
     (group,) = result.groups
     (output,) = group.outputs
-    path = table.new_path()
+    path = table.output_path()
     rows = pq.read_table(local(output.path)).select(["id"])
     pq.write_table(rows, local(path), store_schema=False)
     size = local(path).stat().st_size

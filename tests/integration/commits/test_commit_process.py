@@ -159,10 +159,10 @@ def test_what_a_killed_worker_left_is_swept_when_its_task_counts_as_failed(
     table: Table, kafka: str, start: Start, events: Events
 ) -> None:
     table.append((1, 1), (2, 1))
-    (group,) = table.rewrite().groups
+    (group,) = table.rewrite(task="t").groups
     output, days_ago = group.outputs[0].path, time.time() - 2 * 86_400
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
-    place = f"{folder}/firnline-t-1-r.json"
+    place = f"{folder}/{table.run.list_name}"
     listed = OutputList("t", 1, table.name.uuid, "w", int(days_ago * 1000), (output,))
     output_lists.write(table.loaded.io, place, listed)
     os.utime(place.removeprefix("file:"), (days_ago, days_ago))

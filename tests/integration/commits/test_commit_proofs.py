@@ -65,7 +65,7 @@ def test_results_of_older_workers_stand_on_their_rows(table: Table, committer: C
 def test_a_doctored_group_takes_the_whole_result_along(
     table: Table, committer: Committer, wrong: dict[str, Any]
 ) -> None:
-    """Its outputs go like those of any loser: no later head makes them right."""
+    """Its outputs are the sweep's, as those of any loser are."""
     result = two_groups(table, KEYS)
     first, second = result.groups
     doctored = replace(result, groups=(first, replace(second, **wrong)))
@@ -75,4 +75,4 @@ def test_a_doctored_group_takes_the_whole_result_along(
     assert event.detail.startswith("group 1: ")
     assert table.loaded.head_id("main") == head
     assert table.rows() == rows
-    assert not any(path.exists() for path in paths(result))
+    assert all(path.exists() for path in paths(result))

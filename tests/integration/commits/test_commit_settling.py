@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_committer import outputs, settlement, swapping
+from firnline_committer import settlement, swapping
 from firnline_domain import conflicts, swaps
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
@@ -71,7 +71,7 @@ def test_another_attempt_of_a_committed_task_is_not_committed(
     table: Table, committer: Committer
 ) -> None:
     result = rewritten(table)
-    other = replace(table.rewrite(), task_id=result.task_id, attempt=2)
+    other = table.rewrite(task=result.task_id, attempt=2)
     handled(committer, result)
     assert handled(committer, other).redelivered
     assert replaces(table) == 1
@@ -92,17 +92,32 @@ def test_it_is_found_by_its_outputs_when_the_snapshot_is_expired(
     assert table.rows() == [(2, 1), (3, 1)]
 
 
-def test_by_task_id_alone_live_files_would_be_swept(
+def test_by_task_id_alone_it_would_be_refused(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard of the test above, taken out."""
+    """The guard of the test above, taken out. Nothing depends on it but the event: no refusal
+    removes a file."""
     result = rewritten(table)
     handled(committer, result)
     table.append((3, 1))
     table.expire_all_but_heads()
     monkeypatch.setattr(settlement, "_by_outputs", lambda *_: {})
     assert isinstance(handled(committer, result), RewriteConflicted)
-    assert not any(path.exists() for path in files(result))
+    assert all(path.exists() for path in files(result))
+    assert table.rows() == [(2, 1), (3, 1)]
+
+
+def test_a_start_that_the_table_contradicts_hides_no_output(
+    table: Table, committer: Committer
+) -> None:
+    """The number, and the snapshot, are what somebody says."""
+    result = rewritten(table)
+    handled(committer, result)
+    table.append((3, 1))
+    table.expire_all_but_heads()
+    forged = replace(result, start_sequence_number=10**15, start_snapshot_id=table.head)
+    event = handled(committer, forged)
+    assert (type(event), event.redelivered) == (RewriteCommitted, True)
 
 
 def test_outputs_that_only_an_abandoned_snapshot_has_stay(
@@ -155,6 +170,34 @@ def test_one_poll_with_the_same_result_twice(table: Table, committer: Committer)
     events = committer.handle([result, result])
     assert [event.redelivered for event in events] == [False, True]
     assert replaces(table) == 1
+
+
+def test_a_forged_result_neither_adds_nor_removes_a_file_of_another_table(
+    table: Table, make_table: Any, committer: Committer
+) -> None:
+    """Its outputs, row map and list are another table's live files; its start hides everything."""
+    victim = make_table()
+    theirs = victim.append((7, 1), (8, 1))
+    lists = [one.manifest_list for one in victim.loaded.snapshots]
+    table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    (output,) = result.groups[0].outputs
+    text = output.content_file_json.replace(output.path, theirs)
+    stolen = replace(output, path=theirs, content_file_json=text)
+    misdescribed = replace(output, content_file_json=text)
+    for forged in (stolen, misdescribed):
+        group = replace(result.groups[0], outputs=(forged,))
+        head = table.head
+        event = handled(
+            committer,
+            replace(
+                result, groups=(group,), row_map=theirs, output_list=lists[0],
+                start_sequence_number=10**15,
+            ),
+        )  # fmt: skip
+        assert event.reason is ConflictReason.FOREIGN_OUTPUTS
+        assert (table.head, table.rows()) == (head, [(1, 1), (2, 1)])
+    assert victim.rows() == [(7, 1), (8, 1)]
 
 
 # ---- races for the head
@@ -410,14 +453,12 @@ def test_of_a_commit_of_two_tasks_only_the_harmful_one_goes_back(
 # ---- sweeping
 
 
-def test_refused_outputs_are_removed(table: Table, committer: Committer) -> None:
+def test_refused_outputs_are_the_sweeps(table: Table, committer: Committer) -> None:
     path = table.append((1, 1), (2, 1))
     result = table.rewrite()
     table.remove(path)
-    handled(committer, result)
-    assert not any(path.exists() for path in files(result))
-    event = handled(committer, result)
-    assert event.reason is ConflictReason.INPUTS_GONE
+    assert handled(committer, result).reason is ConflictReason.INPUTS_GONE
+    assert all(path.exists() for path in files(result))
 
 
 def test_outputs_stay_where_the_refusal_may_pass(table: Table, committer: Committer) -> None:
@@ -434,20 +475,6 @@ def test_a_result_without_its_outputs_is_refused(table: Table, committer: Commit
     files(result)[0].unlink()
     assert handled(committer, result).reason is ConflictReason.OUTPUTS_GONE
     assert table.rows() == [(2, 1)]
-
-
-def test_the_sweep_reads_the_table_once_more(
-    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Refused on an old read, while another committer landed it: nothing is removed."""
-    result = rewritten(table)
-    conflict = conflicts.Conflict(ConflictReason.INPUTS_GONE, "as read before")
-    handled(committer, result)
-    committer._swapper._outputs.sweep(result, conflict)
-    assert all(path.exists() for path in files(result))
-    monkeypatch.setattr(outputs, "settled", lambda *_: {})
-    committer._swapper._outputs.sweep(result, conflict)
-    assert not any(path.exists() for path in files(result))
 
 
 # ---- branches, and tables that are gone

@@ -5,7 +5,6 @@ write-ahead lists, on real metadata and storage, whatever became of the commit. 
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,10 @@ from firnline_domain.events import ConflictReason, RewriteCommitted
 from firnline_domain.lifetimes import Lifetimes
 from firnline_domain.results import RewriteFinished
 from firnline_domain.values import replace
-from firnline_iceberg import output_lists, sweeping
+from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.naming import LIST_SUFFIX, ROW_MAP_SUFFIX
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.sweeping import Sweeper, Swept
 from firnline_iceberg.tables import Tables
@@ -62,19 +62,22 @@ def listed(table: Table, result: RewriteFinished, *spare: str, **more: Any) -> R
     names = [file.path for file in conflicts.outputs(result)]
     assert result.row_map is not None
     listing = OutputList(
-        result.task_id, 1, table.name.uuid, "w", now_ms(), (*names, *spare, result.row_map),
-        result.start_sequence_number, **more,
+        result.task_id, result.attempt, table.name.uuid, "w", now_ms(),
+        (*names, *spare, result.row_map), **more,
     )  # fmt: skip
-    folder = table.loaded.metadata_location.rsplit("/", 1)[0]
-    path = f"{folder}/firnline-{result.task_id}-1-{uuid.uuid4().hex[:8]}.json"
+    path = result.row_map.removesuffix(ROW_MAP_SUFFIX) + LIST_SUFFIX
     output_lists.write(table.loaded.io, path, listing)
     return replace(result, output_list=path)
+
+
+def never_written(table: Table) -> str:
+    return f"{table.loaded.metadata.location}/data/{table.run.output_name(7, 0)}"
 
 
 def ours(table: Table) -> list[str]:
     """Lists and row maps that lie about."""
     root = local(table.loaded.metadata.location)
-    return sorted(path.name for path in root.rglob("firnline-*"))
+    return sorted(path.name for path in (root / "metadata").glob("firnline-*"))
 
 
 def outputs(result: RewriteFinished) -> list[Path]:
@@ -101,7 +104,8 @@ def test_killed_before_its_outputs(table: Table, sweep: Any) -> None:
 
 
 def test_killed_with_half_of_its_outputs(table: Table, sweep: Any) -> None:
-    result = listed(table, started(table, groups=2), "file:/never/written.parquet")
+    result = started(table, groups=2)
+    result = listed(table, result, never_written(table))
     first, second = outputs(result)
     second.unlink()
     before = table.rows()
@@ -128,7 +132,7 @@ def test_another_attempts_outputs_stay_on_their_list(
 ) -> None:
     """An order that came again was done again: in the table by its task's id, not by its files."""
     result = listed(table, started(table))
-    other = listed(table, replace(table.rewrite(), task_id=result.task_id, attempt=2))
+    other = listed(table, table.rewrite(task=result.task_id, attempt=2))
     committer.handle([result])
     (event,) = committer.handle([other])
     assert event.redelivered
@@ -179,6 +183,79 @@ def test_the_delete_files_of_a_repair_that_has_landed_stay(
     assert table.rows() == before
 
 
+# ---- what a rollback brings back
+
+
+def test_a_refused_result_is_committed_by_another_committer_after_a_rollback(
+    table: Table, committer: Committer, sweep: Any, monkeypatch: Any
+) -> None:
+    """A second committer has looked at the outputs, and is slow: while the first refuses the
+    result, for its input is gone, and a person brings the input back. Then the head is the one
+    that the second has pinned."""
+    path = table.append((1, 1), (2, 1))
+    table.append((3, 1))
+    result = listed(table, table.rewrite())
+    head, before = table.head, table.rows()
+    lost, calls = Outputs.lost, list[Any]()
+
+    def slowly(self: Outputs, *args: Any) -> str | None:
+        found = lost(self, *args)
+        if not calls:
+            calls.append(args)
+            table.remove(path)
+            (event,) = committer.handle([result])
+            assert event.reason is ConflictReason.INPUTS_GONE
+            sweep(table, LIVES.result_ms)  # not before it is of age
+            table.roll_back(head)
+        return found
+
+    monkeypatch.setattr(Outputs, "lost", slowly)
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted)
+    assert table.rows() == before
+    assert all(path.exists() for path in outputs(result))
+
+
+def test_a_lost_group_is_committed_by_another_committer_after_a_rollback(
+    table: Table, committer: Committer, sweep: Any, monkeypatch: Any
+) -> None:
+    """The same, where the first committer took the other group."""
+    path = table.append((1, 1))
+    table.append((2, 1))
+    result = listed(table, table.rewrite(groups=2))
+    head, before = table.head, table.rows()
+    lost, calls = Outputs.lost, list[Any]()
+
+    def slowly(self: Outputs, *args: Any) -> str | None:
+        found = lost(self, *args)
+        if not calls:
+            calls.append(args)
+            table.remove(path)
+            (event,) = committer.handle([result])
+            assert event.groups_lost == 1
+            sweep(table, LIVES.result_ms)
+            table.roll_back(head)
+        return found
+
+    monkeypatch.setattr(Outputs, "lost", slowly)
+    committer.handle([result])
+    assert table.rows() == before
+    assert all(local(path).exists() for path in table.live_data())
+
+
+def test_what_was_refused_goes_when_it_is_of_age(
+    table: Table, committer: Committer, sweep: Any
+) -> None:
+    path = table.append((1, 1), (2, 1))
+    result = listed(table, table.rewrite())
+    table.remove(path)
+    committer.handle([result])
+    assert sweep(table, LIVES.sweep_ms - 10_000).reasons == {"young": 1}
+    swept = sweep(table)
+    assert (len(swept.removed), len(swept.lists)) == (2, 1)
+    assert (ours(table), table.rows()) == ([], [])
+
+
 # ---- outcomes of every kind
 
 
@@ -213,10 +290,9 @@ def test_of_a_commit_in_part_only_the_lost_group_goes(
     (event,) = committer.handle([replace(result, output_list=None)])
     assert (type(event), event.groups_lost) == (RewriteCommitted, 1)
     lost = [group for group in result.groups if group.inputs[0].path == gone]
-    local(lost[0].outputs[0].path).touch()  # as if its removal had failed
     before = table.rows()
     swept = sweep(table)
-    assert swept.removed == [lost[0].outputs[0].path]
+    assert swept.removed == [lost[0].outputs[0].path, result.row_map]
     assert swept.reachable == 1
     assert table.rows() == before
 
@@ -314,7 +390,8 @@ def test_a_table_that_shares_its_files_is_left_alone(make_table: Any, sweep: Any
 
 
 def test_a_dry_run_says_the_same_and_removes_nothing(table: Table, sweep: Any) -> None:
-    result = listed(table, started(table), "file:/never/written.parquet")
+    result = started(table)
+    result = listed(table, result, never_written(table))
     tried = sweep(table, dry_run=True)
     assert all(path.exists() for path in outputs(result))
     done = sweep(table)
@@ -343,7 +420,7 @@ def test_a_snapshot_that_expires_meanwhile_is_looked_at_anew(
     table: Table, sweep: Any, monkeypatch: Any
 ) -> None:
     result = listed(table, started(table))
-    found, calls = sweeping._paths, []
+    found, calls = removal.reached, []
 
     def once_gone(*args: Any) -> Any:
         calls.append(1)
@@ -351,7 +428,7 @@ def test_a_snapshot_that_expires_meanwhile_is_looked_at_anew(
             raise MetadataFileGone("expired")
         return found(*args)
 
-    monkeypatch.setattr(sweeping, "_paths", once_gone)
+    monkeypatch.setattr(removal, "reached", once_gone)
     sweep(table)
     assert len(calls) == 2
     assert not any(path.exists() for path in outputs(result))

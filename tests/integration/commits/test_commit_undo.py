@@ -247,7 +247,7 @@ def garbage(table: Table, age_s: float) -> list[Path]:
     at_ms = int((time.time() - age_s) * 1000)
     listed = OutputList(result.task_id, 1, table.name.uuid, "w", at_ms, tuple(paths))
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
-    path = f"{folder}/firnline-{result.task_id}-1-x.json"
+    path = f"{folder}/{table.run.list_name}"
     output_lists.write(table.loaded.io, path, listed)
     return [Path(one.removeprefix("file:")) for one in (*paths, path)]
 

@@ -250,11 +250,6 @@ SETTLEMENT = [
         "v2: start deliver.A append expire deliver.A",
         ((settlement, "_by_outputs", lambda *_: {}),),
     ),
-    Mutation(
-        "outputs that are gone",
-        "v2: start remove deliver.A rollback deliver.A",
-        ((Outputs, "lost", nothing),),
-    ),
     Mutation("row map and list go", "v2: start deliver.A", ((Outputs, "clear", nothing),)),
 ]
 

@@ -20,10 +20,11 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.java import content_file, removal_json
+from firnline_iceberg.naming import PREFIX
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
 
-from firnline_schedules.ground import Ground
+from firnline_schedules.ground import NAMESPACE, Ground
 from firnline_schedules.rows import MAIN, Model, Place, Row, Rows
 
 AUDIT = "audit"
@@ -154,7 +155,8 @@ class Table:
 
     def path(self, name: str) -> str:
         self.memory = replace(self.memory, files=self.memory.files + 1)
-        return f"mem:/w/{self.kind.name}/data/{self.memory.files:03d}-{name}"
+        number = "" if name.startswith(PREFIX) else f"{self.memory.files:03d}-"
+        return f"mem:/w/{NAMESPACE}/{self.kind.name}/data/{number}{name}"
 
     def new_rows(self, keys: Iterable[int], p: str, place: Place) -> list[Row]:
         first = self.memory.versions

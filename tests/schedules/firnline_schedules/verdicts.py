@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline_domain.conflicts import LASTING, outputs
+from firnline_domain.conflicts import outputs
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
 
@@ -73,10 +73,11 @@ def judged(task: Task, ought: Expected, event: Any, counts: Counter[str]) -> tup
         raise Broken("a wrong result was committed")
     if event.redelivered is not ought.in_table:
         raise Broken(f"redelivered={event.redelivered}, in the table: {ought.in_table}")
-    task = replace(task, committed=True, waits=False)
+    task = replace(task, committed=True)
     if event.redelivered:
         counts["committed before"] += 1
         return task, False
+    task = replace(task, waits=event.groups_lost > 0)  # for the sweep
     if not len(ought.must) <= event.groups_lost <= len(ought.must | ought.may):
         raise Broken(f"{event.groups_lost} groups lost: {event.lost_reason}, not {ought}")
     counts[f"committed: {event.classification}"] += 1
@@ -91,6 +92,4 @@ def _refused(task: Task, ought: Expected, event: RewriteConflicted) -> Task:
     whole = len(lost) == len(task.result.groups) and event.reason in accepted
     if task.right and (ought.in_table or not (whole or hazard)):
         raise Broken(f"refused without need: {event.reason.value} {event.detail}")
-    # one group that may be fit again is enough
-    may_pass = any(not reasons & LASTING for reasons in ought.must.values())
-    return replace(task, waits=may_pass or event.reason not in LASTING)
+    return task  # after a rollback it may be fit again

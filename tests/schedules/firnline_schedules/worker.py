@@ -23,6 +23,7 @@ from firnline_domain.results import (
     RewriteGroup,
 )
 from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.naming import Run, folder_of
 from firnline_iceberg.planning import PlannedFile
 
 from firnline_schedules.rows import MAIN, Row
@@ -76,6 +77,11 @@ class _Run:
     stamp: int
     wrong: Wrong
 
+    @property
+    def own(self) -> Run:
+        """What names its files."""
+        return Run(self.table.name.uuid, self.task, 1, "cafe0000")
+
     def applied(self, planned: PlannedFile) -> PlannedFile:
         """With the deletes up to the stamp alone, and all position deletes and vectors (H2)."""
         kept = (
@@ -120,13 +126,13 @@ class _Run:
                 AppliedDelete(d.path, d.kind, d.sequence_number, d.scope, d.equality_ids)
                 for d in deletes.values()
             ),
-            output_list=self.written("list.json", b"{}"), ordered_at_ms=1, started_at_ms=2,
+            output_list=self.written(self.own.list_name, b"{}"), ordered_at_ms=1, started_at_ms=2,
             first_byte_at_ms=3, finished_at_ms=4, row_map=self.row_map(moved, kept),
             format_version=self.table.kind.version, last_column_id=3,
         )  # fmt: skip
 
     def written(self, name: str, data: bytes) -> str:
-        path = f"mem:/w/{self.table.kind.name}/metadata/firnline-{self.task}-1-{name}"
+        path = f"{folder_of(self.table.loaded.metadata_location)}/{name}"
         self.table.ground.storage.put(path, data)
         return path
 
@@ -140,7 +146,7 @@ class _Run:
             masked.add(one.data.path, 0, np.array(self.keep(one), dtype=np.bool_))
         marked = {one.data.path: np.array(self.marked(one), dtype=np.int64) for one in files}
         row_map.write(sink, masked.blobs(), marked)
-        return self.written("rows.puffin", sink.getvalue())
+        return self.written(self.own.row_map_name, sink.getvalue())
 
     def group(self, files: Sequence[PlannedFile], number: int) -> RewriteGroup:
         rows = [row for one in files for row in self.survivors(one)]
@@ -150,14 +156,15 @@ class _Run:
         masked = sum(self.keep(one).count(False) for one in files)
         return RewriteGroup(
             tuple(_input(one.data) for one in files),
-            tuple(self.output(cut, f"{number}-{n}") for n, cut in enumerate(cuts)),
+            tuple(self.output(cut, number) for cut in cuts),
             total,
             masked,
             len(rows),
         )
 
-    def output(self, rows: Sequence[Row], name: str) -> OutputFile:
-        text = self.table.data_file(rows, f"firnline-{self.task}-1-{name}.parquet")
+    def output(self, rows: Sequence[Row], group: int) -> OutputFile:
+        name = self.own.output_name(group, self.table.memory.files)
+        text = self.table.data_file(rows, name)
         body: dict[str, Any] = json.loads(text)
         if self.wrong.foreign_place is not None:
             spec_id, partition = self.wrong.foreign_place

@@ -22,21 +22,6 @@ from firnline_domain.results import (
 from firnline_domain.schemas import unreadable
 from firnline_domain.values import Value, replace
 
-LASTING = frozenset(
-    {
-        ConflictReason.INPUTS_GONE,
-        ConflictReason.APPLIED_DELETE_GONE,
-        ConflictReason.APPLIED_POSITION_DELETE_GONE,
-        ConflictReason.NEW_POSITION_DELETES,
-        ConflictReason.NEW_DELETION_VECTORS,
-        ConflictReason.OLD_EQUALITY_DELETE,
-        ConflictReason.SPEC_CHANGED,
-        ConflictReason.PROOF_FAILED,
-    }
-)
-"""Reasons that no later head takes back: another committer comes to the same answer, so the
-outputs may go. A lost pin or the 10312 hazard may pass, and then somebody else commits them."""
-
 REPAIRABLE = frozenset(
     {
         ConflictReason.APPLIED_POSITION_DELETE_GONE,

@@ -215,6 +215,7 @@ class ConflictReason(StrEnum):
     UNREACHABLE = "unreachable"  # catalog or storage did not answer while patience lasted
     OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
     PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out, in number or by keys
+    FOREIGN_OUTPUTS = "foreign_outputs"  # files that are not its task's, or not as it says
     REJECTED = "rejected"  # the catalog or Iceberg itself refused
 
 

@@ -33,11 +33,11 @@ class Repair(Value):
     `removed`: the head's delete files that named inputs; `added`: those of the outputs, and what
     the removed ones said of other files. `touched`: numbers of the groups that it is about, which
     may be committed only together with it. `files`: paths that were written for it, the
-    write-ahead list last. `stamp`: of the result.
+    write-ahead list last. `since`: last sequence number of the table that it was made for.
     """
 
     task_id: str
-    stamp: int
+    since: int
     touched: frozenset[int]
     removed: tuple[LiveDelete, ...]
     added: tuple[AddedDelete, ...]
@@ -49,11 +49,11 @@ class Conversion(Value):
     """Delete files that say of a result's converted files what equality deletes said.
 
     `removed`: the head's vectors and position deletes of one of these files alone, whose positions
-    are in `added`, too. `files` and `stamp` as of a `Repair`.
+    are in `added`, too. `files` and `since` as of a `Repair`.
     """
 
     task_id: str
-    stamp: int
+    since: int
     removed: tuple[LiveDelete, ...]
     added: tuple[AddedDelete, ...]
     files: tuple[str, ...]

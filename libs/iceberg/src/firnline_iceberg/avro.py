@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
@@ -21,6 +21,7 @@ from pyiceberg.io import FileIO
 Schema = dict[str, Any]
 Record = dict[str, Any]
 
+_OURS = b"firnline-"  # `naming.PREFIX`
 _HEADER = fastavro.parse_schema(
     {
         "type": "record",
@@ -112,6 +113,25 @@ def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
     plain = content[:end].replace(b'"logicalType"', b'"logicalName"') + content[end:]
     schema = _narrowed(wanted, header["meta"]["avro.schema"])
     return fastavro.reader(BytesIO(plain), reader_schema=schema)  # type: ignore[no-any-return]
+
+
+def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
+    """Those of `names`, all of which begin with `firnline-`, that stand anywhere in the blocks of
+    an Avro file: in a path of an entry, or in a bound. Raises as `records`."""
+    content = _content(io, path)
+    lengths = {len(name) for name in names}
+    found: set[bytes] = set()
+    try:
+        for block in fastavro.block_reader(BytesIO(content)):
+            raw = block.bytes_.getvalue()
+            at = raw.find(_OURS)
+            while at >= 0:
+                found.update(raw[at : at + length] for length in lengths)
+                at = raw.find(_OURS, at + 1)
+            found.intersection_update(names)
+    except _BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+    return found
 
 
 @lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer

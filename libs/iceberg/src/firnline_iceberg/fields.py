@@ -25,6 +25,7 @@ LIST = Wanted(
         520: "first_row_id",
     }
 )
+LIST_NAMES = Wanted({500: "path", 515: "sequence_number"})
 _FILE = {
     100: "path",
     101: "format",

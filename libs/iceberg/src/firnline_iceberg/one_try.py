@@ -17,8 +17,6 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from firnline_iceberg.tables import LoadedTable
-
 MaySend = Callable[[], bool]
 Holds = Callable[[Any], bool]
 """Java's `TableMetadata` that the commit is onto -> whether it is what was examined."""
@@ -131,20 +129,3 @@ def _files(io: Any, snapshot: Any) -> Iterator[str]:
         if manifest.snapshotId() == snapshot.snapshotId():
             yield manifest.path()
     yield snapshot.manifestListLocation()
-
-
-def unreachable(table: LoadedTable, attempt: Attempt) -> list[str]:
-    """Files of an attempt that no retained snapshot has, by a read that began after its answer.
-    A later commit may have taken over manifests of one that was applied and expired since.
-
-    Raises MetadataFileGone, RetryLater.
-    """
-    reachable = set(_reachable(table, attempt.sequence_number))
-    return [path for path in attempt.files if path not in reachable]
-
-
-def _reachable(table: LoadedTable, after: int) -> Iterator[str]:
-    for snapshot in table.snapshots:
-        if table.format_version == 1 or (snapshot.sequence_number or 0) > after:
-            yield snapshot.manifest_list
-            yield from (one.path for one in table.manifests(snapshot))

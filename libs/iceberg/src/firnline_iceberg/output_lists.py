@@ -1,27 +1,31 @@
 """Write-ahead lists: what a run may write is written down first, so that what no commit has taken
-is removed without listing a bucket. A list lies beside the table's metadata files."""
+is removed without listing a bucket. A list lies beside the table's metadata files.
+
+Whoever may write there can put a list of his own, so `read` believes none: it says what stands
+there, in so many words, and `removal` decides.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-PREFIX, SUFFIX = "firnline-", ".json"
+from firnline_iceberg.naming import LIST_SUFFIX, PREFIX
+
+MAX_BYTES = 16_000_000  # of a list: 80,000 outputs, or 10 TB of them
+MAX_INT = 2**53
 
 
 @dataclass(frozen=True)
 class OutputList:
-    """`outputs`: paths, in any state from never written to committed.
-
-    `start_sequence_number`: of the table's ref when the run began, so that no older manifest can
-    name an output; 0 = not known. `deadline_ms`: until then the planner counts the run as in
-    flight.
-    """
+    """`outputs`: paths, in any state from never written to committed. `deadline_ms`: until then
+    the planner counts the run as in flight."""
 
     task_id: str
     attempt: int
@@ -29,7 +33,6 @@ class OutputList:
     worker: str  # who writes them
     written_at_ms: int
     outputs: tuple[str, ...]
-    start_sequence_number: int = 0
     deadline_ms: int = 0
 
 
@@ -39,34 +42,58 @@ class Place:
 
     path: str
     stored_at_ms: int
-
-
-def stem(metadata_location: str, task_id: str, attempt: int, run: str) -> str:
-    """Of what a run keeps beside the table's metadata files; with SUFFIX it is the list."""
-    folder = metadata_location.rsplit("/", 1)[0]
-    return f"{folder}/{PREFIX}{task_id}-{attempt}-{run}"
-
-
-def output_stem(task_id: str, attempt: int, run: str) -> str:
-    """Of the names of a run's outputs."""
-    return f"{PREFIX}{task_id[:16]}-{attempt}-{run}"
+    bytes: int = 0
 
 
 def write(io: FileIO, path: str, listed: OutputList) -> None:
-    """Durable before the first output; raises what the FileIO raises."""
+    """Durable before the first output; raises what the FileIO raises, and ValueError for a list
+    that nobody would read."""
+    text = json.dumps(asdict(listed)).encode()
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"{len(listed.outputs)} outputs, a list of {len(text)} bytes")
     with io.new_output(path).create(overwrite=False) as sink:
-        sink.write(json.dumps(asdict(listed)).encode())
+        sink.write(text)
 
 
 def read(io: FileIO, path: str) -> OutputList:
-    """Raises FileNotFoundError, OSError, or ValueError where the file is no list."""
+    """The one reader of lists. Raises FileNotFoundError, OSError, or ValueError where the file is
+    no list: too long, not UTF-8, a key twice or unknown, a value of the wrong kind."""
     with io.new_input(path).open() as source:
-        text = source.read()
+        text = source.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"{path}: more than {MAX_BYTES} bytes")
     try:
-        body = json.loads(text)
-        return OutputList(**{**body, "outputs": tuple(body["outputs"])})
-    except (TypeError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        body = json.loads(text.decode(), object_pairs_hook=_once)
+        return _checked(body)
+    except (TypeError, KeyError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {str(error)[:300]}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+def _checked(body: Any) -> OutputList:
+    if not isinstance(body, dict) or not isinstance(body.get("outputs"), list):
+        raise ValueError("no list of outputs")
+    listed = OutputList(**{**body, "outputs": tuple(body["outputs"])})
+    for one in fields(OutputList):
+        value = getattr(listed, one.name)
+        if one.type == "int" and not (type(value) is int and 0 <= value <= MAX_INT):
+            raise ValueError(f"{one.name} is {value!r:.80}")
+        if one.type == "str" and not _is_text(value):
+            raise ValueError(f"{one.name} is {value!r:.80}")
+    if not all(map(_is_text, listed.outputs)):
+        raise ValueError("an output that is no path")
+    return listed
+
+
+def _is_text(value: Any) -> bool:
+    """JSON can say half of a surrogate pair, which is no text."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
@@ -80,36 +107,19 @@ def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
         chosen = FileSelector(path, allow_not_found=True)
         for info in arrow.fs_by_scheme(scheme, netloc).get_file_info(chosen):
             name = info.base_name
-            if info.is_file and name.startswith(PREFIX) and name.endswith(SUFFIX):
+            if info.is_file and name.startswith(PREFIX) and name.endswith(LIST_SUFFIX):
                 stored_ms = (info.mtime_ns or 0) // 1_000_000
-                yield Place(f"{folder.rstrip('/')}/{name}", stored_ms)
+                yield Place(f"{folder.rstrip('/')}/{name}", stored_ms, info.size or 0)
 
 
-def storage_now_ms(io: FileIO, folder: str) -> int | None:
-    """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
-    empty file, looks at its time, and removes it; always the same file, so that killed sweeps
-    leave no more than that. Raises OSError, also where another sweep was faster."""
-    path = f"{folder}/{PREFIX}clock"
+def now_by_storage(io: FileIO, path: str) -> int | None:
+    """When the storage says that it got a file, which is written at `path` now. None: it does not
+    say. Raises OSError, also where somebody has removed it since."""
     with io.new_output(path).create(overwrite=True):
         pass
-    try:
-        arrow = PyArrowFileIO(io.properties)
-        scheme, netloc, place = arrow.parse_location(path, io.properties)
-        info = arrow.fs_by_scheme(scheme, netloc).get_file_info(place)
-    finally:
-        remove(io, [path])
+    arrow = PyArrowFileIO(io.properties)
+    scheme, netloc, place = arrow.parse_location(path, io.properties)
+    info = arrow.fs_by_scheme(scheme, netloc).get_file_info(place)
     if info.type is FileType.NotFound:
         raise FileNotFoundError(path)
     return None if info.mtime_ns is None else int(info.mtime_ns) // 1_000_000
-
-
-def remove(io: FileIO, paths: Sequence[str]) -> int:
-    """Delete those that exist; how many. Only for files that no snapshot can have."""
-    removed = 0
-    for path in paths:
-        try:
-            io.delete(path)
-            removed += 1
-        except FileNotFoundError:
-            continue
-    return removed

@@ -13,20 +13,19 @@ from typing import Protocol
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import OutputsSwept
-from firnline_domain.identity import TableName, normal_path
-from pyiceberg.io import FileIO
+from firnline_domain.identity import TableName
 
-from firnline_iceberg import output_lists
+from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.foreign import ForeignFiles
-from firnline_iceberg.heads import paths_since
-from firnline_iceberg.output_lists import OutputList, Place
+from firnline_iceberg.locations import metadata_folders
+from firnline_iceberg.output_lists import Place
+from firnline_iceberg.removal import Found, Reason, Removal, Verdict
 from firnline_iceberg.tables import LoadedTable
 
 READS = 3  # of a table whose snapshots expire while it is read
-YOUNG, IN_FLIGHT, UNREADABLE = "young", "in_flight", "unreadable"
-OTHER_TABLE, NOT_REMOVED = "other_table", "not_removed"
-GC_DISABLED, FOREIGN_FILES = "gc_disabled", "foreign_files"
+MAX_LISTS = 1_000  # read in one sweep; the next one reads more
+MAX_READ_BYTES = 64_000_000  # of lists, in one sweep
 
 
 class Loads(Protocol):
@@ -41,21 +40,9 @@ class Left:
     """A list that was left alone, and why; `until_ms`: when time alone changes that."""
 
     path: str
-    reason: str
+    reason: Reason
     detail: str = ""
     until_ms: int | None = None
-
-
-@dataclass(frozen=True)
-class Found:
-    """A list that may be swept."""
-
-    place: Place
-    listed: OutputList
-
-    @property
-    def path(self) -> str:
-        return self.place.path
 
 
 @dataclass
@@ -71,7 +58,7 @@ class Swept:
     @property
     def reasons(self) -> dict[str, int]:
         """Lists left alone, by reason."""
-        return dict(Counter(one.reason for one in self.left))
+        return dict(Counter(str(one.reason) for one in self.left))
 
     def event(self, swept_by: str, at_ms: int) -> OutputsSwept:
         """What `maintenance-events` is told of it."""
@@ -94,13 +81,13 @@ class Swept:
 
 @dataclass(frozen=True)
 class Sweeper:
-    """Sweeps tables, one at a time. `storage_now_ms`: of a directory's storage, None = unknown;
-    the earlier of the two clocks counts, for a clock of ours that is ahead makes all lists old."""
+    """Sweeps tables, one at a time. `storage_now_ms`: of a table's storage, None = unknown; the
+    earlier of the two clocks counts, for a clock of ours that is ahead makes all lists old."""
 
     tables: Loads
     now_ms: Callable[[], int]
     age_ms: int
-    storage_now_ms: Callable[[FileIO, str], int | None] = output_lists.storage_now_ms
+    storage_now_ms: Callable[[LoadedTable], int | None] = removal.storage_now_ms
     foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
@@ -112,16 +99,12 @@ class Sweeper:
 
     def _sweep(self, name: TableName, dry_run: bool) -> Swept:
         table, swept = self.tables.load(name), Swept(name)
-        if table.properties.get("gc.enabled", "true").lower() == "false":
-            # Its files are shared with another table (snapshot(), migrate()), which we do not see.
-            swept.left = [
-                Left(place.path, GC_DISABLED)
-                for place in output_lists.places(table.io, folders(table))
-            ]
+        if removal.shares_files(table):
+            swept.left = [Left(place.path, Reason.GC_DISABLED) for place in _places(table)]
             return swept
         due = self._due(table, swept, self.now_ms())
         if due and self.foreign.keep_back(table):
-            swept.left += [Left(one.path, FOREIGN_FILES) for one in due]
+            swept.left += [Left(one.path, Reason.FOREIGN_FILES) for one in due]
             return swept
         if due and not dry_run:
             due = self._due_by_storage(table, due, swept)
@@ -130,8 +113,16 @@ class Sweeper:
         return swept
 
     def _due(self, table: LoadedTable, swept: Swept, now_ms: int) -> list[Found]:
-        due = []
-        for place in output_lists.places(table.io, folders(table)):
+        """The oldest lists first; those that are young by the storage's word are not read."""
+        due: list[Found] = []
+        read, left = 0, MAX_READ_BYTES
+        for place in sorted(_places(table), key=lambda one: one.stored_at_ms):
+            if now_ms < (of_age_ms := place.stored_at_ms + self.age_ms):
+                swept.left.append(Left(place.path, Reason.YOUNG, until_ms=of_age_ms))
+                continue
+            read, left = read + 1, left - min(place.bytes, output_lists.MAX_BYTES)
+            if read > MAX_LISTS or left < 0:
+                break
             found = self._read(table, place, now_ms)
             if isinstance(found, Left):
                 swept.left.append(found)
@@ -140,88 +131,76 @@ class Sweeper:
         return due
 
     def _due_by_storage(self, table: LoadedTable, due: list[Found], swept: Swept) -> list[Found]:
-        now_ms = self.storage_now_ms(table.io, folders(table)[0])
+        now_ms = self.storage_now_ms(table)
         if now_ms is None:
             return due
-        judged = [(one, self._left(table, one.listed, one.place, now_ms)) for one in due]
-        swept.left += [left for _, left in judged if left is not None]
-        return [one for one, left in judged if left is None]
+        young = {one.path: self._young(one, now_ms) for one in due}
+        swept.left += [left for left in young.values() if left is not None]
+        return [one for one in due if young[one.path] is None]
 
     def _read(self, table: LoadedTable, place: Place, now_ms: int) -> Found | Left | None:
+        if place.bytes > output_lists.MAX_BYTES:
+            return Left(place.path, Reason.UNREADABLE, f"{place.bytes} bytes")
         try:
             listed = output_lists.read(table.io, place.path)
         except FileNotFoundError:
             return None  # its task came to its end just now
         except ValueError as error:
-            return Left(place.path, UNREADABLE, str(error))
-        return self._left(table, listed, place, now_ms) or Found(place, listed)
+            return Left(place.path, Reason.UNREADABLE, str(error))
+        if listed.table_uuid != table.identity.uuid:
+            return Left(place.path, Reason.OTHER_TABLE, listed.table_uuid[:80])
+        run = removal.run_of_list(table, listed, place)
+        if run is None:
+            return Left(place.path, Reason.FOREIGN, "not the name of this task's list")
+        found = Found(place, listed, run)
+        return self._young(found, now_ms) or found
 
-    def _left(
-        self, table: LoadedTable, listed: OutputList, place: Place, now_ms: int
-    ) -> Left | None:
-        return why_left(listed, place, table.identity.uuid, self.age_ms, now_ms)
+    def _young(self, found: Found, now_ms: int) -> Left | None:
+        why = removal.too_young(found.listed, found.place, self.age_ms, now_ms)
+        return why and Left(found.path, why[0], "", why[1])
 
     def _clear(self, name: TableName, due: list[Found], swept: Swept, dry_run: bool) -> None:
-        io, reachable = self._reachable(name, min(one.listed.start_sequence_number for one in due))
+        decided = self._read_all(name, due)
         for one in due:
-            kept = [path for path in one.listed.outputs if normal_path(path) in reachable]
-            swept.reachable += len(kept)
-            gone = [path for path in one.listed.outputs if path not in kept]
-            _try_out(io, gone, one, swept) if dry_run else _remove(io, gone, one, swept)
+            verdicts = {path: decided.verdict(one, path) for path in one.listed.outputs}
+            found = Counter(verdicts.values())
+            wrong = found.keys() - {Verdict.MAY_GO, Verdict.REACHABLE}
+            if wrong:
+                path = next(path for path in verdicts if verdicts[path] in wrong)
+                text = f"{verdicts[path]}: {path[:300]}"
+                swept.left.append(Left(one.path, Reason.FOREIGN, text))
+                continue
+            swept.reachable += found[Verdict.REACHABLE]
+            gone = [path for path in verdicts if verdicts[path] is Verdict.MAY_GO]
+            (_try_out if dry_run else _remove)(decided, one, gone, swept)
 
-    def _reachable(self, name: TableName, since: int) -> tuple[FileIO, frozenset[str]]:
-        """Normal paths of all files, of any status, in manifests of any retained snapshot."""
+    def _read_all(self, name: TableName, due: list[Found]) -> Removal:
+        """From a read of the table that is younger than the lists."""
         for _ in range(READS - 1):
             try:
-                return _paths(self.tables.load(name), since)
+                return Removal.of(self.tables.load(name), due)
             except MetadataFileGone:
                 continue
-        return _paths(self.tables.load(name), since)
+        return Removal.of(self.tables.load(name), due)
 
 
-def why_left(
-    listed: OutputList, place: Place, table_uuid: str, age_ms: int, now_ms: int
-) -> Left | None:
-    """Why a list is not swept; None = it may be. Its age is what writer and storage both grant."""
-    if listed.table_uuid != table_uuid:
-        return Left(place.path, OTHER_TABLE, listed.table_uuid)
-    of_age_ms = max(listed.written_at_ms, place.stored_at_ms) + age_ms
-    if now_ms < of_age_ms:
-        return Left(place.path, YOUNG, until_ms=of_age_ms)
-    if now_ms < listed.deadline_ms:
-        return Left(place.path, IN_FLIGHT, until_ms=listed.deadline_ms)
-    return None
+def _places(table: LoadedTable) -> list[Place]:
+    return list(output_lists.places(table.io, metadata_folders(table)))
 
 
-def folders(table: LoadedTable) -> tuple[str, ...]:
-    """Where lists may lie: beside the metadata files, wherever these were over time."""
-    files = [table.metadata_location]
-    files += [entry.metadata_file for entry in table.metadata.metadata_log]
-    found = (path.rsplit("/", 1)[0] for path in files)
-    return tuple({normal_path(path): path for path in found}.values())
-
-
-def _paths(table: LoadedTable, since: int) -> tuple[FileIO, frozenset[str]]:
-    found = {
-        entry.normal
-        for of_deletes in (False, True)
-        for entry in paths_since(table, since, of_deletes)
-    }
-    return table.io, frozenset(found)
-
-
-def _try_out(io: FileIO, paths: Iterable[str], one: Found, swept: Swept) -> None:
+def _try_out(decided: Removal, one: Found, paths: Iterable[str], swept: Swept) -> None:
+    io = decided.table.io
     swept.removed += [path for path in paths if io.new_input(path).exists()]
     swept.lists.append(one.path)
 
 
-def _remove(io: FileIO, paths: Iterable[str], one: Found, swept: Swept) -> None:
+def _remove(decided: Removal, one: Found, paths: Iterable[str], swept: Swept) -> None:
     """The list goes last: what it names is removed, or still on it."""
     try:
         for path in paths:
-            if output_lists.remove(io, [path]):
+            if decided.remove(one, path):
                 swept.removed.append(path)
-        output_lists.remove(io, [one.path])
+        decided.remove_list(one)
         swept.lists.append(one.path)
     except OSError as error:
-        swept.left.append(Left(one.path, NOT_REMOVED, str(error)))
+        swept.left.append(Left(one.path, Reason.NOT_REMOVED, str(error)))

@@ -16,7 +16,6 @@ from firnline_iceberg.one_try import Attempt
 from firnline_committer.settlement import Settled
 
 Event = RewriteCommitted | RewriteConflicted
-Attempts = list[tuple[int, Attempt]]  # with the snapshot that each was pinned to
 
 
 @dataclass
@@ -30,7 +29,7 @@ class Batch:
     repairs: list[Repair | Conversion] = field(
         default_factory=list
     )  # written, and not yet seen to be settled
-    attempts: Attempts = field(default_factory=list)  # refused; perhaps there all the same
+    attempts: list[Attempt] = field(default_factory=list)  # refused; perhaps there all the same
     sent: dict[str, tuple[Swap, ...]] = field(
         default_factory=dict
     )  # by task, the whole commit: what is found of it then is ours
@@ -42,7 +41,7 @@ class Batch:
 
     def made(self, task_id: str, found: Settled) -> bool:
         """Whether what is found in the table is ours, and not another committer's."""
-        ours = {number for _, attempt in self.attempts for number in attempt.snapshot_ids}
+        ours = {number for attempt in self.attempts for number in attempt.snapshot_ids}
         return task_id in self.sent or bool(ours & set(found.snapshot_ids))
 
 

@@ -13,6 +13,7 @@ from firnline_domain.swaps import Conversion, Repair
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 
+from firnline_committer.claims import unfounded
 from firnline_committer.conversions import Conversions
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
@@ -55,6 +56,9 @@ class Chooser:
         return chosen
 
     def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
+        if wrong := unfounded(at, result):
+            found = Conflict(ConflictReason.FOREIGN_OUTPUTS, wrong[:1000])
+            return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
         verdict = judge(result, at.head)
         for number, group in enumerate(result.groups):
             gone = None if number in verdict.lost else self.outputs.lost(at.table, group)

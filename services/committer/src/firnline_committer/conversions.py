@@ -60,8 +60,8 @@ class Conversions:
         touched = [f for group in groups for f in group.inputs if len(_masked(rows, f))]
         files.announce(len(touched), self.now_ms())
         removed = tuple(mark for file in touched for mark in _marked(at, files, file, rows))
-        added, stamp = files.finished(), result.start_sequence_number
-        return Conversion(result.task_id, stamp, removed, added, (*files.paths, files.list_path))
+        added, since = files.finished(), at.head.last_sequence_number
+        return Conversion(result.task_id, since, removed, added, (*files.paths, files.list_path))
 
 
 def _masked(rows: RowMap, file: InputFile) -> Positions:

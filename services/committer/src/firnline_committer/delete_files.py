@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from firnline_deletes import position_files, puffin, vectors
@@ -18,6 +19,8 @@ from firnline_domain.swaps import AddedDelete
 from firnline_iceberg import output_lists
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.heads import Pinned
+from firnline_iceberg.locations import Locations
+from firnline_iceberg.naming import Run, folder_of
 from firnline_iceberg.output_lists import OutputList
 
 from firnline_committer.kept_marks import marks_of
@@ -62,9 +65,13 @@ class DeleteFiles:
     @property
     def list_path(self) -> str:
         """The write-ahead list, beside the task's own."""
-        location, result = self.at.table.metadata_location, self.result
-        stem = output_lists.stem(location, result.task_id, result.attempt, self.run)
-        return f"{stem}{output_lists.SUFFIX}"
+        return f"{folder_of(self.at.table.metadata_location)}/{self._own.list_name}"
+
+    @cached_property
+    def _own(self) -> Run:
+        """Of the same task and attempt as the result, and another run."""
+        uuid, result = self.at.table.identity.uuid, self.result
+        return Run(uuid, result.task_id, result.attempt, self.run)
 
     def announce(self, most: int, now_ms: int) -> None:
         """Put every path that `most` files may have on the list, before any of them is there."""
@@ -76,7 +83,6 @@ class DeleteFiles:
             "committer",
             now_ms,
             tuple(self._names(most)),
-            result.start_sequence_number,
         )
         output_lists.write(self.at.table.io, self.list_path, listed)
 
@@ -84,11 +90,16 @@ class DeleteFiles:
         return (self._name(n, vectored) for n in range(most) for vectored in (False, True))
 
     def _name(self, number: int, vectored: bool) -> str:
-        """Beside the result's first output or, where it has none, its first input."""
-        group = self.result.groups[0]
-        folder = (group.outputs or group.inputs)[0].path.rsplit("/", 1)[0]
-        stem = output_lists.output_stem(self.result.task_id, self.result.attempt, self.run)
-        return f"{folder}/{stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
+        return f"{self._folder}/{self._own.delete_name(number, vectored)}"
+
+    @cached_property
+    def _folder(self) -> str:
+        """Beside the result's first output or, where it has none, its first input; that may be a
+        file that was added from outside, where nothing of ours has a place."""
+        group, table = self.result.groups[0], self.at.table
+        beside = (group.outputs or group.inputs)[0].path
+        data = table.properties.get("write.data.path", f"{table.metadata.location}/data")
+        return folder_of(beside) if Locations.of(table).holds(beside) else data.rstrip("/")
 
     def live(self, entry: FileEntry) -> Subject:
         """A file that the head has."""

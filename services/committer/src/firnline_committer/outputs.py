@@ -1,4 +1,6 @@
-"""Output files of refused results: removed only where no snapshot can have them, now or later."""
+"""Output files: looked for before a commit. Those that no commit has taken are left to the sweep,
+which knows how old they are: what is refused on one head may be committed on another, after a
+rollback or an undo, by a committer that looked at them in time (docs/decisions/0031)."""
 
 from __future__ import annotations
 
@@ -6,17 +8,13 @@ from collections.abc import Collection, Sequence
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.conflicts import LASTING, Conflict, judge
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished, RewriteGroup
-from firnline_iceberg import output_lists
+from firnline_iceberg import removal
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.heads import pinned
-from firnline_iceberg.one_try import Attempt, unreachable
+from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.tables import LoadedTable, Tables
-
-from firnline_committer.settlement import settled
 
 
 class Outputs:
@@ -36,54 +34,22 @@ class Outputs:
             raise RetryLater(f"storage: {error}") from error
 
     def clear(self, table: LoadedTable, result: RewriteFinished, lost: Collection[int]) -> None:
-        """After its commit: the outputs of groups that were lost, which no committer will commit
-        any more, the row map and the write-ahead list, which goes last."""
-        dead = [file for number in lost for file in result.groups[number].outputs]
-        paths = [*(file.path for file in dead), result.row_map, result.output_list]
-        self._remove(table, result, [path for path in paths if path is not None])
+        """After its commit: the row map and the write-ahead list, which goes last. Where groups
+        were lost both stay, for the list names their outputs."""
+        if lost:
+            return
+        try:
+            removal.remove_unneeded(table, result.task_id, (result.row_map, result.output_list))
+        except OSError as error:  # the sweep's
+            self._log.warning("not_removed", task=result.task_id, why=error)
 
-    def forget(
-        self, name: TableName, ref: str, attempts: Sequence[tuple[int, Attempt]]
-    ) -> list[tuple[int, Attempt]]:
-        """Remove metadata files of refused commits that are in no retained snapshot. Those whose
-        pin is still the head of the ref are returned: a copy of their request may yet be applied.
-        """
+    def forget(self, name: TableName, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """Remove metadata files of refused commits that are in no retained snapshot. Commits of
+        which a copy may yet be applied are returned."""
         try:
             table = self._tables.load(name)
-            over = [one for one in attempts if one[0] != table.head_id(ref)]
-            for _, attempt in over:
-                output_lists.remove(table.io, unreachable(table, attempt))
+            metrics.count("outputs_deleted", removal.remove_refused(table, attempts))
         except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
             self._log.warning("not_removed", table=name.dotted, why=error)
             return list(attempts)
-        return [one for one in attempts if one not in over]
-
-    def _remove(self, table: LoadedTable, result: RewriteFinished, paths: Sequence[str]) -> None:
-        """What cannot be removed now is the sweep's."""
-        try:
-            metrics.count("outputs_deleted", output_lists.remove(table.io, paths))
-        except OSError as error:
-            self._log.warning("not_removed", task=result.task_id, why=error)
-
-    def sweep(self, result: RewriteFinished, conflict: Conflict) -> None:
-        """Delete the outputs where the refusal is a lasting one and the table, read once more,
-        says so too. What is left over stays on the worker's write-ahead list."""
-        if conflict.reason not in LASTING:
-            return
-        try:
-            table = self._tables.load(result.table)
-            if not settled(table, [result]) and self._refused_still(table, result):
-                self._delete(table, result)
-        except (RetryLater, TaskRefused, OSError) as error:
-            self._log.warning("not_swept", task=result.task_id, why=error)
-
-    def _refused_still(self, table: LoadedTable, result: RewriteFinished) -> bool:
-        """No group is fit, and none ever will be."""
-        verdict = judge(result, pinned(table, result.ref).head)
-        found = {**verdict.touched, **verdict.lost}
-        lasting = all(conflict.reason in LASTING for conflict in found.values())
-        return lasting and len(found) == len(result.groups)
-
-    def _delete(self, table: LoadedTable, result: RewriteFinished) -> None:
-        self.clear(table, result, range(len(result.groups)))
-        self._log.info("swept", table=result.table.dotted, task=result.task_id)
+        return [one for one in attempts if not removal.is_dead(table, one)]

@@ -36,10 +36,9 @@ from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
 from firnline_domain.swaps import Conversion, Repair
 from firnline_domain.values import replace
-from firnline_iceberg import output_lists
-from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg import removal
 from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.heads import Pinned, paths_since
+from firnline_iceberg.heads import Pinned
 from firnline_iceberg.tables import Tables
 
 from firnline_committer.delete_files import DeleteFiles, Subject
@@ -84,7 +83,7 @@ class Repairs:
         removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
         return Repair(
             case.result.task_id,
-            case.result.start_sequence_number,
+            case.at.head.last_sequence_number,
             case.touched,
             removed,
             files.finished(),
@@ -93,15 +92,14 @@ class Repairs:
         )
 
     def close(self, name: TableName, repair: Repair | Conversion) -> None:
-        """Remove what no retained snapshot has of one whose commit has an outcome: its list, and
-        all of its files if the commit came to nothing. The sweep does what fails here."""
+        """Remove what no retained snapshot has of one whose commits can none of them be applied any
+        more: its list, and all of its files if the table has none of them. The sweep does what
+        fails here."""
         *files, listed = repair.files
         try:
             table = self.tables.load(name)
-            entries = paths_since(table, repair.stamp, of_deletes=True)
-            landed = {normal_path(path) for path in files} & {entry.normal for entry in entries}
-            output_lists.remove(table.io, [listed] if landed else [*files, listed])
-        except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
+            removal.remove_uncommitted(table, repair.task_id, files, listed, repair.since)
+        except (RetryLater, TaskRefused, removal.NotRemovable, OSError) as error:
             self.log.warning("repair_left", task=repair.task_id, why=error)
 
 

@@ -93,9 +93,18 @@ def _by_outputs(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[
     if not tasks:
         return {}
     found: dict[str, set[int]] = {}
-    for entry in paths_since(table, min(result.start_sequence_number for result in results)):
+    for entry in paths_since(table, min(_began_after(table, result) for result in results)):
         if (task_id := tasks.get(entry.normal)) is not None:
             makers = found.setdefault(task_id, set())
             if entry.snapshot_id is not None and entry.live and table.retains(entry.snapshot_id):
                 makers.add(entry.snapshot_id)
     return {task_id: Settled(tuple(sorted(ids))) for task_id, ids in found.items()}
+
+
+def _began_after(table: LoadedTable, result: RewriteFinished) -> int:
+    """The number of the snapshot that a result started from, as the table itself has it: no output
+    can be in a manifest that is not younger. Where it is expired, or has another number than the
+    result says, everything is read."""
+    start = result.start_snapshot_id
+    known = table.snapshot(start).sequence_number or 0 if table.retains(start) else 0
+    return known if known == result.start_sequence_number else 0

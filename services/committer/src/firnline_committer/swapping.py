@@ -152,12 +152,12 @@ class Swapper:
             batch.latched = False
 
     def _tidy(self, batch: Batch) -> None:
-        """Clear away what tries have left. While an outcome is unknown, nothing is known of its
-        repair."""
+        """Clear away what tries have left. While an outcome is unknown, or a copy of a refused
+        commit may be applied, nothing is known of its repair: then it is the sweep's."""
         if batch.attempts:
-            batch.attempts = self._outputs.forget(batch.table, batch.ref, batch.attempts)
+            batch.attempts = self._outputs.forget(batch.table, batch.attempts)
         for repair in batch.repairs[:]:
-            if repair.task_id not in self._unknown:
+            if repair.task_id not in self._unknown and not batch.attempts:
                 self._repairs.close(batch.table, repair)
                 batch.repairs.remove(repair)
 
@@ -266,11 +266,13 @@ class Swapper:
                 batch.sent.update(dict.fromkeys(tasks, swaps))
                 self._landed(batch, tasks)
             case Moved(detail, attempt):
-                self._look_again(batch, at, detail, attempt)
+                self._look_again(batch, detail, attempt)
             case Refused(_, detail, attempt) if self._moved(batch, at):
                 # Java tried again by itself, on a head that nobody examined; or ours is there
-                self._look_again(batch, at, detail, attempt)
-            case Refused(reason, detail):
+                self._look_again(batch, detail, attempt)
+            case Refused(reason, detail, attempt):
+                if attempt is not None:
+                    batch.attempts.append(attempt)
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
             case Unknown(detail):
@@ -279,11 +281,11 @@ class Swapper:
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
 
-    def _look_again(self, batch: Batch, at: Pinned, why: str, attempt: Attempt | None) -> None:
+    def _look_again(self, batch: Batch, why: str, attempt: Attempt | None) -> None:
         batch.why, batch.in_step = why, False
         self._log.info("head_moved", table=batch.table.dotted, why=why)
         if attempt is not None:
-            batch.attempts.append((at.head.snapshot_id, attempt))
+            batch.attempts.append(attempt)
 
     def _moved(self, batch: Batch, at: Pinned) -> bool:
         return self._tables.load(batch.table).head_id(batch.ref) != at.head.snapshot_id
@@ -316,8 +318,6 @@ class Swapper:
             reason=conflict.reason,
             detail=conflict.detail,
         )
-        if task_id not in self._unknown:
-            self._outputs.sweep(result, conflict)
 
     def _refuse_all(self, batch: Batch, conflict: Conflict, head: int | None) -> None:
         for task_id in list(batch.open):

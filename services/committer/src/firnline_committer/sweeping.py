@@ -14,13 +14,14 @@ from typing import Any, Protocol
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.events import OutputsSwept, RewriteConflicted
+from firnline_domain.events import OutputsSwept, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
-from firnline_iceberg.sweeping import GC_DISABLED, NOT_REMOVED, UNREADABLE, Swept
+from firnline_iceberg.removal import Reason
+from firnline_iceberg.sweeping import Swept
 
 AGAIN_MS = 3_600_000  # between two sweeps of a table
-TOLD = frozenset({UNREADABLE, NOT_REMOVED, GC_DISABLED})  # a person has to look
+TOLD = frozenset(Reason) - {Reason.YOUNG, Reason.IN_FLIGHT}  # a person has to look
 
 
 class Sweeper(Protocol):
@@ -118,4 +119,5 @@ class Sweeps:
 def is_trouble(record: Any) -> bool:
     """Whether something of the table's may lie about."""
     again = isinstance(record, RewriteFinished) and record.attempt > 1
-    return again or isinstance(record, TaskFailed | SnapshotsExpired | RewriteConflicted)
+    partly = isinstance(record, RewriteCommitted) and record.groups_lost > 0
+    return again or partly or isinstance(record, TaskFailed | SnapshotsExpired | RewriteConflicted)

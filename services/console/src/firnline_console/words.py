@@ -94,6 +94,7 @@ CONFLICTS = {
     "outputs_gone": "its own output files have gone",
     "pin_lost": "writers were faster at every try",
     "proof_failed": "rows in and rows out did not add up",
+    "foreign_outputs": "the result named files that are not its task's",
     "rejected": "the catalog refused the commit",
 }
 # Of the worker: why a task failed, had nothing to do, or went to Iceberg's own action.

@@ -30,6 +30,7 @@ HOPELESS = (
     ConflictReason.PROOF_FAILED,
     ConflictReason.REJECTED,
     ConflictReason.DUPLICATE_FILES,
+    ConflictReason.FOREIGN_OUTPUTS,
 )
 
 

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from firnline_domain.commands import ExpireSnapshots
-from firnline_domain.errors import TaskRefused
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.progress import Going
 from firnline_domain.results import SnapshotsExpired
 from firnline_domain.retention import ExpiryReason, refusal, said_retention
 from firnline_domain.settings import with_namespace
 from firnline_domain.values import replace
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.foreign import ForeignFiles
+from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.table.refs import SnapshotRefType
 
@@ -69,6 +71,7 @@ class Expirer:
         clean-up of the plain API deleted live files where several refs existed (#13568).
         """
         table = self.tables.load(order.table)
+        self._refuse_if_hidden(table)
         settings = with_namespace(
             table.properties, self.tables.namespace_properties(order.table.namespace)
         )
@@ -90,6 +93,14 @@ class Expirer:
             return self._result(order, table, table, 0, None)
         deleted = self._run(order, cut_off)
         return self._result(order, table, self.tables.load(order.table), deleted, None)
+
+    def _refuse_if_hidden(self, table: LoadedTable) -> None:
+        """Iceberg's action believes what the catalog tells of; a snapshot that is left out loses
+        its files. Raises TaskRefused, RetryLater."""
+        try:
+            refuse_if_hidden(table)
+        except MetadataFileGone as error:
+            raise RetryLater(f"expired meanwhile: {error}") from error
 
     def _foreign(self, table: LoadedTable) -> str | None:
         """Files of others, unless the table itself says that they may go. Raises RetryLater."""

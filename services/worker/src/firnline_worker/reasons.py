@@ -22,6 +22,7 @@ Unfit = Literal[
     "float_partition",
     "name_mapping",
     "row_ids_unknown",
+    "outside_locations",
 ]
 """What is seen in metadata, before any file is opened."""
 
@@ -38,6 +39,8 @@ _UNFIT: dict[Unfit, str] = {
     "float_partition": "A partition by a float: NaN has no JSON form, -0.0 no text of its own.",
     "name_mapping": "schema.name-mapping.default cannot be read.",
     "row_ids_unknown": SENTENCES["row_ids_unknown"],
+    "outside_locations": "The table's location provider puts files outside the table's own "
+    "locations, where nothing of Firnline's is committed or removed.",
 }
 
 HANDED_OVER: dict[str, str] = {
@@ -48,6 +51,9 @@ REFUSED: dict[str, str] = {
     "table_gone": "The table does not exist any more, or its name is another table's.",
     "ref_gone": "The table has no such branch or tag.",
     "snapshot_gone": "The snapshot was expired.",
+    "snapshots_hidden": "The catalog did not tell of all snapshots that the table's metadata file "
+    "has: nothing is expired.",
+    "metadata_of_another": "The metadata file that the catalog names is another table's.",
     "metadata_file_gone": "A manifest was expired while it was read; worth another try.",
     "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
     "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "

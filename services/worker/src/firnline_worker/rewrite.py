@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -16,7 +15,9 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.proofs import flaw
 from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_domain.tallies import target_bytes_of
-from firnline_iceberg import output_lists
+from firnline_iceberg import output_lists, removal
+from firnline_iceberg.locations import Locations
+from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.tables import LoadedTable, Tables
 
@@ -50,6 +51,10 @@ class Stage(Protocol):
 
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         """Results of all groups. Blocks."""
+
+
+class OutsideLocations(Exception):
+    """The table's location provider would put an output where nothing of ours may be committed."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,8 @@ class Rewriter:
                 return self._native(base, chosen)
             except Refused as refused:
                 reason = refused.reason
+            except OutsideLocations:
+                reason = "outside_locations"
         clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
         snapshot_id = self.handover.rewrite(order, table, reason)
         return report.handed_over(base, reason, snapshot_id, self.now_ms())
@@ -99,10 +106,12 @@ class Rewriter:
         are removed, for no result has named them."""
         order, table = base.order, base.table
         java = self.java.load(order.table)
-        names = outputs.naming(order, uuid.uuid4().hex[:8])
-        groups = _group_orders(chosen, java, names, base)
-        files = names.files(table.metadata_location)
+        run = outputs.new_run(order)
+        groups = _group_orders(chosen, java, run, base)
+        files = outputs.files_of(run, table.metadata_location)
         paths = [path for group in groups for path in group.output_paths]
+        if not all(map(Locations.of(table).holds, paths)):
+            raise OutsideLocations
         mine = [*paths, files.row_map]
         self._list(base, files.list, mine)
         try:
@@ -111,7 +120,7 @@ class Rewriter:
             described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
             _prove(described)
         except BaseException:
-            output_lists.remove(table.io, [*mine, files.list])
+            removal.remove_unpublished(table, run, mine, files.list)
             raise
         unused = set(paths) - {file.path for one in done for file in one.files}
         base.clock.lap("describe")
@@ -127,7 +136,6 @@ class Rewriter:
             worker=self.worker,
             written_at_ms=self.now_ms(),
             outputs=tuple(mine),
-            start_sequence_number=base.head.sequence_number or 0,
             deadline_ms=order.deadline_ms,
         )
         output_lists.write(base.table.io, path, listed)
@@ -155,12 +163,11 @@ def target_bytes(table: LoadedTable) -> int:
     return target_bytes_of(table.properties)
 
 
-def _group_orders(
-    chosen: Plan, java: JavaTable, names: outputs.Naming, base: report.Base
-) -> list[GroupOrder]:
+def _group_orders(chosen: Plan, java: JavaTable, run: Run, base: report.Base) -> list[GroupOrder]:
     orders = []
     for index, group in enumerate(chosen.groups):
-        wanted = names.names(index, outputs.count(group, target_bytes(base.table)))
+        most = outputs.count(group, target_bytes(base.table))
+        wanted = [run.output_name(index, number) for number in range(most)]
         paths = tuple(java.locations(base.order.scope, wanted))
         orders.append(GroupOrder(index, sequenced(group), paths))
     first = len(orders)

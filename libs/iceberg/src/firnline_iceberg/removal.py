@@ -1,0 +1,243 @@
+"""May this file go? The one module that decides it, and the only one that deletes from a table's
+storage.
+
+Four things have to be so, none of them because a list, a result or a setting of the table says it:
+the file lies in the table's own locations; its name is one that a run of this very task of this
+very table gives; nothing that the table retains reaches it; and it is old enough that nobody may
+yet commit it (docs/decisions/0031). Three kinds of files need less, and say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from pyiceberg.io import FileIO
+
+from firnline_iceberg.locations import Locations, address, metadata_folders
+from firnline_iceberg.naming import PREFIX, Run, file_name, folder_of, run_of
+from firnline_iceberg.one_try import Attempt
+from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
+from firnline_iceberg.reachability import reached
+from firnline_iceberg.tables import LoadedTable
+
+CLOCK = f"{PREFIX}clock"
+FURTHEST_MS = 30 * 24 * 3_600_000  # of a deadline, or of a clock that is ahead
+
+
+class Verdict(StrEnum):
+    """Of one file."""
+
+    MAY_GO = "may_go"
+    REACHABLE = "reachable"
+    OUTSIDE = "outside"  # of the table's own locations
+    MISNAMED = "misnamed"  # not a name that this run gives
+    SHARED = "shared"  # `gc.enabled` is false: another table may have the same files
+
+
+class Reason(StrEnum):
+    """Why a write-ahead list is left alone."""
+
+    YOUNG = "young"
+    IN_FLIGHT = "in_flight"
+    UNREADABLE = "unreadable"
+    OTHER_TABLE = "other_table"
+    FOREIGN = "foreign"  # it names files that are not its task's, or has another list's name
+    FUTURE = "future"  # dated later than any clock is ahead
+    GC_DISABLED = "gc_disabled"
+    FOREIGN_FILES = "foreign_files"  # the table may share files, and does not say that they may go
+    NOT_REMOVED = "not_removed"
+
+
+class NotRemovable(Exception):
+    """A file was to be removed that may not go."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A list where it lies, with the run that wrote it."""
+
+    place: Place
+    listed: OutputList
+    run: Run
+
+    @property
+    def path(self) -> str:
+        return self.place.path
+
+    def names(self, path: str) -> bool:
+        """Whether the run gives this name: to an output, or to its row map beside the list."""
+        name = file_name(path)
+        if name == self.run.row_map_name:
+            beside = address(folder_of(path))
+            return beside is not None and beside == address(folder_of(self.path))
+        return self.run.names_content(name)
+
+
+def shares_files(table: LoadedTable) -> bool:
+    """Whether another table, which we do not see, may have its files (snapshot(), migrate())."""
+    return table.properties.get("gc.enabled", "true").strip().lower() != "true"
+
+
+def run_of_list(table: LoadedTable, listed: OutputList, place: Place) -> Run | None:
+    """The run that wrote a list, if it has the very name that this run gives its list, in a
+    directory of the table's metadata files."""
+    name = file_name(place.path)
+    run = run_of(table.identity.uuid, listed.task_id, name)
+    if run is None or run.list_name != name or run.attempt != listed.attempt:
+        return None
+    return run if Locations.of(table).beside_metadata(place.path) else None
+
+
+def too_young(
+    listed: OutputList, place: Place, age_ms: int, now_ms: int
+) -> tuple[Reason, int | None] | None:
+    """Why, by its age, a list is left alone, and until when; None = it is old enough. It counts
+    from what its writer said or from when the storage got it, whichever is later."""
+    if max(listed.written_at_ms, listed.deadline_ms) > now_ms + FURTHEST_MS:
+        return Reason.FUTURE, None
+    of_age_ms = max(listed.written_at_ms, place.stored_at_ms) + age_ms
+    if now_ms < of_age_ms:
+        return Reason.YOUNG, of_age_ms
+    if now_ms < listed.deadline_ms:
+        return Reason.IN_FLIGHT, listed.deadline_ms
+    return None
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Decides for the files of lists that are old enough, on one table."""
+
+    table: LoadedTable
+    reached: frozenset[str]  # names of those that the table reaches
+
+    @classmethod
+    def of(cls, table: LoadedTable, lists: Iterable[Found]) -> Removal:
+        """After a read of everything that the table retains; it has to be younger than all lists.
+        Raises as `reachability.reached`."""
+        names = (file_name(path) for one in lists for path in one.listed.outputs if one.names(path))
+        return cls(table, reached(table, frozenset(names)))
+
+    def verdict(self, found: Found, path: str) -> Verdict:
+        """Of a path on a list."""
+        name = file_name(path)
+        if shares_files(self.table):
+            return Verdict.SHARED
+        if not found.names(path):
+            return Verdict.MISNAMED
+        if name in self.reached:
+            return Verdict.REACHABLE
+        inside = self._locations.holds(path) or self._locations.beside_metadata(path)
+        return Verdict.MAY_GO if inside else Verdict.OUTSIDE
+
+    def remove(self, found: Found, path: str) -> bool:
+        """True if it was there. Raises NotRemovable, OSError."""
+        if (verdict := self.verdict(found, path)) is not Verdict.MAY_GO:
+            raise NotRemovable(f"{path}: {verdict}")
+        return _delete(self.table.io, path)
+
+    def remove_list(self, found: Found) -> None:
+        """The list itself, last: what it names is removed, or still on it. Raises OSError."""
+        _delete(self.table.io, found.path)
+
+    @cached_property
+    def _locations(self) -> Locations:
+        return Locations.of(self.table)
+
+
+def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None]) -> int:
+    """After a commit that left no output out: the run's row map and write-ahead list, in this
+    order. No table ever has a file of these names, so nothing has to be read. Raises OSError."""
+    mine = [path for path in paths if path is not None and _is_beside(table, task_id, path)]
+    return sum(_delete(table.io, path) for path in mine)
+
+
+def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
+    name = file_name(path)
+    run = run_of(table.identity.uuid, task_id, name)
+    known = run is not None and name in (run.list_name, run.row_map_name)
+    return known and Locations.of(table).beside_metadata(path)
+
+
+def remove_unpublished(table: LoadedTable, run: Run, paths: Iterable[str], listed: str) -> None:
+    """What a run wrote that this process has begun, and has told nobody of: no result names it, so
+    nobody can commit it, now or later. The list goes last. Raises NotRemovable, OSError."""
+    locations = Locations.of(table)
+
+    def is_ours(path: str) -> bool:
+        name = file_name(path)
+        if name in (run.list_name, run.row_map_name):
+            return locations.beside_metadata(path)
+        return run.names_content(name) and locations.holds(path)
+
+    mine = [*paths, listed]
+    if wrong := next((path for path in mine if not is_ours(path)), None):
+        raise NotRemovable(f"{wrong}: not of run {run.stem}, or not in the table's locations")
+    for path in mine:
+        _delete(table.io, path)
+
+
+def remove_uncommitted(
+    table: LoadedTable, task_id: str, files: Collection[str], listed: str, since: int
+) -> bool:
+    """Delete files that this process wrote for commits of its own, none of which can be applied any
+    more, and their list; False: the table has them, and only the list is removed.
+
+    `since`: the table's last sequence number as this process read it before it named the files.
+    Raises as `reached`, and OSError.
+    """
+    landed = reached(table, {file_name(path) for path in files}, since)
+    run = run_of(table.identity.uuid, task_id, file_name(listed))
+    if run is None or file_name(listed) != run.list_name:
+        raise NotRemovable(f"{listed}: not of task {task_id}")
+    if not landed and not shares_files(table):
+        remove_unpublished(table, run, files, listed)
+        return True
+    if landed:
+        _delete(table.io, listed)
+    return False
+
+
+def is_dead(table: LoadedTable, attempt: Attempt) -> bool:
+    """Whether no copy of a refused commit's request can be applied any more: the table has given
+    out its sequence number, which nothing takes back. Its head alone says less, for a rollback
+    brings an old one back. v1 tables give out none."""
+    return table.format_version > 1 and table.last_sequence_number > attempt.sequence_number
+
+
+def remove_refused(table: LoadedTable, attempts: Sequence[Attempt]) -> int:
+    """Manifests and manifest lists of commits that are dead, by a read that began after their
+    answers: those that nothing has. A later commit may have taken over manifests of one that was
+    applied, and expired since. Raises as `reached`, and OSError."""
+    dead = [one for one in attempts if is_dead(table, one)]
+    if not dead or shares_files(table):
+        return 0
+    files = {path: file_name(path) for one in dead for path in one.files}
+    since = min(one.sequence_number for one in dead)
+    kept = reached(table, frozenset(files.values()), since, entries=False)
+    locations = Locations.of(table)
+    ours = (path for path, name in files.items() if name not in kept)
+    inside = (one for one in ours if locations.holds(one) or locations.beside_metadata(one))
+    return sum(_delete(table.io, path) for path in inside)
+
+
+def storage_now_ms(table: LoadedTable) -> int | None:
+    """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
+    empty file, looks at its time, and removes it; always the same file, so that killed sweeps
+    leave no more than that. Raises OSError, also where another sweep was faster."""
+    path = f"{metadata_folders(table)[0]}/{CLOCK}"
+    try:
+        return now_by_storage(table.io, path)
+    finally:
+        _delete(table.io, path)
+
+
+def _delete(io: FileIO, path: str) -> bool:
+    """The one deletion. True if the file was there."""
+    try:
+        io.delete(path)
+    except FileNotFoundError:
+        return False
+    return True
