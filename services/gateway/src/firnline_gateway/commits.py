@@ -8,7 +8,6 @@ be built before the answer is there (REST spec: CommitTableRequest, CommitTransa
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -16,8 +15,18 @@ from urllib.parse import quote, unquote_plus
 from firnline_domain.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
 from firnline_domain.identity import TableName
 from firnline_domain.values import Value
+from msgspec import Struct
 
 from firnline_gateway.calls import Call, CallKind, Route, levels_of, route_of, table_path
+from firnline_gateway.rest_spec import (
+    UNREADABLE,
+    CommitTable,
+    CommitTransaction,
+    LoadedUuid,
+    Named,
+    RenameTable,
+    read,
+)
 
 # Every other update changes what a reader must know of the table; so do those not yet invented.
 _NOT_METADATA = frozenset(
@@ -71,27 +80,22 @@ def changes_of(call: Call) -> tuple[PlannedChange, ...]:
         raise UnreadableCall(f"{call.method} {call.path}: not a call of the REST spec")
     try:
         return _READERS[route.kind](call, route)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, *UNREADABLE) as error:
         raise UnreadableCall(f"{call.method} {call.path}: {error!r}") from error
 
 
-def _body(call: Call) -> Any:
-    """Half a surrogate pair ("\\ud800") would fit no record: it becomes a question mark."""
+def _body(call: Call, kind: type[Struct]) -> Body:
     if call.body is None:
         raise ValueError("its body was not kept")
-    body = json.loads(call.body)
-    if b"\\ud" in call.body.lower():
-        body = json.loads(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
-    return body
+    return read(call.body, kind)
 
 
 def uuid_in(answer: bytes) -> str | None:
     """`metadata.table-uuid` of a LoadTableResult or CommitTableResponse, if there is one."""
     try:
-        found = json.loads(answer)["metadata"]["table-uuid"]
-    except (ValueError, KeyError, TypeError):
+        return str(read(answer, LoadedUuid)["metadata"]["table-uuid"])
+    except UNREADABLE:
         return None
-    return found if isinstance(found, str) else None
 
 
 def event_of(
@@ -128,11 +132,11 @@ def _event_id(change: PlannedChange, call: Call, uuid: str) -> str:
 
 
 def _commit(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    return (_table_change(_body(call), call, route),)
+    return (_table_change(_body(call, CommitTable), call, route),)
 
 
 def _transaction(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = _body(call)
+    body = _body(call, CommitTransaction)
     return tuple(_table_change(change, call, route) for change in body["table-changes"])
 
 
@@ -183,8 +187,8 @@ def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
 def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
     """None where it is spelt in another way than catalogs spell it: they compare without regard to
     case, and an event's key is exact."""
-    asserted = [str(need["uuid"]) for need in requirements if need["type"] == "assert-table-uuid"]
-    assigned = [str(update["uuid"]) for update in updates if update["action"] == "assign-uuid"]
+    asserted = [need["uuid"] for need in requirements if need["type"] == "assert-table-uuid"]
+    assigned = [update["uuid"] for update in updates if update["action"] == "assign-uuid"]
     uuid = next(iter(asserted + assigned), None)
     return uuid if uuid == (uuid or "").lower() else None
 
@@ -192,7 +196,7 @@ def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
 def snapshot_in(sent: Body) -> SnapshotAdded:
     """A snapshot as the REST spec and metadata files have it. Format v1 knows neither sequence
     numbers nor, in its oldest form, manifest lists."""
-    summary = {str(key): str(value) for key, value in (sent.get("summary") or {}).items()}
+    summary = dict(sent.get("summary") or {})
     return SnapshotAdded(
         snapshot_id=sent["snapshot-id"],
         parent_snapshot_id=sent.get("parent-snapshot-id"),
@@ -214,7 +218,7 @@ def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]
     for update in updates:
         if update["action"] not in ("set-snapshot-ref", "remove-snapshot-ref"):
             continue
-        name = str(update["ref-name"])
+        name = update["ref-name"]
         if update["action"] == "set-snapshot-ref":
             kind, target = update.get("type", "branch"), update["snapshot-id"]
             moved.append(RefMoved(name, kind, target, expected.get(name)))
@@ -224,14 +228,14 @@ def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]
 
 
 def _create(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = _body(call)
+    body = _body(call, Named)
     if body.get("stage-create"):
         return ()  # its later commit, with `assert-create`, creates the table
     return (_appeared(TableChange.CREATED, body["name"], call, route),)
 
 
 def _register(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    name = _body(call)["name"]
+    name = _body(call, Named)["name"]
     return (_appeared(TableChange.REGISTERED, name, call, route),)
 
 
@@ -249,7 +253,7 @@ def _drop(call: Call, route: Route) -> tuple[PlannedChange, ...]:
 
 
 def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = _body(call)
+    body = _body(call, RenameTable)
     (old_levels, old_name), (levels, name) = (
         (tuple(body[end]["namespace"]), body[end]["name"]) for end in ("source", "destination")
     )

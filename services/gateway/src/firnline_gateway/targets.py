@@ -14,6 +14,7 @@ from firnline_domain.values import Value
 
 DECODINGS = 4  # an escape within an escape ...; whoever nests them deeper hides something
 _DOTS = frozenset({".", ".."})
+_NO_SIGN = re.compile("[\x00-\x20\x7f\ud800-\udfff]")
 _SEPARATORS = re.compile(r"[/\\]")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ESCAPED_SLASH = re.compile("%2f", re.IGNORECASE)
@@ -31,10 +32,8 @@ def check(target: str) -> None:
     """
     if not target.startswith("/"):
         raise OutsideCatalog("the request's target is not a path")
-    if any("\ud800" <= sign <= "\udfff" for sign in target):
-        raise OutsideCatalog("the request's target is not UTF-8")
-    if any(sign <= " " or sign == "\x7f" for sign in target):
-        raise OutsideCatalog("the request's target has a space or control character in it")
+    if _NO_SIGN.search(target):
+        raise OutsideCatalog("the target has a space, a control character or bytes of no UTF-8")
     if "#" in target:
         raise OutsideCatalog("the request's target has a fragment (#); escape the sign in a name")
     path = target.partition("?")[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +22,7 @@ from yarl import URL
 
 from firnline_gateway.config_response import separator_in
 from firnline_gateway.layouts import Loaded, loaded_table
+from firnline_gateway.rest_spec import UNREADABLE, Listing, LoadedTable, read
 from firnline_gateway.targets import OutsideCatalog, check
 
 CONNECT_S = 10.0
@@ -119,8 +119,8 @@ class Upstream:
         return URL(self.base + path, encoded=True)
 
     async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
-        """Metadata JSON of the table at this raw path, None if there is none. `refs_only`: of its
-        snapshots those alone that a branch or tag points to.
+        """Of the metadata JSON of the table at this raw path what `rest_spec` knows, None if there
+        is no table. `refs_only`: of its snapshots those alone that a branch or tag points to.
 
         Read with our own credential. Raises RetryLater where the catalog does not say, TooLong.
         """
@@ -128,9 +128,8 @@ class Upstream:
         if body is None:
             return None
         try:
-            found = (await asyncio.to_thread(json.loads, body))["metadata"]
-            return dict(found) if isinstance(found["table-uuid"], str) else None
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            return dict((await asyncio.to_thread(read, body, LoadedTable))["metadata"])
+        except UNREADABLE as error:
             raise RetryLater(f"GET {path}: no table: {error!r}") from error
 
     async def listed(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
@@ -141,9 +140,9 @@ class Upstream:
         mark = "&" if "?" in path else "?"
         body = await self._said(f"{path}{mark}pageToken={quote(token, safe='')}&pageSize={PAGE}")
         try:
-            page = await asyncio.to_thread(json.loads, body or b"{}")
-            return list(page.get(what) or ()), str(page.get("next-page-token") or "")
-        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            page = await asyncio.to_thread(read, body or b"{}", Listing)
+            return list(page.get(what) or ()), page.get("next-page-token") or ""
+        except UNREADABLE as error:
             raise RetryLater(f"GET {path}: no listing: {error!r}") from error
 
     async def _said(self, path: str) -> bytes | None:
