@@ -222,8 +222,11 @@ async def test_a_table_that_hangs_holds_up_no_other(scene: Scene, journal: Journ
     hung = "/v1/namespaces/n/tables/hung"
     journal.doubt(Call("h", "POST", hung, body, 0)).result(20)  # the oldest: its turn is first
     scene.tables.hung = hung
-    look = asyncio.create_task(scene.reconciler.look())
+    running = asyncio.create_task(scene.reconciler.run())
     async with asyncio.timeout(20):
         while scene.in_doubt() > 1:
             await asyncio.sleep(0.01)
-    look.cancel()
+        scene.doubt(APPEND, call_id="next")  # nor one that comes meanwhile
+        while scene.in_doubt() > 1:
+            await asyncio.sleep(0.01)
+    running.cancel()

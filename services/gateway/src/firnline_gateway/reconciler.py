@@ -53,6 +53,7 @@ class Reconciler:
         self._now_ms = now_ms
         self._due: dict[str, tuple[int, float]] = {}  # call -> (when in ms, seconds to the next)
         self._told: dict[str, dict[str, Any]] = {}  # call -> path -> version that was told
+        self._looks: dict[str, asyncio.Task[None]] = {}  # calls that are being looked at
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._search: asyncio.Task[None] | None = None
         self._wanted: dict[tuple[str, str | None], dict[str, Call]] = {}  # by root and namespace
@@ -61,25 +62,37 @@ class Reconciler:
         """Look again and again; ends by cancellation."""
         try:
             while True:
-                await self.look()
+                await self._begin()
                 await asyncio.sleep(TICK_S)
         finally:
-            if self._search:
-                self._search.cancel()
+            for task in (*self._looks.values(), *filter(None, [self._search])):
+                task.cancel()
 
     async def look(self) -> None:
-        """Examine every doubtful call that is due, and search for one whose table nobody knows."""
+        """Examine every doubtful call that is due, and begin to search for one whose table nobody
+        knows."""
+        await asyncio.gather(*await self._begin())
+
+    async def _begin(self) -> list[asyncio.Task[None]]:
+        """Nobody waits here for a table that hangs, least of all those that come next."""
         doubts = await asyncio.wrap_future(self._journal.doubts())
         self._capture.doubts = len(doubts)
         self._due = {call.call_id: self._due.get(call.call_id, (0, TICK_S)) for call in doubts}
         self._told = {key: told for key, told in self._told.items() if key in self._due}
         due = [call for call in doubts if self._now_ms() >= self._due[call.call_id][0]]
-        await asyncio.gather(*(self._examine_in_turn(call) for call in due))
+        for call in due:
+            if call.call_id not in self._looks:
+                look = asyncio.create_task(self._examine_in_turn(call))
+                self._looks[call.call_id] = look
+        return list(self._looks.values())
 
     async def _examine_in_turn(self, call: Call) -> None:
-        async with self._turns:
-            await self._safely(call, self._examine(call))
-        _, pause_s = self._due[call.call_id]
+        try:
+            async with self._turns:
+                await self._safely(call, self._examine(call))
+        finally:
+            self._looks.pop(call.call_id, None)
+        _, pause_s = self._due.get(call.call_id, (0, TICK_S))
         later_ms = self._now_ms() + int(pause_s * 1000)
         self._due[call.call_id] = (later_ms, min(pause_s * 2, LONGEST_S))
 
