@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from firnline_adapters import metrics
@@ -38,21 +37,6 @@ ASKED_AT_ONCE = 8  # tables that we load to know their uuid
 MOST_BYTES = 8 << 20
 MOST_DOUBTS = 1_000  # each with a body of its own, up to `SMALL_BYTES`
 NAMES = 10_000  # tables whose uuid is remembered for the moment of their drop
-
-
-class Outcome(StrEnum):
-    """What a commit's status says (REST spec, iceberg-rules 5.4)."""
-
-    ACCEPTED = "accepted"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-
-
-def outcome_of(status: int) -> Outcome:
-    """5xx leaves a commit's state unknown; every 3xx and 4xx says that it did not happen."""
-    if 200 <= status < 300:
-        return Outcome.ACCEPTED
-    return Outcome.UNKNOWN if status >= 500 else Outcome.REFUSED
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ from firnline_gateway.calls import (
     table_names,
     table_read,
 )
-from firnline_gateway.capture import Capture, Outcome, Pending, outcome_of
+from firnline_gateway.capture import Capture, Pending
 from firnline_gateway.config_response import rehomed, separator_in
 from firnline_gateway.encoding import decoded, encoded
 from firnline_gateway.latches import Latches
+from firnline_gateway.outcomes import Outcome, outcome_of
 from firnline_gateway.proxy import (
     FAILURES,
     NOTHING_SENT,
