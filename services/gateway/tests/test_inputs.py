@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from firnline_adapters.logs import Log
-from firnline_gateway import bootstrap, handlers
+from firnline_gateway import bootstrap, capture, handlers
 from firnline_gateway.bodies import Body
 from firnline_gateway.room import SMALL_BYTES
 
@@ -468,3 +468,27 @@ async def test_an_upgrade_carries_nothing_past_us(bench: Bench) -> None:
     if found.startswith(b"HTTP/1.1 200 ") and any(one.endswith(append()) for one in sent):
         [event] = await bench.until(1)
         assert event.snapshots[0].snapshot_id == SNAPSHOT
+
+
+async def test_a_catalog_that_is_made_to_fail_again_and_again_does_not_fill_the_disk(
+    narrow: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bad bytes are a 500 in more than one catalog, before it asks who sends them."""
+    monkeypatch.setattr(capture, "MOST_DOUBTS", 5)
+    narrow.catalog.script[f"POST {TABLE}"] = said(b"", "500 Oops")
+    narrow.catalog.script[f"GET {TABLE}"] = head(snapshot=3, committed_ms=1)
+    assert narrow.gateway is not None
+    found = narrow.gateway._capture
+    for _ in range(8):
+        await post(client, narrow, append())
+    await in_time(lambda: found.crowded)
+    for _ in range(30):
+        await post(client, narrow, append())
+    found._journal.depth().result(20)
+    with sqlite3.connect(Path(narrow.settings.state_dir) / "outbox.db") as file:
+        rows = file.execute("SELECT body IS NULL FROM calls").fetchall()
+    assert len(rows) == 9
+    assert rows.count((1,)) == 1
+    narrow.catalog.script[f"GET {TABLE}"] = head(snapshot=8)  # one of them did happen, after all
+    await in_time(lambda: bool(narrow.events()))
+    assert narrow.events()[0].refs[0].snapshot_id == 8
