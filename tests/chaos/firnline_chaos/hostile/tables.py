@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from firnline_iceberg import output_lists
+from firnline_iceberg.naming import LIST_SUFFIX, PREFIX, Run
 
 from firnline_chaos.files import local
 
@@ -111,12 +111,12 @@ def forge_list(location: str, table_uuid: str, victims: Sequence[str], dice: ran
         "worker": "worker-1",
         "written_at_ms": dice.choice((1, -1, int(time.time() * 1000) - 10**9)),
         "outputs": list(victims),
-        "start_sequence_number": dice.choice((0, -1, 10**15)),
         "deadline_ms": dice.choice((0, 1, -1)),
     }
     for name in dice.sample(list(body), dice.randint(0, 2)):
         body[name] = dice.choice((None, [], {}, "x" * 5_000, -1, 2**70))
     data = dice.choice((json.dumps(body).encode(), json.dumps(body).encode(), b"\xff\xfe{", b""))
-    path = folder / f"{output_lists.PREFIX}{task}-1-{dice.getrandbits(32):08x}{output_lists.SUFFIX}"
+    run = Run(table_uuid, task, 1, f"{dice.getrandbits(32):08x}")
+    path = folder / dice.choice((run.list_name, f"{PREFIX}{task}-1-{run.run}{LIST_SUFFIX}"))
     path.write_bytes(data)
     return path
