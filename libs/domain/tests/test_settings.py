@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from firnline_domain.amoro import NEVER_MS, UNDERSTOOD, UNUSED
-from firnline_domain.contradictions import SHORTEST_DEADLINE_MS, contradictions
+from firnline_domain.contradictions import contradictions
 from firnline_domain.groups import groups_of, unserved
 from firnline_domain.settings import (
     READ_ELSEWHERE,
@@ -63,7 +63,7 @@ def test_what_cannot_be_read_gives_way_to_the_next_and_is_told() -> None:
     assert thresholds(settings).min_fragments == 3
     [said] = unreadable(settings)
     assert said == f"{FRAGMENTS}=many cannot be read and counts as unset: " + (
-        "write a whole number from 0 to 1,000,000,000,000,000"
+        "write a whole number from 0 to 1,000,000,000"
     )
 
 
@@ -182,11 +182,6 @@ def told(settings: dict[str, str], fleet: Thresholds | None = None) -> list[str]
         ("firnline.rewrite.min-equality-deletes", "0", "1"),
         ("firnline.rewrite.min-position-deletes", "0", "1"),
         ("firnline.rewrite.max-in-flight", "0", "1"),
-        (
-            "firnline.rewrite.deadline-ms",
-            str(SHORTEST_DEADLINE_MS - 1),
-            str(SHORTEST_DEADLINE_MS),
-        ),
         ("firnline.window", "2026-01-01T00:00Z/2026-01-02T00:00Z", "Mon 22:00-23:00"),
     ],
 )

@@ -26,8 +26,8 @@ from firnline_domain.thresholds import HOUR_MS, PROPERTIES, Thresholds, threshol
         ("firnline.rewrite.min-fragments", "1.5", "min_fragments", 8),
         ("firnline.retain.hours", "-3", "retain_hours", None),
         ("firnline.retain.hours", "nan", "retain_hours", None),
-        ("firnline.rewrite.deadline-ms", "1000000000000000", "deadline_ms", 10**15),
-        ("firnline.rewrite.deadline-ms", "1000000000000001", "deadline_ms", 30 * 60_000),
+        ("firnline.rewrite.deadline-ms", "604800000", "deadline_ms", 7 * 86_400_000),
+        ("firnline.rewrite.deadline-ms", "604800001", "deadline_ms", 30 * 60_000),
         ("some.other.property", "1", "min_fragments", 8),
     ],
 )

@@ -6,13 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from firnline_worker.spans import MAX_SPAN
 from firnline_worker.table_settings import milliseconds
+from firnline_worker.writers_first import HOLD_OFF
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("0", 0), (" 2000 ", 2_000), ("", 60), ("²", 60), ("-1", 60)]
 )
 def test_what_cannot_be_read_counts_as_unset(text: str, expected: int) -> None:
-    table: Any = SimpleNamespace(properties={"a.name": text})
-    assert milliseconds(table, "a.name", 60) == expected
-    assert milliseconds(table, "another", 7) == 7
+    table: Any = SimpleNamespace(properties={HOLD_OFF: text})
+    assert milliseconds(table, HOLD_OFF, 60) == expected
+    assert milliseconds(table, MAX_SPAN, 7) == 7

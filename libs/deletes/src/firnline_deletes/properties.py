@@ -17,6 +17,7 @@ _CODECS = {
     "brotli": "brotli",
     "uncompressed": "none",
 }
+_HIGHEST = {"zstd": 22, "gzip": 9, "brotli": 11}  # level that each knows
 _ZSTD_LEVEL = 3  # parquet-java's default; Arrow's own is 1
 
 
@@ -60,6 +61,9 @@ class ParquetProperties:
 def from_table(properties: Mapping[str, str]) -> ParquetProperties:
     """Read a table's properties; absent ones keep Iceberg's defaults. Refused: codec.
 
+    Raises ValueError for a number that is none: who reads somebody else's table leaves those out
+    before, and those that make no sense (`firnline_domain.parquet_settings.readable`).
+
     A table without a codec gets zstd, the default of every table created since Iceberg 1.4.
     """
     get = _Prefixed(properties)
@@ -84,10 +88,10 @@ def from_table(properties: Mapping[str, str]) -> ParquetProperties:
 
 
 def _level(codec: str, given: str | None) -> int | None:
-    if codec not in ("zstd", "gzip", "brotli"):
+    if codec not in _HIGHEST:
         return None
     if given is not None:
-        return int(given)
+        return min(int(given), _HIGHEST[codec])
     return _ZSTD_LEVEL if codec == "zstd" else None
 
 

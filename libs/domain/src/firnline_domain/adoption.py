@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping
 
 from firnline_domain.events import PartitionChange
 from firnline_domain.identity import TableName
+from firnline_domain.numbers import number
 from firnline_domain.progress import Going
 from firnline_domain.tallies import FRAGMENTS_IN_TARGET, FileTally, Tally, size_class
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import Value
 from firnline_domain.worth import offers
-
-MOST_DIGITS = 18  # of a number in a summary; Python refuses to read thousands of them
 
 
 class Newcomer(Value):
@@ -85,7 +84,8 @@ def summary_of(texts: Mapping[str, str]) -> Summary | None:
 
 def _number(texts: Mapping[str, str], name: str) -> int | None:
     text = texts.get(name, "")
-    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+    found = number(text)
+    return None if found is None else int(found)
 
 
 def by_summary(

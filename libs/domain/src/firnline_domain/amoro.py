@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from firnline_domain.numbers import MAX_CHARS
 from firnline_domain.values import Value
 
 PREFIX = "self-optimizing."
@@ -18,9 +19,12 @@ def _same(text: str) -> str:
     return text
 
 
+_BELOW_ZERO = re.compile(r"-[0-9]{1,18}", re.ASCII)
+
+
 def _interval(text: str) -> str:
     """Milliseconds; below zero means never."""
-    return str(NEVER_MS) if text.strip().startswith("-") else text
+    return str(NEVER_MS) if _BELOW_ZERO.fullmatch(text.strip(" \t\r\n")) else text
 
 
 _DURATION = re.compile(r"(\d{1,15}) *([a-z]*)", re.ASCII)
@@ -35,7 +39,7 @@ _UNITS_MS = {
 
 def _duration(text: str) -> str:
     """`720min`, `7 d` in milliseconds; any other text as it is."""
-    found = _DURATION.fullmatch(text.strip().lower())
+    found = _DURATION.fullmatch(text.strip(" \t\r\n").lower()) if len(text) <= MAX_CHARS else None
     if found is None or found[2] not in _UNITS_MS:
         return text
     return str(int(found[1]) * _UNITS_MS[found[2]])

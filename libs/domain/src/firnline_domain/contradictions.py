@@ -9,7 +9,6 @@ from firnline_domain.settings import effective
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.windows import UnreadablePeriod, inside_until, opens_ms
 
-SHORTEST_DEADLINE_MS = 10_000  # no rewrite, however small, is ordered, done and committed before
 DAYS_AHEAD_MS = 8 * 24 * 3_600_000  # whatever recurs has come once by then
 
 
@@ -41,11 +40,6 @@ def _numbers(limits: Thresholds) -> Iterator[str]:
         yield (
             "firnline.rewrite.max-in-flight=0: no rewrite is ever ordered; "
             "firnline.enabled=false says so more clearly"
-        )
-    if limits.deadline_ms < SHORTEST_DEADLINE_MS:
-        yield (
-            f"firnline.rewrite.deadline-ms={limits.deadline_ms}: every order counts as lost before "
-            f"a worker can have done it; {SHORTEST_DEADLINE_MS} is the least that makes sense"
         )
 
 

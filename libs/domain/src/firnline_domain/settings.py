@@ -10,10 +10,12 @@ from typing import Any
 
 from firnline_domain.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD, UNUSED
 from firnline_domain.groups import unserved
+from firnline_domain.parquet_settings import outside
 from firnline_domain.thresholds import (
-    MOST,
     NAMESPACE,
     PROPERTIES,
+    RANGES,
+    WORKERS,
     Origin,
     Saying,
     Thresholds,
@@ -23,8 +25,7 @@ from firnline_domain.values import Value
 from firnline_domain.windows import problem
 
 OURS = "firnline."
-# By the workers, from the table alone.
-READ_ELSEWHERE = ("firnline.rewrite.hold-off-ms", "firnline.rewrite.max-span-ms")
+READ_ELSEWHERE = tuple(WORKERS)
 DEFAULTS = Thresholds()
 PERIODS = ("window", "blackout")
 
@@ -109,16 +110,21 @@ def shown(value: Any) -> str:
 
 def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
     """Values that cannot be read, in words that say what is done instead."""
-    for name in READ_ELSEWHERE:
-        text = settings.get(name, "0").strip()
-        if not (text.isascii() and text.isdigit()):
-            yield f"{name}={text} cannot be read and counts as unset: write a whole number"
+    for name, wanted in WORKERS.items():
+        if name in settings and wanted.read(settings[name]) is None:
+            yield _unset(f"{name}={settings[name]}", wanted.words)
+    for name, wanted in outside(settings):
+        yield _unset(f"{name}={settings[name]}", wanted.words)
     for one in _once(sayings(settings)):
         name = f"{one.name}={one.text}" + _by(one.origin)
         if one.value is None:
-            yield f"{name} cannot be read and counts as unset: write a {_form(one)}"
+            yield _unset(name, _form(one))
         elif wrong := _period_problem(one.field, shown(one.value)):
             yield f"{name}: {wrong}"
+
+
+def _unset(said: str, form: str) -> str:
+    return f"{said} cannot be read and counts as unset: write a {form}"
 
 
 def _once(found: list[Saying]) -> Iterator[Saying]:
@@ -137,8 +143,7 @@ def _form(saying: Saying) -> str:
         return "true or false"
     if isinstance(kind, StrEnum):
         return "word: " + " or ".join(type(kind))
-    whole = "whole " if isinstance(kind, int) else ""
-    return f"{whole}number from 0 to {MOST:,}"
+    return RANGES[saying.field].words
 
 
 def _by(origin: str) -> str:

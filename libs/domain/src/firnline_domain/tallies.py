@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from operator import add, sub
 
+from firnline_domain.numbers import whole
 from firnline_domain.values import Value
 
 TARGET_BYTES = "write.target-file-size-bytes"  # table property
 DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # where it is unset
-MOST_DIGITS = 15  # a petabyte; Python refuses to read thousands of them
+# Below a kilobyte somebody meant another unit; above a terabyte no writer ever fills a file.
+TARGET_RANGE = whole(1_000, 1 << 40)
 FRAGMENTS_IN_TARGET = 8  # a file is a fragment below that part of the target
 
 
@@ -24,10 +26,9 @@ class SizeClass(StrEnum):
 
 
 def target_bytes_of(settings: Mapping[str, str]) -> int:
-    """Target file size; the default where it is unset or not a number."""
-    text = settings.get(TARGET_BYTES, "")
-    is_size = text.isdecimal() and len(text) <= MOST_DIGITS
-    return int(text) if is_size else DEFAULT_TARGET_BYTES
+    """Target file size; the default where it is unset, no number or out of range."""
+    found = TARGET_RANGE.read(settings.get(TARGET_BYTES, ""))
+    return DEFAULT_TARGET_BYTES if found is None else int(found)
 
 
 def size_class(file_bytes: int, target_bytes: int) -> SizeClass:

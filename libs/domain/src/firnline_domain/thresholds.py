@@ -9,15 +9,16 @@ from functools import lru_cache
 from firnline_domain.amoro import UNDERSTOOD
 from firnline_domain.budgets import Budget
 from firnline_domain.groups import Group, served
+from firnline_domain.numbers import real, whole
 from firnline_domain.reads import Reads
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
 from firnline_domain.values import Value, replace
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 FLEET = "*"  # the purse of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
-MOST = 10**15  # milliseconds: 30,000 years
+AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
 
 
 class Conversions(StrEnum):
@@ -94,7 +95,7 @@ class Thresholds(Value):
         if self.retain_hours is None:
             least_ms = DAY_MS if self.expire is Expiry.CAREFUL else 0
             return max(self.max_snapshot_age_ms, least_ms)
-        return min(int(self.retain_hours * HOUR_MS), MOST)
+        return int(self.retain_hours * HOUR_MS)
 
     @property
     def served_by(self) -> str:
@@ -160,6 +161,42 @@ PROPERTIES = {
     "firnline.blackout": "blackout",
     "firnline.group": "group",
 }
+_PAUSE = whole(0, AGE_MS)
+_SIZE = whole(0, 1 << 50)  # a petabyte
+_FILES = whole(0, 1_000_000_000)
+# What makes sense of each number; outside it the property is unset, and its owner is advised.
+RANGES = {
+    "min_fragments": _FILES,
+    "min_equality_deletes": _FILES,
+    "min_position_deletes": _FILES,
+    "max_age_ms": _PAUSE,
+    "quiet_ms": _PAUSE,
+    "hot_ms": _PAUSE,
+    "hot_max_ms": _PAUSE,
+    "cool_down_ms": _PAUSE,
+    # No rewrite, however small, is ordered, done and committed before; and a lost order is to be
+    # missed within the week.
+    "deadline_ms": whole(10_000, 7 * DAY_MS),
+    "max_in_flight": whole(0, 1_000),  # orders of one table in the planner's state: 0.5 MB
+    "max_commits": whole(0, 1_000_000),  # one every 4 ms
+    "yield_ms": _PAUSE,
+    "target_bytes": TARGET_RANGE,
+    "max_size_error": real(0, 1_000),
+    "cheap_bytes": _SIZE,
+    "heavy_bytes": _SIZE,
+    "payback": real(0, 1_000_000),
+    "reads_per_hour": real(0, 1_000_000_000),
+    "max_wait_ms": _PAUSE,
+    "max_snapshot_age_ms": _PAUSE,
+    "min_snapshots": whole(0, 2**31 - 1),  # an int of Iceberg's
+    "retain_hours": real(0, AGE_MS / HOUR_MS),
+    "expire_interval_ms": _PAUSE,
+}
+# Read by the workers, from the table's own properties alone.
+WORKERS = {
+    "firnline.rewrite.hold-off-ms": _PAUSE,
+    "firnline.rewrite.max-span-ms": _PAUSE,
+}
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
@@ -209,10 +246,10 @@ def _sayings(name: str, text: str) -> Iterator[Saying]:
     property_name = name.removeprefix(NAMESPACE)
     origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
     if field := PROPERTIES.get(property_name):
-        yield Saying(field, _read(text, _KINDS[field]), origin, property_name, text)
+        yield Saying(field, _read(text, field), origin, property_name, text)
     elif meaning := UNDERSTOOD.get(property_name):
         for field in meaning.fields:
-            value = _read(meaning.translated(text), _KINDS[field])
+            value = _read(meaning.translated(text), field)
             yield Saying(field, value, origin, property_name, text)
 
 
@@ -241,17 +278,13 @@ def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Th
     return replace(defaults, **said)  # type: ignore[arg-type]
 
 
-def _read(text: str, kind: str) -> bool | int | float | str | None:
-    """The value, or None where the text is not one; below zero nothing makes sense, and a moment
-    so far away that no record can tell it neither."""
+def _read(text: str, field: str) -> bool | int | float | str | None:
+    """The value, or None where the text is none, or a number that makes no sense."""
+    kind = _KINDS[field]
     if kind == "bool":
         return _FLAGS.get(text.strip().lower())
     if kind == "str":
         return text.strip()
     if kind in _CHOICES:
         return _CHOICES[kind].get(text.strip().lower())
-    try:
-        value = int(text) if kind == "int" else float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= MOST else None
+    return RANGES[field].read(text)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from firnline_domain.commands import RewriteFiles
 from firnline_iceberg.naming import Run, folder_of
 
-from firnline_worker.planning import Group
+from firnline_worker.planning import MAX_OUTPUTS, Group
 
+MAX_NAMES = 2 * MAX_OUTPUTS + 2  # of one group, whatever somebody asks for
 _SPARE = 2  # files above twice the inputs' bytes: a codec may do worse than the inputs' one
 
 
@@ -37,4 +38,5 @@ def new_run(order: RewriteFiles) -> Run:
 
 def count(group: Group, target_bytes: int) -> int:
     """How many names a group gets; the writer puts what is left into the last."""
-    return 2 * sum(file.bytes for file in group) // max(1, target_bytes) + _SPARE
+    wanted = 2 * sum(file.bytes for file in group) // max(1, target_bytes) + _SPARE
+    return min(wanted, MAX_NAMES)

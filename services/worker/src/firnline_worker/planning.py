@@ -10,7 +10,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.levels import MOST_BYTES, fills
 from firnline_domain.progress import DUPLICATE_FILES
 from firnline_domain.results import DeleteKind
-from firnline_domain.tallies import FileTally, SizeClass, Tally, size_class
+from firnline_domain.tallies import DEFAULT_TARGET_BYTES, FileTally, SizeClass, Tally, size_class
 from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
@@ -19,6 +19,9 @@ from firnline_worker.spans import Spans, by_age
 
 Group = tuple[DataFileEntry, ...]
 ANY = Spans()
+# Of a task: 5 TB in files of the default size. Each output has two names on the write-ahead list
+# and a path in the result, of which the topic takes 16 MB.
+MAX_OUTPUTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Plan:
     groups: tuple[Group, ...]
     deletes: tuple[DeleteFileEntry, ...]
     converted: tuple[DataFileEntry, ...] = ()
+    target_bytes: int = DEFAULT_TARGET_BYTES  # that outputs are to have
 
     @property
     def inputs(self) -> tuple[DataFileEntry, ...]:
@@ -75,10 +79,16 @@ def plan(
     applied += [delete for deletes in kept.values() for delete in deletes]
     deletes = tuple({delete.key: delete for delete in applied}.values())
     inputs = [f.data for f in chosen]
-    groups = _groups(inputs, target_bytes, len(inputs) == len(live.data), spans)
+    goal = raised(target_bytes, inputs)
+    groups = _groups(inputs, goal, len(inputs) == len(live.data), spans)
     if not deletes and len(groups) >= len(inputs):
         return NOTHING  # a merge that would not lessen the files changes nothing
-    return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept))
+    return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept), goal)
+
+
+def raised(target_bytes: int, inputs: Sequence[DataFileEntry]) -> int:
+    """The size that outputs are to have: the table's, or more where these would be too many."""
+    return max(target_bytes, -(-sum(file.bytes for file in inputs) // MAX_OUTPUTS))
 
 
 def _groups(

@@ -12,6 +12,7 @@ from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Positions
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
+from firnline_domain.parquet_settings import readable
 from firnline_domain.proofs import flaw
 from firnline_domain.results import RewriteFinished, RewriteGroup
 from firnline_domain.tallies import target_bytes_of
@@ -166,7 +167,7 @@ def target_bytes(table: LoadedTable) -> int:
 def _group_orders(chosen: Plan, java: JavaTable, run: Run, base: report.Base) -> list[GroupOrder]:
     orders = []
     for index, group in enumerate(chosen.groups):
-        most = outputs.count(group, target_bytes(base.table))
+        most = outputs.count(group, chosen.target_bytes)
         wanted = [run.output_name(index, number) for number in range(most)]
         paths = tuple(java.locations(base.order.scope, wanted))
         orders.append(GroupOrder(index, sequenced(group), paths))
@@ -185,8 +186,8 @@ def _stage_order(base: report.Base, chosen: Plan, sets: Published) -> StageOrder
         io_properties={key: str(value) for key, value in table.io.properties.items()},
         location=table.metadata.location,
         shape=replace(shape, proved=proving_ids(table, chosen.deletes)),
-        properties=from_table(table.properties),
-        target_bytes=target_bytes(table),
+        properties=from_table(readable(table.properties)),
+        target_bytes=chosen.target_bytes,
         set_paths=sets.set_paths,
         positions_path=sets.positions_path,
         together=sets.together,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from firnline_domain.thresholds import WORKERS
 from firnline_iceberg.tables import LoadedTable
 
 
 def milliseconds(table: LoadedTable, name: str, default: int) -> int:
-    """A property; a text that cannot be read counts as unset."""
-    digits = table.properties.get(name, "").strip()
-    return int(digits) if digits.isascii() and digits.isdigit() else default
+    """A property of `thresholds.WORKERS`; a text that cannot be read counts as unset."""
+    found = WORKERS[name].read(table.properties.get(name, ""))
+    return default if found is None else int(found)
