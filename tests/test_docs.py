@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters import metrics
-from firnline_domain.thresholds import PROPERTIES
+from firnline_domain.parquet_settings import PARQUET, PARQUET_COLUMNS
+from firnline_domain.thresholds import PROPERTIES, RANGES, WORKERS
 from firnline_schemas.topics import all_topics
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,13 @@ def test_every_property_topic_and_metric() -> None:
     wanted = set(PROPERTIES) | {topic.name for topic in all_topics()}
     wanted |= names(metrics.CounterName) | names(metrics.GaugeName) | names(metrics.HistogramName)
     assert {name for name in wanted if f"`{name}`" not in OPERATING} == set()
+
+
+def test_every_range_of_a_number() -> None:
+    fields = {name: RANGES[field] for name, field in PROPERTIES.items() if field in RANGES}
+    columns = {f"{start}NAME": wanted for start, wanted in PARQUET_COLUMNS.items()}
+    told = {**fields, **WORKERS, **PARQUET, **columns}.items()
+    assert [name for name, one in told if f"| `{name}` | {one.words} |" not in OPERATING] == []
 
 
 def test_the_readme_has_a_row_per_service() -> None:

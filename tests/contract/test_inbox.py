@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
-from firnline_adapters.kafka import MAX_MESSAGE_BYTES, Header, KafkaInbox, KafkaPublisher
+from confluent_kafka.admin import AdminClient, NewTopic
+from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.records import encode
 from firnline_adapters.signing import RecordSigner, signer_here
-from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import DeadLettered, RewriteSkipped
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
@@ -197,7 +198,7 @@ def test_a_full_partition_is_read_on_when_it_is_not_full_any_more(bus: Bus) -> N
 class Unreachable(KafkaPublisher):
     """A publisher whose broker went away."""
 
-    def flush(self, timeout_s: float = 30.0) -> None:
+    def flush(self, timeout_s: float = 30.0) -> bool:
         raise RetryLater("no broker")
 
 
@@ -258,32 +259,54 @@ def test_a_result_of_very_many_files_arrives(kafka: str) -> None:
     inbox.close()
 
 
-@pytest.mark.stack
-def test_what_the_broker_will_never_take_is_said_once(kafka: str) -> None:
-    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+@pytest.fixture
+def narrow(kafka: str) -> str:
+    """A topic that takes less than its file says: somebody has set it by hand."""
+    name = f"narrow-{uuid.uuid4().hex}"
+    new = NewTopic(name, BUCKETS, 1, config={"max.message.bytes": "10000"})
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([new])[name].result()
+    return name
+
+
+def skipped(reason: str) -> RewriteSkipped:
     table = TableName(str(uuid.uuid4()), ("db",), "t")
-    noise = random.Random(1).randbytes(6 * MAX_MESSAGE_BYTES // 4).hex()  # halves when compressed
-    publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, noise, 1))
-    with pytest.raises(PoisonousRecord) as caught:
-        publisher.flush()
-    assert caught.value.reason == "too_large"
-    publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, "small", 1))
-    publisher.flush()
+    return RewriteSkipped("t", table, "main", None, reason, 1)
+
+
+NOISE = random.Random(1).randbytes(50_000).hex()  # halves when compressed
 
 
 @pytest.mark.stack
-def test_each_thread_is_told_of_its_own_records(kafka: str) -> None:
+def test_what_the_broker_will_never_take_goes_aside_and_is_said_once(
+    kafka: str, narrow: str
+) -> None:
+    service = f"contract-{uuid.uuid4().hex}"
+    publisher = KafkaPublisher(kafka, BUCKETS, service)
+    large = skipped(NOISE)
+    publisher.publish(narrow, large.table.uuid, large)
+    assert not publisher.flush()
+    publisher.publish(narrow, large.table.uuid, skipped("small"))
+    assert publisher.flush()
+    letters = KafkaInbox(kafka, uuid.uuid4().hex, ["dead-letters"], publisher, Log("contract"))
+    found: list[Delivery] = []
+    deadline = time.monotonic() + 60
+    while not found and time.monotonic() < deadline:
+        found = [one for one in letters.poll(1.0) if one.record.service == service]
+    assert [(one.record.topic, one.record.reason) for one in found] == [(narrow, "too_large")]
+    assert found[0].record.key == large.table.uuid.encode()
+    letters.close()
+
+
+@pytest.mark.stack
+def test_each_thread_is_told_of_its_own_records(kafka: str, narrow: str) -> None:
     """Else another task's result would count as sent."""
     publisher = KafkaPublisher(kafka, BUCKETS, "contract")
-    table = TableName(str(uuid.uuid4()), ("db",), "t")
-    noise = random.Random(1).randbytes(6 * MAX_MESSAGE_BYTES // 4).hex()
     with ThreadPoolExecutor(1) as other:
-        too_large = RewriteSkipped("t", table, "main", None, noise, 1)
-        other.submit(publisher.publish, TOPIC, table.uuid, too_large).result()
-        publisher.publish(TOPIC, table.uuid, RewriteSkipped("t", table, "main", None, "small", 1))
-        publisher.flush()
-        with pytest.raises(PoisonousRecord):
-            other.submit(publisher.flush).result()
+        other.submit(publisher.publish, narrow, "k", skipped(NOISE)).result()
+        publisher.publish(TOPIC, "k", skipped("small"))
+        assert publisher.flush()
+        assert not other.submit(publisher.flush).result()
 
 
 def sent_by(signer: RecordSigner, value: bytes, topic: str, partition: int, key: str) -> Headers:

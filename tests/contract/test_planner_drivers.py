@@ -123,7 +123,8 @@ class OverKafka:
 
     def __init__(self, bootstrap: str) -> None:
         self.publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
-        self.raw = Producer({"bootstrap.servers": bootstrap})
+        large = {"compression.type": "gzip", "message.max.bytes": 32 * 1024 * 1024}
+        self.raw = Producer({"bootstrap.servers": bootstrap, **large})
         group = f"contract-{uuid.uuid4().hex}"
         self.inbox = KafkaInbox(bootstrap, group, OUTPUTS, self.publisher, Log("contract"))
         self.seen: list[tuple[int, Any]] = []
@@ -329,6 +330,31 @@ def test_what_cannot_be_read_goes_to_dead_letters_and_blocks_nothing(
         b"not avro at all",
         "planner",
     )
+
+
+def test_what_no_state_can_hold_goes_to_dead_letters_and_the_table_is_asked_for(
+    drive: Drive, table: TableName
+) -> None:
+    """17 MB of property are 17 kB on the topic, and more than the changelog takes; 0.9 MB are no
+    more than the topic takes, and yet more than a state may grow to."""
+    other = TableName(str(uuid.uuid4()), ("db",), "t")
+    drive.put("file-changes", change(table, 1))
+    bomb = change(table, 2, settings={"firnline.note": "x" * 17_000_000})
+    drive.put_raw("file-changes", table.uuid, encode(bomb))
+    blob = change(table, 2, settings={"firnline.note": "x" * 950_000})
+    drive.put_raw("file-changes", table.uuid, encode(blob))
+    drive.put("file-changes", change(other, 1, added=8))
+    found = until(drive, other, lambda records: bool(of(RewriteFiles, records)))
+    drive.put("file-changes", change(table, 3))
+    found = until(drive, table, lambda records: bool(of(ResyncTable, records)))
+    assert [one.reason for one in of(DeadLettered, found)] == ["too_large", "state_too_large"]
+    assert [one.value_bytes for one in of(DeadLettered, found)] == [len(encode(bomb)), None]
+    assert of(ResyncTable, found)[0].known_snapshot_id == 1
+    whole = {"kind": ChangeKind.ABSOLUTE, "snapshot_count": 3, "observed_at_ms": drive.now_ms}
+    drive.put("file-changes", change(table, 3, added=3, event_id="whole", **whole))
+    found = until(drive, table, lambda records: shown(records, 3))
+    state = of(TableState, found)[-1]
+    assert (state.holds.fragments.files, state.waiting_for_resync) == (3, False)
 
 
 def test_an_order_ends_and_the_next_one_follows(drive: Drive, table: TableName) -> None:

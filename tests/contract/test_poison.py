@@ -169,10 +169,10 @@ class Failing(MemoryReadModel):
 class Unwilling(MemoryPublisher):
     """A broker that takes no results."""
 
-    def publish(self, topic: str, key: str, record: Any) -> None:
+    def publish(self, topic: str, key: str, record: Any) -> bool:
         if topic == "task-results":
             raise ValueError("too big")
-        super().publish(topic, key, record)
+        return super().publish(topic, key, record)
 
 
 class AtOnce(Executor):

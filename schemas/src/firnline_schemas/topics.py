@@ -11,6 +11,8 @@ import yaml
 
 FIELDS = {"name", "about", "written_by", "read_by", "key", "records", "partitions", "config"}
 BUCKETS = "buckets"
+MAX_BYTES = "max.message.bytes"
+DEFAULT_MAX_BYTES = 1_048_588  # Kafka's own default; set on every topic, whatever the broker's is
 
 
 class BadTopicFile(ValueError):
@@ -28,7 +30,12 @@ class Topic:
     key: str
     records: tuple[str, ...]
     fixed_partitions: int | None  # None: as many as there are buckets
-    config: dict[str, str]  # Kafka topic settings
+    config: dict[str, str]  # Kafka topic settings; `max.message.bytes` always among them
+
+    @property
+    def max_bytes(self) -> int:
+        """Size of the largest record that it takes, with its key, as it is sent."""
+        return int(self.config[MAX_BYTES])
 
     def partitions(self, buckets: int) -> int:
         """Number of partitions where the fleet has so many buckets."""
@@ -50,7 +57,10 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
         key=raw["key"],
         records=tuple(raw["records"]),
         fixed_partitions=None if partitions == BUCKETS else partitions,
-        config={name: str(value) for name, value in raw["config"].items()},
+        config={
+            name: str(value)
+            for name, value in {MAX_BYTES: DEFAULT_MAX_BYTES, **raw["config"]}.items()
+        },
     )
 
 
@@ -65,3 +75,11 @@ def all_topics() -> tuple[Topic, ...]:
 def topic(name: str) -> Topic:
     """The topic of that name. Raises KeyError."""
     return {entry.name: entry for entry in all_topics()}[name]
+
+
+@cache
+def max_bytes(name: str) -> int:
+    """What a topic takes of one record: by its file, or by that of the topic that it is a group's
+    form of (`rewrite-tasks.etl`); Kafka's default where neither has one."""
+    known = {one.name: one.max_bytes for one in all_topics()}
+    return known.get(name) or known.get(name.partition(".")[0], DEFAULT_MAX_BYTES)

@@ -16,7 +16,7 @@ from firnline_enricher.announcements import (
     removed,
 )
 
-SUBJECT = Subject(TableName("u", ("db",), "t"), "main", "c1", 7, 2, {"gc.enabled": "false"}, (4,))
+SUBJECT = Subject(TableName("u", ("db",), "t"), "main", "c1", 7, 2, {"gc.enabled": "false"}, 4)
 SNAPSHOT = SnapshotAdded(5, 3, 2, 6, "append", "list", {"firnline.task-id": "abc"})
 
 
@@ -41,7 +41,7 @@ def test_a_snapshot_without_files_is_told_all_the_same() -> None:
     (change,) = delta(SUBJECT, SNAPSHOT, [])
     assert (change.snapshot_id, change.parent_snapshot_id, change.chunks) == (5, 3, 1)
     assert (change.task_id, change.settings) == ("abc", {"gc.enabled": "false"})
-    assert change.expired_snapshot_ids == (4,)
+    assert change.expired_snapshots == 4
 
 
 def test_every_kind_fits_its_schema() -> None:

@@ -11,9 +11,9 @@ from firnline_domain.commands import ResyncTable
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import ChangeKind, TableChange
 from firnline_domain.identity import Scope
+from firnline_domain.kept_settings import of_table
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.values import replace
-from firnline_enricher.facts import settings_of
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tallying import partition_changes
@@ -84,7 +84,7 @@ def test_two_snapshots_of_one_post_are_two_changes_in_order(lake, rows) -> None:
     delete, append = lake.handle(replace(event, expired_snapshot_ids=(9,)))
     assert delete.partitions[0].removed.data == Tally(1, 1, delete.partitions[0].removed.data.bytes)
     assert append.parent_snapshot_id == delete.snapshot_id
-    assert (delete.expired_snapshot_ids, append.expired_snapshot_ids) == ((), (9,))
+    assert (delete.expired_snapshots, append.expired_snapshots) == (0, 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -159,7 +159,7 @@ def test_expired_snapshots_are_passed_on(lake, rows) -> None:
     lake.follow()
     lake.table.maintenance.expire_snapshots().by_id(first).commit()
     (told,) = lake.follow()
-    assert (told.snapshot_id, told.expired_snapshot_ids) == (None, (first,))
+    assert (told.snapshot_id, told.expired_snapshots) == (None, 1)
 
 
 def test_a_new_spec_that_nobody_told_of_is_looked_up(lake, rows) -> None:
@@ -240,7 +240,7 @@ def test_the_properties_that_matter() -> None:
     kept += ("table-expire.enabled", "snapshot.keep.duration")
     kept += ("write.target-file-size-bytes", "gc.enabled", "write.format.default")
     everything = dict.fromkeys((*kept, "write.distribution-mode", "owner"), "1")
-    assert settings_of(everything) == dict.fromkeys(kept, "1")
+    assert of_table(everything) == dict.fromkeys(kept, "1")
 
 
 def test_files_outside_the_tables_own_locations_are_told_of(lake, rows, tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import TableChange, TableCommitted
+from firnline_domain.events import DeadLettered, TableChange, TableCommitted, TickPassed
 from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.values import replace
 from firnline_gateway.calls import Call
 from firnline_gateway.journal import Journal
 from firnline_gateway.pump import Pump
@@ -26,10 +29,11 @@ class Moody(MemoryPublisher):
     away = False
     refused = threading.Event()
 
-    def flush(self, timeout_s: float = 30.0) -> None:
+    def flush(self, timeout_s: float = 30.0) -> bool:
         if self.away:
             self.refused.set()
             raise RetryLater("away")
+        return True
 
 
 def event(number: int) -> TableCommitted:
@@ -125,3 +129,38 @@ def test_an_unreadable_event_does_not_block_those_behind_it(
     journal.settle(CALL, [b"of another version", encode(event(1))]).result(WAIT_S)
     assert pump.drain() == 2
     assert [e.event_id for e in broker.records("table-commits")] == ["1"]
+
+
+def letters(broker: MemoryBroker) -> list[DeadLettered]:
+    return broker.records("dead-letters")
+
+
+@pytest.mark.parametrize(
+    "row", [b"no record", b"", "text", b"\xff\xfe", 7, encode(TickPassed(1, 2))], ids=repr
+)
+def test_a_row_that_cannot_be_sent_goes_aside_and_blocks_no_other(
+    row: Any, pump: Pump, journal: Journal, broker: MemoryBroker, tmp_path: Path
+) -> None:
+    accept(journal, 1)
+    with sqlite3.connect(tmp_path / "outbox.db") as file:
+        values = "CAST(? AS TEXT), 1" if row == b"\xff\xfe" else "?, 1"
+        file.execute(f"INSERT INTO events (payload, accepted_ms) VALUES ({values})", (row,))
+    accept(journal, 2)
+    assert pump.drain() == 3
+    assert {one.event_id for one in broker.records("table-commits")} == {"1", "2"}
+    assert [one.topic for one in letters(broker)] == ["table-commits"]
+    assert journal.depth().result(WAIT_S) == (0, None)
+
+
+def test_a_commit_that_no_topic_takes_goes_aside_and_blocks_no_other(
+    pump: Pump, journal: Journal, broker: MemoryBroker
+) -> None:
+    huge = replace(event(3), table=TableName("uuid-3", ("n",), "t" * 20_000_000))
+    journal.settle(CALL, [encode(one) for one in (event(1), huge, event(2))]).result(WAIT_S)
+    assert pump.drain() == 3
+    assert {one.event_id for one in broker.records("table-commits")} == {"1", "2"}
+    [letter] = letters(broker)
+    assert (letter.reason, letter.key, letter.value_bytes) == (
+        "too_large", b"uuid-3", len(encode(huge)),
+    )  # fmt: skip
+    assert pump.drain() == 0

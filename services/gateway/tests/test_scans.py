@@ -181,7 +181,7 @@ def test_columns_of_a_table_are_few() -> None:
 class Away(MemoryPublisher):
     """A broker that confirms nothing."""
 
-    def flush(self, timeout_s: float = 30.0) -> None:
+    def flush(self, timeout_s: float = 30.0) -> bool:
         raise RetryLater("away")
 
 

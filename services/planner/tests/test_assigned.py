@@ -489,7 +489,7 @@ def test_a_big_table_goes_in_chunks() -> None:
     stage.commit(table)
     stage.work_off()
     parts = tuple(
-        PartitionChange(Scope(1, f'["{number:04}{"x" * 400}"]'), tally(1), FileTally())
+        PartitionChange(Scope(1, f'["{number:04}{"x" * 100}"]'), tally(1), FileTally())
         for number in range(3_000)
     )
     wide = change(table, ChangeKind.DELTA, 2, 1, stage.now_ms)

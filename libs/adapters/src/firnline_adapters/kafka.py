@@ -25,17 +25,25 @@ from firnline_domain.ports import Delivery, Place
 
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
-from firnline_adapters.dead_letters import bury
+from firnline_adapters.dead_letters import DEAD_LETTERS, bury
+from firnline_adapters.fitting import (
+    EXPANSION,
+    TOO_LARGE,
+    TooLarge,
+    demand_readable,
+    encoded,
+    unsent,
+)
 from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec, encode, expected
+from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_adapters.watermark import Watermark
 
 Header = tuple[str, str | bytes | None]
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # as `task-results` allows, compressed
-# Before it is compressed: a result takes 0.14 kB for each input file, 0.03 of it on the topic.
-MOST_BYTES = 8 * MAX_MESSAGE_BYTES
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # the most that any topic's file allows, compressed
+# The client's own limit, before compression; what each topic takes is judged before (`fitting`).
+MAX_PRODUCED_BYTES = EXPANSION * MAX_MESSAGE_BYTES
 # A killed member's partitions wait this long: less than the next one needs to start, so that it
 # never waits. The broker's own least, group.min.session.timeout.ms.
 SESSION_MS = 6_000
@@ -60,33 +68,44 @@ class KafkaPublisher:
         self.signer = signer or signer_here()
         self._buckets = buckets
         self._places = places
+        self._service = client_id
         self._failed: dict[int, list[KafkaException]] = {}  # by the thread that published
+        self._refused: dict[int, list[DeadLettered]] = {}  # by the broker, as too large
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "client.id": client_id,
                 "enable.idempotence": True,  # retries neither reorder nor duplicate
                 "linger.ms": 5,
-                "message.max.bytes": MOST_BYTES,
+                "message.max.bytes": MAX_PRODUCED_BYTES,
                 "compression.type": "gzip",  # all that aiokafka, under Faust, reads by itself
                 "delivery.timeout.ms": 120_000,
             },
             logger=LIBRDKAFKA,
         )
 
-    def publish(self, topic: str, key: str, record: Any) -> None:
+    def publish(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.publish`."""
-        self._send(topic, key, encode(record), self._place(topic, key))
+        return self._put(topic, key, record, self._place(topic, key))
+
+    def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
+        try:
+            value = encoded(topic, key, record)
+        except TooLarge as error:
+            bury(self, unsent(topic, partition, key, error, self._service, _now_ms()))
+            return False
+        self._send(topic, key, value, partition)
+        return True
 
     def _place(self, topic: str, key: str) -> int:
         if self._places is not None and topic in ROUTED:
             return self._places.bucket(key)
         return bucket_of(key, self._buckets)
 
-    def broadcast(self, topic: str, key: str, record: Any) -> None:
+    def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.broadcast`."""
-        for partition in range(self._buckets):
-            self._send(topic, key, encode(record), partition)
+        sent = [self._put(topic, key, record, one) for one in range(self._buckets)]
+        return all(sent)
 
     def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
         told = partial(self._delivered, threading.get_ident())
@@ -104,19 +123,27 @@ class KafkaPublisher:
         metrics.count("records_written", topic=topic)
 
     def _delivered(self, sender: int, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed.setdefault(sender, []).append(KafkaException(error, message.topic()))
+        if error is None:
+            return
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and message.topic() != DEAD_LETTERS:
+            letter = letter_of_message(message, TOO_LARGE, error.str(), self._service)
+            self._refused.setdefault(sender, []).append(letter)
+            return
+        self._failed.setdefault(sender, []).append(KafkaException(error, message.topic()))
 
-    def flush(self, timeout_s: float = 30.0) -> None:
-        """See `Publisher.flush`."""
+    def flush(self, timeout_s: float = 30.0) -> bool:
+        """See `Publisher.flush`. A broker whose topic takes less than the topic's file says is told
+        of nothing twice: what it refuses goes aside like what was never sent."""
         left = self._producer.flush(timeout_s)
+        refused = self._refused.pop(threading.get_ident(), [])
+        for letter in refused:
+            bury(self, letter)
+        if refused:
+            left = self._producer.flush(timeout_s)
         failed = self._failed.pop(threading.get_ident(), [])
-        large = [one for one in failed if one.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE]
-        if large:
-            self._failed[threading.get_ident()] = [one for one in failed if one not in large]
-            raise PoisonousRecord("too_large", str(large[0]))
         if left or failed:
             raise RetryLater(f"{left} records not yet on the broker; {failed[:3]}")
+        return not refused
 
 
 class KafkaInbox:
@@ -197,6 +224,7 @@ class KafkaInbox:
         metrics.count("records_read", topic=topic)
         key = message.key()
         try:
+            demand_readable(topic, message.value())
             self._signer.verify(topic, partition, key, message.value(), message.headers())
             record = expected(topic, self._codec.decode(message.value()))
         except PoisonousRecord as poison:
@@ -208,18 +236,7 @@ class KafkaInbox:
 
     def reject_raw(self, message: Message, poison: PoisonousRecord) -> None:
         """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
-        key, value = message.key(), message.value()
-        letter = DeadLettered(
-            topic=message.topic() or "",
-            partition=message.partition() or 0,
-            offset=message.offset() or 0,
-            key=key.encode() if isinstance(key, str) else key,
-            value=value.encode() if isinstance(value, str) else value,
-            reason=poison.reason,
-            message=str(poison),
-            service=self._group,
-            at_ms=int(time.time() * 1000),
-        )
+        letter = letter_of_message(message, poison.reason, str(poison), self._group)
         self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=poison)
         bury(self._publisher, letter)
 
@@ -270,3 +287,24 @@ class KafkaInbox:
             self._marks.pop(place, None)
             self._committed.pop(place, None)
         consumer.incremental_unassign(partitions)
+
+
+def letter_of_message(message: Message, reason: str, why: str, service: str) -> DeadLettered:
+    """About a record in the bytes that it has on the wire; its offset is below zero where the
+    broker has not taken it."""
+    key, value, offset = message.key(), message.value(), message.offset()
+    return DeadLettered(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=-1 if offset is None else offset,
+        key=key.encode() if isinstance(key, str) else key,
+        value=value.encode() if isinstance(value, str) else value,
+        reason=reason,
+        message=why,
+        service=service,
+        at_ms=_now_ms(),
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

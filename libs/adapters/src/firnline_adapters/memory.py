@@ -20,7 +20,8 @@ from firnline_domain.signing import Keyring
 from firnline_domain.switches import TOPIC, Switchboard
 
 from firnline_adapters.dead_letters import bury
-from firnline_adapters.records import RecordCodec, encode, expected
+from firnline_adapters.fitting import TooLarge, demand_readable, encoded, unsent
+from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import RecordSigner
 from firnline_adapters.watermark import Watermark
 
@@ -61,31 +62,43 @@ class MemoryPublisher:
     """Twin of KafkaPublisher."""
 
     def __init__(
-        self, broker: MemoryBroker, board: Board | None = None, signer: RecordSigner = _OFF
+        self,
+        broker: MemoryBroker,
+        board: Board | None = None,
+        signer: RecordSigner = _OFF,
+        service: str = "memory",
     ) -> None:
         self._broker = broker
+        self._service = service
         self._board = board
         self._signer = signer
 
-    def publish(self, topic: str, key: str, record: Any) -> None:
+    def publish(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.publish`."""
         if self._board and topic in ROUTED:
             partition = self._board.bucket(key)
         else:
             partition = bucket_of(key, self._broker.buckets)
-        self._append(topic, partition, key, encode(record))
+        return self._put(topic, key, record, partition)
 
-    def _append(self, topic: str, partition: int, key: str, value: bytes) -> None:
+    def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
+        try:
+            value = encoded(topic, key, record)
+        except TooLarge as error:
+            bury(self, unsent(topic, partition, key, error, self._service, 0))
+            return False
         headers = self._signer.headers(topic, partition, key.encode(), value)
         self._broker.append(topic, partition, key, value, headers)
+        return True
 
-    def broadcast(self, topic: str, key: str, record: Any) -> None:
+    def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.broadcast`."""
-        for partition in range(self._broker.buckets):
-            self._append(topic, partition, key, encode(record))
+        sent = [self._put(topic, key, record, one) for one in range(self._broker.buckets)]
+        return all(sent)
 
-    def flush(self, timeout_s: float = 30.0) -> None:
+    def flush(self, timeout_s: float = 30.0) -> bool:
         """Everything is there already."""
+        return True
 
 
 class MemoryInbox:
@@ -134,6 +147,7 @@ class MemoryInbox:
             key, value = log[offset]
             mark.read(offset)
             try:
+                demand_readable(topic, value)
                 headers = self._broker.headers.get((topic, partition, offset))
                 self._signer.verify(topic, partition, key, value, headers)
                 record = expected(topic, self._codec.decode(value))

@@ -14,6 +14,7 @@ from prometheus_client import Counter, Gauge, Histogram, start_http_server
 CounterName = Literal[
     "records_read",  # records taken from Kafka, by topic
     "records_written",  # records handed to Kafka, by topic
+    "records_shrunk",  # records made smaller, because their topic takes no larger ones, by topic
     "dead_letters",  # records sent to dead-letters, by reason
     "gateway_calls",  # HTTP calls passed through, by status
     "gateway_commits",  # calls that changed a table and were accepted

@@ -62,7 +62,19 @@ def encode(record: Any) -> bytes:
     for name in _WORDS:
         if isinstance(text := plain.get(name), str):
             plain[name] = redacted(text)
-    return codec.encode(type(record).__name__, plain)
+    kind = type(record).__name__
+    try:
+        return codec.encode(kind, plain)
+    except UnicodeEncodeError:  # JSON may hold half of a character, which no UTF-8 can
+        return codec.encode(kind, _whole_characters(plain))
+
+
+def _whole_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_whole_characters(key): _whole_characters(one) for key, one in value.items()}
+    return [_whole_characters(one) for one in value] if isinstance(value, list) else value
 
 
 class RecordCodec:

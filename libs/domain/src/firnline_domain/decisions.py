@@ -46,6 +46,7 @@ class Reason(StrEnum):
     TABLE_BUSY = "table_busy"  # as many orders of the table are out as max-in-flight lets
     WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
     DISABLED = "disabled"  # firnline.enabled=false
+    NAME_TOO_LONG = "name_too_long"  # a partition whose values no order could carry
     REMOVED = "removed"
 
 

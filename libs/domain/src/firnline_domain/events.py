@@ -50,11 +50,17 @@ class TableCommitted(Value):
     change: TableChange
     snapshots: tuple[SnapshotAdded, ...]
     refs: tuple[RefMoved, ...]
-    expired_snapshot_ids: tuple[int, ...]
+    expired_snapshot_ids: tuple[int, ...]  # the first of them
     metadata_changed: bool  # properties, schema, spec, sort order or location
     committed_at_ms: int
     source: str  # gateway | reconciled
     user_agent: str | None = None
+    expired_snapshots: int = 0  # all of them
+
+    @property
+    def expired(self) -> int:
+        """Snapshots that the call expired."""
+        return max(self.expired_snapshots, len(self.expired_snapshot_ids))
 
 
 class FilteredBy(Value):
@@ -109,7 +115,7 @@ class FilesChanged(Value):
     """One snapshot's change of one ref of a table, per partition; big commits in chunks.
 
     `chunk` counts from 0 to `chunks` - 1; the head of the ref moves with the last one.
-    `expired_snapshot_ids` and `settings` are facts of the table at that moment.
+    `expired_snapshots` and `settings` are facts of the table at that moment.
     """
 
     event_id: str
@@ -124,7 +130,7 @@ class FilesChanged(Value):
     partitions: tuple[PartitionChange, ...]
     format_version: int
     settings: dict[str, str] = field(default_factory=dict)  # table properties that matter to us
-    expired_snapshot_ids: tuple[int, ...] = ()
+    expired_snapshots: int = 0  # that left the metadata
     snapshot_count: int | None = None  # set with ABSOLUTE: all retained snapshots of the table
     oldest_snapshot_ms: int | None = None  # set with ABSOLUTE
     task_id: str | None = None  # of the Firnline task that made this snapshot
@@ -304,7 +310,10 @@ class RecordForwarded(Value):
 
 
 class DeadLettered(Value):
-    """A record that could not be used, kept whole, with its reason."""
+    """A record that could not be used, kept whole as far as it fits, with its reason.
+
+    `offset` is below zero for one that its own topic would not take.
+    """
 
     topic: str
     partition: int
@@ -315,3 +324,4 @@ class DeadLettered(Value):
     message: str
     service: str
     at_ms: int
+    value_bytes: int | None = None  # size of the whole value where only its beginning is kept

@@ -11,6 +11,8 @@ from firnline_domain.values import replace
 
 HELD_CHANGES = 32  # more are dropped: the resync brings them again
 HELD_PARTITIONS = 1_000  # over all held changes: 0.4 MB in a changelog record of at most 1 MB
+HELD_BYTES = 500_000  # the same where names are long, or settings
+PARTITION_BYTES = 330  # of one without its name
 PATIENCE_MS = 3_000  # a reordered delivery comes within that; a lost one never
 ASK_AGAIN_MS = 10_000  # doubles with each ask
 ASK_AGAIN_MAX_MS = 300_000
@@ -68,9 +70,17 @@ def hold(
     if any((one.event_id, one.chunk) == place for one in table.held):
         return table
     held = (*table.held, not_ahead(change, now_ms))
-    if len(held) > HELD_CHANGES or sum(len(one.partitions) for one in held) > HELD_PARTITIONS:
+    partitions = sum(len(one.partitions) for one in held)
+    if len(held) > HELD_CHANGES or partitions > HELD_PARTITIONS or _weight(held) > HELD_BYTES:
         return wait(replace(table, held=()), GapReason.OVERFLOW, now_ms)
     return wait(replace(table, held=held), reason, now_ms)
+
+
+def _weight(held: tuple[FilesChanged, ...]) -> int:
+    """Bytes that held changes take in the state, about."""
+    named = sum(len(p.scope.partition.encode()) for one in held for p in one.partitions)
+    told = sum(len(f"{k}{v}".encode()) for one in held for k, v in one.settings.items())
+    return PARTITION_BYTES * sum(len(one.partitions) for one in held) + named + told
 
 
 def next_held(table: TableCounters) -> FilesChanged | None:

@@ -8,6 +8,10 @@ import zlib
 from firnline_domain.values import Value
 
 MAIN = "main"
+# Characters of a partition's text. Object stores take 1,024 bytes for the whole name of a file.
+MAX_PARTITION = 2_000
+SHOWN = 100  # of a longer one
+DIGEST = "sha256:"  # no JSON begins so
 
 
 class TableName(Value):
@@ -33,6 +37,21 @@ class Scope(Value, order=True):
 
     spec_id: int
     partition: str
+
+    @property
+    def is_abbreviated(self) -> bool:
+        """True where `counted` has put a digest in the partition's place: counted, never
+        rewritten."""
+        return self.partition.startswith(DIGEST)
+
+    @property
+    def counted(self) -> Scope:
+        """The scope that its files are counted under. A value of a megabyte would be in every key,
+        record and line of the log that names its partition."""
+        if len(self.partition) <= MAX_PARTITION:
+            return self
+        digest = hashlib.sha256(self.partition.encode(errors="surrogatepass")).hexdigest()
+        return Scope(self.spec_id, f"{DIGEST}{digest} {self.partition[:SHOWN]}")
 
     @property
     def is_unpartitioned(self) -> bool:

@@ -101,6 +101,8 @@ def _barred(
         return Reason.IN_FLIGHT, task.deadline_ms
     if counters.waiting or not counters.known:
         return Reason.WAITING_FOR_RESYNC, None
+    if partition.counters.scope.is_abbreviated:
+        return Reason.NAME_TOO_LONG, None
     if work.until_ms is not None and now_ms < work.until_ms:
         return Reason(work.pause), work.until_ms
     return None

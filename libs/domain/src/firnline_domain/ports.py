@@ -26,15 +26,16 @@ class Publisher(Protocol):
     """Writes records to topics; the partition is `bucket_of(key)`, or every one, or where the key's
     table was assigned to (`assignments.ROUTED`)."""
 
-    def publish(self, topic: str, key: str, record: Any) -> None:
-        """Hand a record over; returns at once. `key` is the table's uuid."""
+    def publish(self, topic: str, key: str, record: Any) -> bool:
+        """Hand a record over; returns at once. `key` is the table's uuid. What its topic takes in
+        no form (`shrinking`) goes to `dead-letters` instead, alone: False."""
 
-    def broadcast(self, topic: str, key: str, record: Any) -> None:
+    def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """The same into every partition: what is for all tables, known or not."""
 
-    def flush(self, timeout_s: float = 30.0) -> None:
-        """Block until everything handed over is on the broker. Raises RetryLater if not, and
-        PoisonousRecord where the broker will never take one of them."""
+    def flush(self, timeout_s: float = 30.0) -> bool:
+        """Block until everything handed over is on the broker; False if some of it was refused as
+        too large, and is on `dead-letters` instead. Raises RetryLater if not."""
 
 
 class Inbox(Protocol):

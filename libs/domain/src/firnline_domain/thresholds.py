@@ -191,6 +191,7 @@ RANGES = {
     "min_snapshots": whole(0, 2**31 - 1),  # an int of Iceberg's
     "retain_hours": real(0, AGE_MS / HOUR_MS),
     "expire_interval_ms": _PAUSE,
+    "expire_grace_ms": _PAUSE,
 }
 # Read by the workers, from the table's own properties alone.
 WORKERS = {

@@ -68,7 +68,7 @@ def partition_changes(
     """One change per partition, in order: DELETED entries removed, all others added."""
     found: defaultdict[Scope, _Partition] = defaultdict(_Partition)
     for entry in entries:
-        found[entry.scope].add(_field_of(entry, target_bytes), entry)
+        found[entry.scope.counted].add(_field_of(entry, target_bytes), entry)
     return tuple(found[scope].change(scope) for scope in sorted(found))
 
 

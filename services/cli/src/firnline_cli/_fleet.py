@@ -22,6 +22,7 @@ HOW_TO = (
     "Start a stack with `firnline up`, name its directory with --state, or say where the fleet is "
     "with --catalog (FIRNLINE_CATALOG_URI) and --kafka (FIRNLINE_KAFKA)."
 )
+TOO_LONG = "write it in fewer words"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Fleet:
         have it then, and the same order again does no harm."""
         self._send(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
 
-    def _send(self, topic: str, send: Callable[[Any], None]) -> None:
+    def _send(self, topic: str, send: Callable[[Any], bool]) -> None:
         from confluent_kafka import KafkaException
         from firnline_adapters.kafka import KafkaPublisher
         from firnline_domain.errors import RetryLater
@@ -63,8 +64,9 @@ class Fleet:
         try:
             buckets, signer = partitions_of(self.kafka, topic), self.signer()
             publisher = KafkaPublisher(self.kafka, buckets, "cli", signer=signer)
-            send(publisher)
-            publisher.flush(SEND_S)
+            sent = send(publisher)
+            if not (publisher.flush(SEND_S) and sent):
+                raise click.ClickException(f"{topic} takes no record that large: {TOO_LONG}")
         except (KafkaException, RetryLater) as error:
             text = f"The broker at {self.kafka} does not take it: {error}"
             raise click.ClickException(text) from None

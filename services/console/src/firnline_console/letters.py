@@ -27,7 +27,8 @@ class LetterView(Value):
 
 def place_of(fact: DeadLettered) -> str:
     """The same record rejected by two services is two letters."""
-    return f"{fact.topic}/{fact.partition}/{fact.offset} {service_of(fact)}"
+    offset = fact.offset if fact.offset >= 0 else f"unsent-{fact.at_ms}"
+    return f"{fact.topic}/{fact.partition}/{offset} {service_of(fact)}"
 
 
 def service_of(fact: DeadLettered) -> str:
@@ -46,7 +47,7 @@ def fold_letter(old: LetterView | None, fact: DeadLettered) -> LetterView:
         partition=fact.partition,
         offset=fact.offset,
         key=(fact.key or b"").decode(errors="replace"),
-        value_bytes=len(value),
+        value_bytes=len(value) if fact.value_bytes is None else fact.value_bytes,
         value_start=value[:SHOWN_BYTES].hex(),
         reason=fact.reason,
         message=fact.message,

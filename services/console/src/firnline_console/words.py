@@ -55,6 +55,7 @@ DECISIONS = {
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off (firnline.enabled)",
     "other_ref": "only the main branch is maintained",
+    "name_too_long": "its partition values are longer than 2,000 characters: not maintained",
     "removed": "the table is gone",
 }
 # Of `firnline_domain.retention`.

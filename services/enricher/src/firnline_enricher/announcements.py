@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.summaries import TASK_ID
+from firnline_domain.summaries import task_ids_in
 from firnline_domain.values import Value, field, replace
 
 from firnline_enricher.makers import maker_of
 
 CHUNK_PARTITIONS = 500  # about 150 kB of Avro
+# Of a chunk whose partitions have long names; a quarter of what the topic takes, for all else that
+# the record says, and for what planners hold of it.
+CHUNK_BYTES = 256 * 1024
+PARTITION_BYTES = 300  # of one without its name
+MAX_OPERATION = 100  # characters of what a writer says that it did
 DROP_TABLE = "drop-table"  # `operation` where the whole table is gone, not only `ref`
 REMOVE_REF = "remove-ref"
 MOVE_REF = "move-ref"
@@ -27,7 +32,7 @@ class Subject(Value):
     observed_at_ms: int
     format_version: int = 0  # 0 = the table could not be read
     settings: Mapping[str, str] = field(default_factory=dict)
-    expired_snapshot_ids: tuple[int, ...] = ()
+    expired_snapshots: int = 0
     manifests: int | None = None  # of the snapshot that the change is about, where they were listed
     manifest_bytes: int | None = None
     foreign_files: int = 0  # of those that are told of
@@ -102,11 +107,11 @@ def _bare(
         parent_snapshot_id=None,
         sequence_number=0,
         timestamp_ms=subject.observed_at_ms,
-        operation=operation,
+        operation=operation[:MAX_OPERATION],
         partitions=(),
         format_version=subject.format_version,
         settings=dict(subject.settings),
-        expired_snapshot_ids=subject.expired_snapshot_ids,
+        expired_snapshots=subject.expired_snapshots,
         observed_at_ms=subject.observed_at_ms,
         manifests=subject.manifests,
         manifest_bytes=subject.manifest_bytes,
@@ -120,21 +125,34 @@ def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) ->
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,
-        task_id=snapshot.summary.get(TASK_ID),
+        task_id=task_ids_in(snapshot.summary),
         maker=maker_of(snapshot),
     )
 
 
 def _chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:
-    """The whole change, at most CHUNK_PARTITIONS partitions a record, at least one record."""
-    starts = range(0, max(len(partitions), 1), CHUNK_PARTITIONS)
+    """The whole change in at least one record. The same partitions are always cut alike: chunks of
+    one snapshot may come from different readings of it."""
+    pieces = list(_pieces(partitions)) or [()]
     return [
         replace(
             whole,
             event_id=f"{whole.event_id}/{number}",
-            partitions=tuple(partitions[start : start + CHUNK_PARTITIONS]),
+            partitions=piece,
             chunk=number,
-            chunks=len(starts),
+            chunks=len(pieces),
         )
-        for number, start in enumerate(starts)
+        for number, piece in enumerate(pieces)
     ]
+
+
+def _pieces(partitions: Sequence[PartitionChange]) -> Iterator[tuple[PartitionChange, ...]]:
+    start, size = 0, 0
+    for index, one in enumerate(partitions):
+        more = PARTITION_BYTES + len(one.scope.partition.encode())
+        if index - start == CHUNK_PARTITIONS or (index > start and size + more > CHUNK_BYTES):
+            yield tuple(partitions[start:index])
+            start, size = index, 0
+        size += more
+    if start < len(partitions):
+        yield tuple(partitions[start:])

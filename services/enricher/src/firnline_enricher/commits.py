@@ -62,7 +62,7 @@ class Commits:
         if news:
             self._facts.load(event.table)
         changes = self._moves(event)
-        if (news or event.expired_snapshot_ids) and all(one.ref != MAIN for one in changes):
+        if (news or event.expired) and all(one.ref != MAIN for one in changes):
             changes.append(noted(self._subject(event, MAIN)))
         return changes
 
@@ -74,7 +74,7 @@ class Commits:
     def _subject(self, event: TableCommitted, ref: str) -> Subject:
         facts = self._facts.peek(event.table)
         subject = Subject(event.table, ref, event.event_id, self._now_ms())
-        subject = replace(subject, expired_snapshot_ids=event.expired_snapshot_ids)
+        subject = replace(subject, expired_snapshots=event.expired)
         return subject if facts is None else knowing(subject, facts)
 
     def _moves(self, event: TableCommitted) -> list[FilesChanged]:
@@ -88,7 +88,7 @@ class Commits:
         """The deltas of the move's snapshots; the last one tells what has expired."""
         facts = self._facts.get(event.table)
         last = self._subject(event, move.ref)
-        before = replace(last, expired_snapshot_ids=())
+        before = replace(last, expired_snapshots=0)
         try:
             deltas = [
                 snapshot_delta(before if one is not move.added[-1] else last, one, facts)

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.retention import SHARED_BY
+from firnline_domain.kept_settings import of_table
 from firnline_domain.settings import with_namespace
-from firnline_domain.tallies import TARGET_BYTES, target_bytes_of
+from firnline_domain.tallies import target_bytes_of
 from firnline_iceberg.foreign import OwnPlaces, places_of
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.tables import LoadedTable
@@ -19,18 +19,6 @@ from pyiceberg.io import FileIO
 
 from firnline_enricher.namespaces import Catalog, Namespaces
 
-_AMORO = ("self-optimizing.", "table-expire.", "snapshot.keep.")
-_PREFIXES = ("firnline.", *_AMORO, "history.expire.", "write.delete.")
-_EXACT = (
-    TARGET_BYTES,
-    "gc.enabled",
-    "write.format.default",
-    "write.parquet.compression-codec",
-    "write.update.mode",
-    "write.merge.mode",
-    "write.metadata.delete-after-commit.enabled",
-    *SHARED_BY,
-)
 # 13 kB each with a client of S3. A fleet of 100,000 has 8,000 that commit every few minutes; with
 # fewer kept than that, each of their commits would load its table.
 _MOST_TABLES = 10_000
@@ -62,13 +50,8 @@ class TableFacts:
 def facts_of(table: LoadedTable) -> TableFacts:
     """What to keep of a loaded table."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
-    settings = settings_of(table.properties)
+    settings = of_table(table.properties)
     return TableFacts(table.format_version, settings, texts, table.io, places_of(table))
-
-
-def settings_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """The table properties that matter to the planner."""
-    return {k: v for k, v in properties.items() if k.startswith(_PREFIXES) or k in _EXACT}
 
 
 class FactsCache:

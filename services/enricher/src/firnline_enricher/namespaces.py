@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firnline_domain.errors import RetryLater
+from firnline_domain.kept_settings import of_namespace
 
 FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
 AGAIN_MS = 30_000  # after a catalog that did not answer
 PATIENCE_MS = 60_000  # for one that never did: its tables' commits matter more than defaults
-_PREFIXES = ("firnline.", "self-optimizing.", "table-expire.", "snapshot.keep.")
 _MOST = 2_000  # namespaces
 
 
@@ -58,8 +58,7 @@ class Namespaces:
                 raise
             return _Kept(kept.properties if kept else {}, now_ms + AGAIN_MS)
         self._silent_since_ms.pop(namespace, None)
-        matter = {name: text for name, text in found.items() if name.startswith(_PREFIXES)}
-        return _Kept(matter, now_ms + FRESH_MS)
+        return _Kept(of_namespace(found), now_ms + FRESH_MS)
 
     def _is_young(self, namespace: tuple[str, ...], now_ms: int) -> bool:
         """Whether the catalog has been silent about it for less than patience lasts."""

@@ -42,6 +42,9 @@ _NOT_METADATA = frozenset(
         "remove-partition-statistics",
     }
 )
+# That an event names; all of them are counted. Nobody folds more than the number, and 125,000 ids
+# alone are above what the topic takes.
+MAX_EXPIRED_IDS = 10_000
 Body = dict[str, Any]
 
 
@@ -109,7 +112,8 @@ def event_of(
         change=change.change,
         snapshots=change.snapshots,
         refs=change.refs,
-        expired_snapshot_ids=change.expired_snapshot_ids,
+        expired_snapshot_ids=change.expired_snapshot_ids[:MAX_EXPIRED_IDS],
+        expired_snapshots=len(change.expired_snapshot_ids),
         metadata_changed=change.metadata_changed,
         committed_at_ms=at_ms,
         source=source,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from firnline_adapters import metrics
+from firnline_adapters.dead_letters import bury
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.events import DeadLettered
 from firnline_domain.ports import Publisher
+from firnline_domain.shrinking import MAX_TEXT
 
 from firnline_gateway.journal import Journal
 
@@ -52,19 +56,40 @@ class Pump:
         total = 0
         while payloads := (batch := self._journal.waiting(BATCH).result()).payloads:
             for payload in payloads:
-                self._send(payload)
+                self._send_safely(payload)
             self._publisher.flush(FLUSH_S)
             self._journal.sent(batch).result()
             total += len(payloads)
         return total
 
-    def _send(self, payload: bytes) -> None:
+    def _send_safely(self, payload: Any) -> None:
+        """One row that cannot be sent, whatever is wrong with it, is put aside: the rows behind it,
+        of other tables, wait for nothing. One that is too large the publisher puts aside."""
         try:
             event = self._codec.decode(payload)
-        except PoisonousRecord as poison:  # written by another version of this code
-            self._log.error("event_unreadable", bytes=len(payload), why=poison)
+            sent = self._publisher.publish(TOPIC, event.table.uuid, event)
+        except RetryLater:
+            raise
+        except Exception as error:  # written by another version of this code, or damaged
+            self._log.error("event_unreadable", error)
+            bury(self._publisher, self._letter(payload, error))
             return
-        self._publisher.publish(TOPIC, event.table.uuid, event)
+        if not sent:
+            self._log.error("event_too_large", table=event.table.dotted[:200])
+
+    def _letter(self, payload: Any, error: Exception) -> DeadLettered:
+        reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
+        return DeadLettered(
+            topic=TOPIC,
+            partition=-1,  # nobody could read whose it is
+            offset=-1,
+            key=None,
+            value=payload if isinstance(payload, bytes) else repr(payload).encode(),
+            reason=reason,
+            message=str(error)[:MAX_TEXT],
+            service="gateway",
+            at_ms=self._now_ms(),
+        )
 
     def _run(self) -> None:
         while True:

@@ -98,7 +98,9 @@ class SqliteOutbox:
 
     def waiting(self, limit: int) -> list[Waiting]:
         """See `Outbox.waiting`."""
-        query = "SELECT position, payload, accepted_ms FROM events ORDER BY position LIMIT ?"
+        # As bytes, whatever they are: a text that is none would fail the whole query.
+        columns = "position, CAST(payload AS BLOB), accepted_ms"
+        query = f"SELECT {columns} FROM events ORDER BY position LIMIT ?"
         return [Waiting(*row) for row in self._db.execute(query, (limit,))]
 
     def sent(self, positions: Sequence[int]) -> None:

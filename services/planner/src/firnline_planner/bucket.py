@@ -137,6 +137,11 @@ class Bucket:
         """The record at that offset is dealt with, once this is committed."""
         self._state.cursors.put(topic, offset)
 
+    def demand_small(self) -> None:
+        """Raises PoisonousRecord where the last record has made a table or a partition larger than
+        any that is kept. Time adds little; there is room for it."""
+        self._state.demand_small()
+
     def commit(self) -> None:
         """Keep what the last record changed; its outputs are on the broker."""
         self._auction.follow(self._step)

@@ -88,8 +88,8 @@ def _fold_one(visit: Visit, table: Table, change: FilesChanged) -> tuple[Table, 
     if folded.verdict is Verdict.REMOVED:
         return _removed(visit, after), folded.verdict
     _keep_partitions(visit, after, entries, folded, change)
-    if change.expired_snapshot_ids and folded.verdict in (Verdict.FOLDED, Verdict.NOTED):
-        after = after_expired(after, len(change.expired_snapshot_ids))
+    if change.expired_snapshots and folded.verdict in (Verdict.FOLDED, Verdict.NOTED):
+        after = after_expired(after, change.expired_snapshots)
     after = _noticed(visit, table, after)
     if folded.verdict in (Verdict.FOLDED, Verdict.PART):
         after = noting_commit(after, change, visit.now_ms)

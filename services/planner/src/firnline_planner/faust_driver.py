@@ -145,17 +145,12 @@ class FaustDriver:
         if not outputs:
             return
         producer = await self._started_producer()
-        sent = [
-            await producer.send(
-                output.topic,
-                value,
-                key,
-                partition=partition,
-                headers=self._reader.signer.headers(output.topic, partition, key, value),
-            )
-            for output in outputs
-            for key, value in [(output.key.encode(), output.value())]
-        ]
+        sent = []
+        for output in outputs:
+            topic, name, value, place = output.sent(partition, wall_ms())
+            key = name.encode()
+            headers = self._reader.signer.headers(topic, place, key, value)
+            sent.append(await producer.send(topic, value, key, partition=place, headers=headers))
         for future in sent:
             await future
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
+from firnline_adapters.fitting import demand_readable
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import Headers, RecordSigner
@@ -16,10 +17,9 @@ from firnline_domain.events import DeadLettered, TickPassed
 from firnline_domain.signing import Keyring
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.step import Output, Step
+from firnline_planner.step import SERVICE, Output, Step
 from firnline_planner.values import UnknownVersion
 
-SERVICE = "planner"
 FILE_CHANGES = "file-changes"
 MAINTENANCE_EVENTS = "maintenance-events"
 OPERATOR_ORDERS = "operator-orders"
@@ -74,6 +74,7 @@ class Reader:
     def read(self, came: Input) -> Any:
         """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
         try:
+            demand_readable(came.topic, came.value)
             if came.offset != OWN:
                 self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)
             return expected(came.topic, self.codec.decode(came.value))
@@ -95,8 +96,11 @@ class Reader:
         try:
             if isinstance(record, Exception):
                 raise record
-            at_ms = record.at_ms if isinstance(record, TickPassed) else now_ms
-            return bucket.handle(record, at_ms)
+            if isinstance(record, TickPassed):
+                return bucket.handle(record, record.at_ms)
+            step = bucket.handle(record, now_ms)
+            bucket.demand_small()
+            return step
         except UnknownVersion:
             raise  # a table that a newer planner has handed over: put aside it would be lost
         except PoisonousRecord as poison:

@@ -142,10 +142,10 @@ class KafkaDriver:
     def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
         holding = self._holdings[partition]
         for output in step.outputs:
-            place = partition if output.partition is None else output.partition
-            key, value = output.key.encode(), output.value()
-            headers = self._reader.signer.headers(output.topic, place, key, value)
-            batch.sends.append(Send(output.topic, place, key, value, headers))
+            topic, name, value, place = output.sent(partition, wall_ms())
+            key = name.encode()
+            headers = self._reader.signer.headers(topic, place, key, value)
+            batch.sends.append(Send(topic, place, key, value, headers))
             batch.senders.add(partition)
         holding.bucket.commit()
         return step

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from firnline_domain.assignments import Route
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.fleet_share import FleetShare
 from firnline_domain.identity import Scope
 from firnline_domain.progress import Partition, Table
@@ -36,6 +37,10 @@ from firnline_planner.values import (
 # Values of a bucket, for tables that change often and for what is shown a second later. More are
 # memory that is in no cache when it is let go of.
 REMEMBERED = 500
+# Of a key with its value: Faust's changelog takes 1 MB of one record. A table may hold 0.5 MB of
+# changes back (`gaps.HELD_BYTES`), and its settings are 0.2 MB at most (`kept_settings`).
+MAX_VALUE_BYTES = 900_000
+MAX_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class State:
         self._staged: Staged = {}
         self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
         self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
+        self._packed: dict[bytes, tuple[Value, bytes]] = {}  # staged values that were measured
         self.switches = Switches(pairs, self._staged)
         self.routes = Routes(pairs, self._staged)
         self.cursors = Cursors(pairs, self._staged)
@@ -175,6 +181,18 @@ class State:
         """Keep it."""
         self._staged[SHARE] = share
 
+    def demand_small(self) -> None:
+        """Raises PoisonousRecord where a changed value is larger than any that is kept: its
+        transaction would fail, and with it all that was read beside it, for ever."""
+        self._packed.clear()
+        for key, value in self._staged.items():
+            if isinstance(value, Table | Partition) and self._known.get(key) is not value:
+                data = to_bytes(value)
+                if len(key) + len(data) > MAX_VALUE_BYTES:
+                    name = key[:MAX_SHOWN].decode(errors="replace")
+                    raise PoisonousRecord("state_too_large", f"{len(data)} bytes of {name}")
+                self._packed[key] = value, data
+
     def commit(self) -> dict[bytes, Table | None]:
         """Keep everything changed since, in the order of the keys; the tables among it by key,
         None = dropped."""
@@ -190,7 +208,8 @@ class State:
         match value:
             case Table() | Partition():  # first: most are
                 if self._known.get(key) is not value:
-                    self._pairs.put(key, to_bytes(value))
+                    packed, data = self._packed.get(key, (None, b""))
+                    self._pairs.put(key, data if packed is value else to_bytes(value))
                 self._remember(key, value)
             case None:
                 self._known.pop(key, None)
@@ -217,5 +236,6 @@ class State:
 
     def discard(self) -> None:
         """Forget everything changed since the last commit."""
+        self._packed.clear()
         self._staged.clear()
         self._scopes.clear()

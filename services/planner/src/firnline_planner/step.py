@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from firnline_adapters.records import encode
+from firnline_adapters import metrics
+from firnline_adapters.dead_letters import DEAD_LETTERS, letter_key
+from firnline_adapters.fitting import TooLarge, encoded, unsent
 from firnline_domain.identity import Scope
 from firnline_domain.ranking import Candidate
 
+SERVICE = "planner"
 Place = tuple[bytes, Scope]  # a table's key in the state, and its partition
 Bid = tuple[str, Candidate[Place]]  # and the purse that is to pay for it
 EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
 ADVICE = "advice"
+
+
+class Sent(NamedTuple):
+    """One record on its way to its topic."""
+
+    topic: str
+    key: str
+    value: bytes | None
+    partition: int
 
 
 @dataclass(frozen=True)
@@ -28,9 +40,19 @@ class Output:
     record: Any
     partition: int | None = None
 
-    def value(self) -> bytes | None:
-        """As it is sent."""
-        return None if self.record is None else encode(self.record)
+    def sent(self, bucket: int, at_ms: int) -> Sent:
+        """As it is sent, from a bucket; about a record that its topic takes in no form goes a dead
+        letter instead, so that the others of its transaction are sent."""
+        place = bucket if self.partition is None else self.partition
+        if self.record is None:
+            return Sent(self.topic, self.key, None, place)
+        try:
+            return Sent(self.topic, self.key, encoded(self.topic, self.key, self.record), place)
+        except TooLarge as error:
+            metrics.count("dead_letters", reason=error.reason)
+            letter = unsent(self.topic, place, self.key, error, SERVICE, at_ms)
+            key = letter_key(letter)
+            return Sent(DEAD_LETTERS, key, encoded(DEAD_LETTERS, key, letter), bucket)
 
 
 @dataclass

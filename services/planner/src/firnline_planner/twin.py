@@ -84,9 +84,8 @@ class MemoryDriver:
         came = Input(topic, partition, offset, key.encode(), value, headers)
         step = self._reader.step(came, self.buckets[partition], self._now())
         for output in step.outputs:
-            place = partition if output.partition is None else output.partition
-            value = output.value() or b""
-            signer = self._reader.signer
-            headers = signer.headers(output.topic, place, output.key.encode(), value)
-            self._broker.append(output.topic, place, output.key, value, headers)
+            sent = output.sent(partition, self._now())
+            key, value = sent.key.encode(), sent.value or b""
+            headers = self._reader.signer.headers(sent.topic, sent.partition, key, value)
+            self._broker.append(sent.topic, sent.partition, sent.key, value, headers)
         self.buckets[partition].commit()

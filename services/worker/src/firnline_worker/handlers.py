@@ -8,6 +8,7 @@ from typing import Protocol
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import bury, letter_of
+from firnline_adapters.fitting import TOO_LARGE
 from firnline_adapters.logs import Log
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
@@ -165,14 +166,16 @@ class Handlers:
     def _publish(self, result: Result) -> None:
         """Until the broker has it: an outage never loses a finished task. Twice does no harm."""
         while True:
-            self.publisher.publish(RESULTS, result.table.uuid, result)
+            sent = self.publisher.publish(RESULTS, result.table.uuid, result)
             try:
-                self.publisher.flush()
+                sent = self.publisher.flush() and sent
                 break
             except RetryLater as later:
                 if self.stopping():
                     raise
                 self.log.warning("publish_again", error=later)
+        if not sent:
+            raise PoisonousRecord(TOO_LARGE, f"{type(result).__name__} of task {result.task_id}")
         self._account(result)
 
     def _account(self, result: Result) -> None:

@@ -1,0 +1,87 @@
+"""No record is sent that its topic does not take: it is made smaller, or put aside alone.
+
+The one rule of every producer (decision 0028). Sizes are those before compression: what fits then
+fits however well it compresses, and nobody who reads it has to make room for a hundred times as
+much. Only results are measured compressed, see COMPRESSED.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import DeadLettered
+from firnline_domain.shrinking import smaller
+from firnline_schemas.topics import max_bytes
+
+from firnline_adapters import metrics
+from firnline_adapters.records import encode
+
+OVERHEAD = 512  # bytes that Kafka adds: 61 for a batch, some 30 for a record, and compression's
+# A result names all its inputs, 0.14 kB each of which 0.03 are left by gzip; a task of 400,000
+# files is to be possible. Its readers make room for that much.
+COMPRESSED = frozenset({"task-results"})
+EXPANSION = 8
+TOO_LARGE = "too_large"
+
+
+class TooLarge(PoisonousRecord):
+    """A record that its topic will never take, in any form; `value` is its first one."""
+
+    def __init__(self, topic: str, record: Any, value: bytes) -> None:
+        name = type(record).__name__
+        text = f"{name} of {len(value)} bytes; {topic} takes {max_bytes(topic)}"
+        super().__init__(TOO_LARGE, text)
+        self.topic = topic
+        self.value = value
+
+
+def encoded(topic: str, key: str, record: Any) -> bytes:
+    """The record in its largest form that its topic takes. Raises TooLarge, and ValueError where it
+    does not fit its schema."""
+    whole = encode(record)
+    if fits(topic, key, whole):
+        return whole
+    for form in smaller(record):
+        value = encode(form)
+        if fits(topic, key, value):
+            metrics.count("records_shrunk", topic=topic)
+            return value
+    raise TooLarge(topic, record, whole)
+
+
+def fits(topic: str, key: str, value: bytes) -> bool:
+    """Whether the broker takes it, whatever else is sent beside it: a client puts no second record
+    into a batch that would grow above 1 MB by it (`batch.size`)."""
+    limit = max_bytes(topic) - OVERHEAD
+    size = len(key.encode()) + len(value)
+    if size <= limit or topic not in COMPRESSED:
+        return size <= limit
+    return size <= EXPANSION * limit and len(zlib.compress(value)) + len(key.encode()) <= limit
+
+
+def demand_readable(topic: str, value: bytes | None) -> None:
+    """Raises PoisonousRecord for a record that no producer of ours sends: one that compression has
+    carried past the topic's limit. What is made of it would not fit anywhere."""
+    most = max_bytes(topic) * (EXPANSION if topic in COMPRESSED else 1)
+    if value is not None and len(value) > most:
+        text = f"{len(value)} bytes when decompressed; {topic} holds at most {most}"
+        raise PoisonousRecord(TOO_LARGE, text)
+
+
+def unsent(
+    topic: str, partition: int, key: str, error: TooLarge, service: str, at_ms: int
+) -> DeadLettered:
+    """The letter about a record that was not sent: where it should have gone, and no offset."""
+    return DeadLettered(
+        topic=topic,
+        partition=partition,
+        offset=-1,
+        key=key.encode(),
+        value=error.value,
+        reason=error.reason,
+        message=str(error),
+        service=service,
+        at_ms=at_ms,
+    )

@@ -1,0 +1,205 @@
+"""A record that is too large for its topic is made smaller, or goes aside alone; what is behind it
+flows on, in memory and on a broker."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import Any
+
+import pytest
+from firnline_adapters.fitting import OVERHEAD, TooLarge, demand_readable, encoded
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.records import RecordCodec, encode
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.events import (
+    DeadLettered,
+    RefMoved,
+    SnapshotAdded,
+    TableChange,
+    TableCommitted,
+)
+from firnline_domain.identity import TableName
+from firnline_domain.ports import Publisher
+from firnline_domain.summaries import TASK_ID
+from firnline_domain.values import replace
+from firnline_schemas.topics import all_topics, max_bytes
+
+from tests.examples import FOLDER, make
+
+BUCKETS = 8
+COMMITS = "table-commits"
+MIB = 1024 * 1024
+RECORDS = [
+    make(f"{folder.name}/{min(one.name for one in folder.iterdir()).removesuffix('.json')}")
+    for folder in sorted(FOLDER.iterdir(), key=lambda one: one.name)
+]
+
+
+def noise(size: int) -> str:
+    """Text that halves when compressed, at best."""
+    return random.Random(size).randbytes(size // 2).hex()
+
+
+def commit(table: TableName, **changes: Any) -> TableCommitted:
+    snapshot = SnapshotAdded(7, 6, 3, 1, "append", "file:///m.avro", {"added-records": "5"})
+    event = TableCommitted(
+        "e", table, "lake", TableChange.COMMITTED, (snapshot,), (RefMoved("main", "branch", 7, 6),),
+        (), False, 1, "gateway",
+    )  # fmt: skip
+    return replace(event, **changes)
+
+
+def new_table(name: str = "t") -> TableName:
+    return TableName(str(uuid.uuid4()), ("db",), name)
+
+
+def summarised(event: TableCommitted, **summary: str) -> TableCommitted:
+    (snapshot,) = event.snapshots
+    return replace(event, snapshots=(replace(snapshot, summary={**snapshot.summary, **summary}),))
+
+
+class Bus:
+    """A publisher, and what it has put on a topic since."""
+
+    publisher: Publisher
+
+    def read(self, topic: str, count: int) -> list[Any]: ...
+
+
+class MemoryBus(Bus):
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(BUCKETS)
+        self.publisher = MemoryPublisher(self.broker)
+
+    def read(self, topic: str, count: int) -> list[Any]:
+        return self.broker.records(topic)[-count:]
+
+
+class KafkaBus(Bus):
+    def __init__(self, bootstrap: str) -> None:
+        self.publisher = KafkaPublisher(bootstrap, BUCKETS, f"sizes-{uuid.uuid4().hex}")
+        self._bootstrap = bootstrap
+        self._began_ms = int(time.time() * 1000)
+
+    def read(self, topic: str, count: int) -> list[Any]:
+        inbox = KafkaInbox(self._bootstrap, uuid.uuid4().hex, [topic], self.publisher, Log("sizes"))
+        found: list[Any] = []
+        deadline = time.monotonic() + 60
+        try:
+            while len(found) < count and time.monotonic() < deadline:
+                found += [one.record for one in inbox.poll(1.0) if self._is_ours(one.record)]
+        finally:
+            inbox.close()
+        return found
+
+    def _is_ours(self, record: Any) -> bool:
+        if isinstance(record, DeadLettered):
+            return record.service == self.publisher._service  # type: ignore[attr-defined]
+        return bool(getattr(record, "committed_at_ms", 0) == self._began_ms)
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
+def bus(request: pytest.FixtureRequest) -> Bus:
+    if request.param == "memory":
+        return MemoryBus()
+    return KafkaBus(request.getfixturevalue("kafka"))
+
+
+def test_one_that_is_too_large_goes_aside_and_those_behind_it_arrive(bus: Bus) -> None:
+    at_ms = getattr(bus, "_began_ms", 1)
+    first, last = (commit(new_table(), committed_at_ms=at_ms) for _ in range(2))
+    huge = commit(new_table(noise(20 * MIB)), committed_at_ms=at_ms)
+    sent = [bus.publisher.publish(COMMITS, one.table.uuid, one) for one in (first, huge, last)]
+    assert bus.publisher.flush()
+    assert sent == [True, False, True]
+    arrived = bus.read(COMMITS, 2)
+    assert {one.table for one in arrived} == {first.table, last.table}
+    (letter,) = bus.read("dead-letters", 1)
+    assert (letter.topic, letter.reason) == (COMMITS, "too_large")
+    assert letter.key == huge.table.uuid.encode()
+    assert letter.value_bytes == len(encode(huge)) > 20 * MIB
+    assert encode(huge).startswith(letter.value)
+    assert str(letter.value_bytes) in letter.message
+
+
+def test_a_summary_of_a_megabyte_is_capped_and_its_counts_stay(bus: Bus) -> None:
+    event = summarised(commit(new_table()), note=noise(2 * MIB), **{TASK_ID: "a,b"})
+    event = replace(event, committed_at_ms=getattr(bus, "_began_ms", 1))
+    assert bus.publisher.publish(COMMITS, event.table.uuid, event)
+    assert bus.publisher.flush()
+    (read,) = bus.read(COMMITS, 1)
+    assert read.snapshots[0].summary == {"added-records": "5", TASK_ID: "a,b"}
+    assert replace(read, snapshots=event.snapshots) == event
+
+
+def test_a_commit_that_cannot_be_told_whole_says_where_its_branches_are() -> None:
+    """The planner asks for what lies between: a lost commit would leave it with an old count."""
+    paths = [replace(commit(new_table()).snapshots[0], manifest_list=noise(MIB))] * 3
+    refs = (RefMoved("main", "branch", 6, 5), RefMoved("main", "branch", 7, 5))
+    long = RefMoved("b" * 2_000_000, "branch", 7)
+    event = commit(new_table(), snapshots=tuple(paths), refs=(*refs, long))
+    told = RecordCodec().decode(encoded(COMMITS, event.table.uuid, event))
+    assert (told.event_id, told.table, told.snapshots) == (event.event_id, event.table, ())
+    assert told.refs == (RefMoved("main", "branch", 7, 5),)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda one: type(one).__name__)
+def test_every_record_that_fits_is_sent_as_it_is(record: Any) -> None:
+    for topic in all_topics():
+        if type(record).__name__ in topic.records:
+            assert encoded(topic.name, "key", record) == encode(record)
+
+
+def test_whatever_is_in_a_dead_letter_it_fits() -> None:
+    text, data = noise(20 * MIB), noise(20 * MIB).encode()
+    letter = DeadLettered(text, 1, 2, data, data, text, text, text, 3)
+    told = RecordCodec().decode(encoded("dead-letters", "k", letter))
+    assert data.startswith(told.value)
+    assert told.value_bytes == len(data)
+    again = replace(letter, value=told.value, value_bytes=told.value_bytes)
+    assert RecordCodec().decode(encoded("dead-letters", "k", again)).value_bytes == len(data)
+
+
+def test_what_compression_carries_past_a_topics_limit_is_no_record(bus: Bus) -> None:
+    """17 MB of one letter are 17 kB on the topic, and 17 MB in whoever reads them."""
+    event = summarised(commit(new_table()), note="x" * 17 * MIB)
+    with pytest.raises(PoisonousRecord) as caught:
+        demand_readable(COMMITS, encode(event))
+    assert caught.value.reason == "too_large"
+
+
+def test_an_inbox_puts_it_aside() -> None:
+    broker, event = MemoryBroker(BUCKETS), commit(new_table())
+    large = encode(summarised(event, note="x" * 17 * MIB))
+    broker.logs[COMMITS, 0] += [("k", large), ("k", encode(event))]
+    inbox = MemoryInbox(broker, "g", [COMMITS])
+    assert [one.record for one in inbox.poll(0)] == [event]
+    [letter] = broker.records("dead-letters")
+    assert (letter.reason, letter.value_bytes) == ("too_large", len(large))
+
+
+def test_a_result_is_measured_compressed() -> None:
+    """How many files fit is shown in `test_inbox`."""
+    result = make("rewrite_finished/native")
+    repeated = replace(result, worker="worker" * (20 * MIB // 6))
+    assert len(encode(repeated)) > max_bytes("task-results")
+    assert encoded("task-results", "k", repeated) == encode(repeated)
+    random_paths = replace(result, worker=noise(40 * MIB))
+    with pytest.raises(TooLarge):
+        encoded("task-results", "k", random_paths)
+
+
+def test_the_limit_is_that_of_the_topics_file() -> None:
+    assert all(topic.config["max.message.bytes"] for topic in all_topics())
+    assert max_bytes("rewrite-tasks-heavy.etl") == max_bytes("rewrite-tasks-heavy")
+    event = commit(new_table())
+    largest = max_bytes(COMMITS) - OVERHEAD
+    spare = largest - len(encode(event)) - len(event.table.uuid)
+    text = "x" * (spare - 100)
+    assert encoded(COMMITS, event.table.uuid, replace(event, user_agent=text)) == encode(
+        replace(event, user_agent=text)
+    )
