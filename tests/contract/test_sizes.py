@@ -3,6 +3,7 @@ flows on, in memory and on a broker."""
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import uuid
@@ -14,19 +15,32 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
+from firnline_domain.counters import TableCounters
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.events import (
     DeadLettered,
+    PartitionChange,
     RefMoved,
     SnapshotAdded,
     TableChange,
     TableCommitted,
 )
-from firnline_domain.identity import TableName
-from firnline_domain.ports import Publisher
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.kept_settings import KNOWN, of_table
+from firnline_domain.ports import Delivery, Publisher
+from firnline_domain.progress import ExpiryWork, Table
+from firnline_domain.retention import after_expired
 from firnline_domain.summaries import TASK_ID
+from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.values import replace
+from firnline_enricher.announcements import Subject, absolute, delta
+from firnline_enricher.handlers import Handlers
+from firnline_gateway.calls import Call
+from firnline_gateway.commits import MAX_EXPIRED_IDS, changes_of, event_of
+from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_schemas.topics import all_topics, max_bytes
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.examples import FOLDER, make
 
@@ -203,3 +217,68 @@ def test_the_limit_is_that_of_the_topics_file() -> None:
     assert encoded(COMMITS, event.table.uuid, replace(event, user_agent=text)) == encode(
         replace(event, user_agent=text)
     )
+
+
+def expiry(count: int) -> TableCommitted:
+    """As the gateway makes an event of the request."""
+    ids = [7_000_000_000_000_000_000 + number for number in range(count)]
+    update = {"action": "remove-snapshots", "snapshot-ids": ids}
+    need = {"type": "assert-table-uuid", "uuid": "u"}
+    body = json.dumps({"requirements": [need], "updates": [update]}).encode()
+    call = Call("c", "POST", "/v1/namespaces/db/tables/t", body, 5)
+    [change] = changes_of(call)
+    assert change.expired_snapshot_ids == tuple(ids)
+    return event_of(change, call, "u", "lake", 9, "gateway")
+
+
+@pytest.mark.parametrize("count", [1, MAX_EXPIRED_IDS, MAX_EXPIRED_IDS + 1, 125_000])
+@pytest.mark.parametrize("ours", [0, 1, 50_000, 125_000])
+def test_however_many_snapshots_expire_the_state_is_that_of_the_whole_list(
+    count: int, ours: int
+) -> None:
+    """Through gateway, topic, enricher and planner; `ours` of them our own expiry has told of."""
+    event = expiry(count)
+    told = RecordCodec().decode(encoded(COMMITS, "u", event))
+    assert told == event
+    assert len(encode(told)) < max_bytes(COMMITS)
+    handlers = Handlers(MemoryTables(MemoryCatalog("file:///nowhere")), lambda: 9)
+    [change] = handlers.handle(Delivery(COMMITS, 0, 0, "u", told))
+    before = Table(TableCounters(event.table, "main", snapshot_count=200_000))
+    before = replace(before, work=replace(before.work, expiry=ExpiryWork(untold=ours)))
+    assert change.expired_snapshots == count
+    assert after_expired(before, change.expired_snapshots) == after_expired(before, count)
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(0, 250))
+def test_one_number_is_told_for_one_commit(first: int, second: int, ours: int) -> None:
+    """Two chunks fold to the state of the whole only where all of it is ours, or nothing of either:
+    what is ours in part counts as somebody else's."""
+    table = Table(TableCounters(new_table(), "main", snapshot_count=500))
+    table = replace(table, work=replace(table.work, expiry=ExpiryWork(untold=ours)))
+    chunked = after_expired(after_expired(table, first), second)
+    same = chunked == after_expired(table, first + second)
+    assert same is (ours >= first + second or ours < min(first, second))
+
+
+def wide(count: int, name: str) -> list[PartitionChange]:
+    tally = FileTally(fragments=Tally(1, 1, 1))
+    scopes = [Scope(0, f'["{number:06}{name}"]').counted for number in range(count)]
+    return [PartitionChange(scope, tally, FileTally()) for scope in scopes]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 1_900, "🏔" * 1_900, "y" * 1_000_000])
+@pytest.mark.parametrize("count", [1, 700])
+def test_whatever_a_table_is_like_its_changes_fit(name: str, count: int) -> None:
+    """In chunks that are the same at every reading: else an answer would never be complete."""
+    properties = {**dict.fromkeys(KNOWN, "🏔" * 600_000), "firnline.note": "z" * 2_400_000}
+    summary = {TASK_ID: ",".join(["t" * 32] * 100_000), "engine-name": "e" * MIB}
+    snapshot = SnapshotAdded(7, 6, 3, 1, "o" * MIB, "m", summary)
+    subject = Subject(new_table(), "main", "c", 5, 2, of_table(properties))
+    partitions = wide(count, name)
+    for kind in (delta(subject, snapshot, partitions),
+                 absolute(subject, snapshot, partitions, 5, 1)):  # fmt: skip
+        assert [part for one in kind for part in one.partitions] == partitions
+        assert [one.chunk for one in kind] == list(range(len(kind)))
+        for one in kind:
+            assert encoded("file-changes", "u", one) == encode(one)
+            assert all(len(task) == 32 for task in (one.task_id or "").split(","))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from firnline_domain.commands import ResyncTable
 from firnline_domain.counters import TableCounters
-from firnline_domain.gaps import AT_ONCE, GapReason, ask, ask_ms, wait
-from firnline_domain.identity import TableName
+from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.gaps import AT_ONCE, GapReason, ask, ask_ms, hold, wait
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.tallies import FileTally
 from firnline_domain.values import replace
+from msgspec import msgpack
 
 TABLE = TableCounters(TableName("u", ("db",), "t"), "main", known=True, head_snapshot_id=7)
 
@@ -72,3 +75,21 @@ def test_a_ref_move_asks_anew_and_keeps_what_only_absolute_counters_heal() -> No
 def test_nothing_missing_nothing_asked() -> None:
     assert asks(TABLE, 10_000) == []
     assert ask_ms(TABLE) is None
+
+
+def test_what_is_held_back_is_bounded_in_bytes() -> None:
+    """A table's state must fit into its changelog, however long names and properties are."""
+    name, held = TableName("u", ("db",), "t"), 0
+    table = TableCounters(name, "main", known=True, head_snapshot_id=1)
+    for snapshot in range(10, 40):
+        part = PartitionChange(Scope(0, f'["{"x" * 1_990}"]'), FileTally(), FileTally())
+        change = FilesChanged(
+            f"e{snapshot}", name, "main", ChangeKind.DELTA, snapshot, snapshot - 1, 1, 1, "append",
+            (part,) * 8, 2, {"firnline.window": "x" * 8_000}, observed_at_ms=1,
+        )  # fmt: skip
+        table = hold(table, change, GapReason.GAP, 5)
+        assert len(msgpack.encode(table)) < 600_000
+        held = max(held, len(table.held))
+    assert held > 10
+    assert table.waiting is not None
+    assert table.waiting.reason == GapReason.OVERFLOW

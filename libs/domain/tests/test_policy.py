@@ -366,3 +366,13 @@ def test_a_retried_order_is_the_same_task() -> None:
     one, _ = order_for(table(), first, decision, LIMITS, NOW)
     other, _ = order_for(table(), again, decision, LIMITS, NOW + 5)
     assert (one.task_id, one.attempt, other.attempt) == (other.task_id, 1, 2)
+
+
+def test_a_partition_that_is_counted_under_a_digest_is_never_ordered() -> None:
+    """An order's scope is what the outputs' partition is made from."""
+    ready = partition(fragments=100)
+    assert decide(table(), ready, LIMITS, NOW).order
+    scope = Scope(1, f'["{"x" * 5_000}"]').counted
+    counted = replace(ready, counters=replace(ready.counters, scope=scope))
+    decision = decide(table(), counted, LIMITS, NOW)
+    assert (decision.order, decision.reason) == (False, Reason.NAME_TOO_LONG)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from firnline_domain.events import PartitionChange
-from firnline_domain.identity import Scope
+from firnline_domain.identity import MAX_PARTITION, Scope
 from firnline_domain.results import DeleteKind
 from firnline_domain.tallies import FileTally, Tally
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
@@ -80,3 +80,14 @@ def test_sequence_ranges_are_of_what_was_added() -> None:
     change = only(partition_changes(entries, 1000))
     assert (change.data_sequence_min, change.data_sequence_max) == (3, 7)
     assert change.delete_sequence_max == 8
+
+
+def test_a_partition_of_a_megabyte_is_counted_under_a_digest() -> None:
+    """Its text would be in every key and record; two that begin alike are still two."""
+    one, other = (f'["{"x" * 1_000_000}{end}"]' for end in "ab")
+    changes = partition_changes([data(1, one), data(1, other), data(1, one)], 1000)
+    assert sorted(change.added.data.files for change in changes) == [1, 2]
+    assert all(change.scope.is_abbreviated for change in changes)
+    assert all(len(change.scope.partition) < 200 for change in changes)
+    longest = '["' + "y" * (MAX_PARTITION - 4) + '"]'
+    assert only(partition_changes([data(1, longest)], 1000)).scope == Scope(0, longest)

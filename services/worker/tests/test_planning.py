@@ -4,10 +4,12 @@ import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.results import DeleteKind
+from firnline_domain.tallies import target_bytes_of
 from firnline_domain.worth import Action
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.planning import LiveFiles
-from firnline_worker.planning import ANY, NOTHING, grouped, plan, refuse_duplicates
+from firnline_worker import outputs
+from firnline_worker.planning import ANY, MAX_OUTPUTS, NOTHING, grouped, plan, refuse_duplicates
 from firnline_worker.spans import Spans
 
 TARGET = 800
@@ -206,3 +208,23 @@ def test_groups_are_even_shares_in_order(sizes, least, expected):
     files = [data(str(n), n, size) for n, size in enumerate(sizes)]
     made = grouped(files, TARGET, least)
     assert [[file.bytes for file in group] for group in made] == expected
+
+
+@pytest.mark.parametrize("text", ["1", "1000", "1e3", "0", "-5", str(1 << 40), "1_000"])
+@pytest.mark.parametrize("files", [1, 40, 3_000])
+def test_whatever_size_is_asked_for_the_outputs_are_not_many(text, files):
+    """A terabyte, and by `write.target-file-size-bytes=1` a name for each half of a byte."""
+    inputs = [data(f"f{n:05}", n, (1 << 40) // files) for n in range(files)]
+    target = target_bytes_of({"write.target-file-size-bytes": text})
+    live = LiveFiles(1, tuple(inputs), (delete("d", files + 1),))
+    made = plan(live, Scope(0, "[1]"), target)
+    assert [file for group in made.groups for file in group] == inputs
+    names = [outputs.count(group, made.target_bytes) for group in made.groups]
+    assert sum(names) <= 2 * MAX_OUTPUTS + 3 * len(names)
+    assert made.target_bytes >= target
+    sensible = target >= (1 << 40) // MAX_OUTPUTS
+    assert (made.target_bytes == target) is sensible
+
+
+def test_names_have_a_ceiling_of_their_own():
+    assert outputs.count((data("a", size=1 << 50),), 1) == outputs.MAX_NAMES

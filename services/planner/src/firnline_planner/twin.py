@@ -85,7 +85,8 @@ class MemoryDriver:
         step = self._reader.step(came, self.buckets[partition], self._now())
         for output in step.outputs:
             sent = output.sent(partition, self._now())
-            key, value = sent.key.encode(), sent.value or b""
-            headers = self._reader.signer.headers(sent.topic, sent.partition, key, value)
-            self._broker.append(sent.topic, sent.partition, sent.key, value, headers)
+            value = sent.value or b""
+            place = (sent.topic, sent.partition)
+            headers = self._reader.signer.headers(*place, sent.key.encode(), value)
+            self._broker.append(*place, sent.key, value, headers)
         self.buckets[partition].commit()
