@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from firnline_adapters.signing import signer_at
 from firnline_committer.sweeping import AGAIN_MS
 from firnline_domain.events import RewriteCommitted
 from firnline_iceberg.manifests import Detail
@@ -276,6 +277,7 @@ def prepared(
                 found.stack.kafka,
                 found.stack.gateway_uri,
                 found.stack.catalog_uri,
+                signer_at({"FIRNLINE_SIGNING_KEYS_FILE": str(found.state.signing_keys)}),
                 state_dir / "outside" / "file.parquet",
                 lambda: live_paths(eyes),
                 hostile_per_s,

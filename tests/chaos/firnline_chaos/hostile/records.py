@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from firnline_adapters.records import encode, from_plain
+from firnline_adapters.signing import PLAIN
 from firnline_domain.identity import bucket_of
 from firnline_domain.values import to_plain
 from firnline_schemas import codec
@@ -20,13 +21,15 @@ from tests.examples import FOLDER, make
 BUCKETS = 8
 SERVED = {"enricher", "planner", "worker", "committer"}
 """Their readers refuse by a dead letter; a console or a supervisor logs, and goes on."""
+UNSIGNED = 0.4  # share of the records, where anything is signed
 UNREAD = {"bucket-assignments", "table-handovers", "ticks"}
 """The embedded stack assigns no table to a bucket, and its planner's driver makes its own ticks."""
 
 
 @dataclass(frozen=True)
 class HostileRecord:
-    """A record for a topic. `refused`: some service has to answer it with a dead letter."""
+    """A record for a topic. `refused`: some service has to answer it with a dead letter. `signed`:
+    by the fleet's own key, as whoever has taken over a service could."""
 
     kind: str
     topic: str
@@ -34,6 +37,7 @@ class HostileRecord:
     key: bytes | None
     value: bytes | None
     refused: bool
+    signed: bool = True
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,10 @@ class Tenant:
 def draw(tenant: Tenant, dice: random.Random) -> HostileRecord:
     """One record, of a topic and a kind that the dice choose."""
     topic = dice.choice([one for one in all_topics() if one.name != "schemas"])
-    return dice.choice(KINDS)(tenant, topic, dice)
+    record = dice.choice(KINDS)(tenant, topic, dice)
+    if dice.random() < UNSIGNED and topic.name not in PLAIN:
+        return replace(record, kind=f"unsigned {record.kind}", refused=_served(topic), signed=False)
+    return record
 
 
 def _garbage(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord:

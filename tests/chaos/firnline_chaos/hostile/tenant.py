@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from firnline_adapters.kafka import Header
+from firnline_adapters.signing import RecordSigner
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import RESTError
 from pyiceberg.table import Table
@@ -50,6 +52,7 @@ class Hostile:
     kafka: str
     gateway: str
     catalog: str
+    signer: RecordSigner  # the fleet's own: some records come from a service that was taken over
     outside: Path
     victims: Callable[[], list[str]]
     per_s: float
@@ -93,12 +96,15 @@ class Hostile:
                     self.book.owed[place] = record
 
         self.book.sent[f"record {record.kind}"] += 1
+        headers = list[Header]([(HEADER, record.kind)])
+        if record.signed:
+            headers += self.signer.headers(record.topic, record.partition, record.key, record.value)
         self._producer.produce(
             record.topic,
             record.value,
             record.key,
             partition=record.partition,
-            headers={HEADER: record.kind},
+            headers=headers,
             on_delivery=told,
         )
         self._producer.flush(10)
