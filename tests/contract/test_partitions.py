@@ -33,7 +33,7 @@ from firnline_planner.inputs import TICKS, Reader
 from firnline_planner.kafka_clients import KafkaClients
 from firnline_planner.settings import Settings
 from firnline_planner.step import TABLE_STATES, Output
-from firnline_planner.transactions import Batch, KafkaTransactions
+from firnline_planner.transactions import Batch, KafkaTransactions, Send
 
 from tests.examples import make
 
@@ -48,10 +48,8 @@ class Unplaced:
     def __init__(self, producer: Any) -> None:
         self._producer = producer
 
-    def produce(
-        self, topic: str, value: Any, key: Any, partition: int = -1, on_delivery: Any = None
-    ) -> None:
-        self._producer.produce(topic, value, key, on_delivery=on_delivery)
+    def produce(self, topic: str, value: Any, key: Any, partition: int = -1, **more: Any) -> None:
+        self._producer.produce(topic, value, key, **more)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._producer, name)
@@ -150,7 +148,7 @@ def test_h17_the_planners_transaction_keeps_what_is_of_a_table_in_its_bucket(
         producer if placed else Unplaced(producer), consumer, log.topic
     )
     refs = [f"{table}/{ref}" for ref in ("main", "audit", "next")]
-    sends = [(TABLE_STATES, key.encode(), b"state", 2) for key in refs]
+    sends = [Send(TABLE_STATES, key.encode(), b"state", 2, []) for key in refs]
     transactions.commit(Batch(sends=sends))
     assert (arrived(3) == [2, 2, 2]) is placed
     consumer.close()
@@ -166,8 +164,8 @@ def driver_at(kafka: str, folder: Path) -> FaustDriver:
 class UnplacedFaust(faust_driver.AIOKafkaProducer):
     """aiokafka's, told no partition: it hashes by murmur2."""
 
-    async def send(self, topic: str, value: Any, key: Any, partition: int) -> Any:
-        return await super().send(topic, value, key)
+    async def send(self, topic: str, value: Any, key: Any, partition: int, **more: Any) -> Any:
+        return await super().send(topic, value, key, **more)
 
 
 @PLACED
