@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 from firnline_committer.repairs import Repairs
+from firnline_deletes import position_files
+from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
+from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.heads import Pinned
 
 from .conftest import waiting_of
@@ -359,3 +362,51 @@ def test_a_delete_file_that_expired_under_our_eyes_is_no_refusal(
     monkeypatch.setattr(Repairs, "make", meanwhile)
     assert committed_meanwhile(table, committer, result).rows_repaired == 2
     assert table.rows() == [(3, 1)]
+
+
+# ---- what is left of repairs that come to nothing
+
+
+@pytest.mark.parametrize("failure", [OSError("away"), ValueError("odd")])
+def test_of_a_repair_that_cannot_be_made_nothing_stays(
+    table: Table, committer: Committer, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its list and its first file are written, and then the storage is away, or a file odd."""
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+    write = position_files.write
+
+    def failing(*args: Any) -> Any:
+        write(*args)
+        raise failure
+
+    with monkeypatch.context() as fault:
+        fault.setattr(position_files, "write", failing)
+        if isinstance(failure, ValueError):
+            assert refused(table, committer, result).reason is ConflictReason.NEW_POSITION_DELETES
+            return
+        with pytest.raises(RetryLater):
+            committer.handle([result])
+    waiting = {Path(file.path).name for group in result.groups for file in group.outputs}
+    assert {Path(one).name for one in leftovers(table, result)} <= waiting
+    committed(table, committer, result)
+
+
+def test_nor_of_one_whose_commit_did_not_go_out(
+    table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.delete_rows(path, 0)
+
+    def away(*_: Any) -> Any:
+        raise RetryLater("catalog: away")
+
+    with monkeypatch.context() as fault:
+        fault.setattr(JavaCommits, "commit", away)
+        for _ in range(3):
+            with pytest.raises(RetryLater):
+                committer.handle([result])
+    assert leftovers(table, result) == []
+    committed(table, committer, result)

@@ -59,6 +59,18 @@ class Conversion(Value):
     files: tuple[str, ...]
 
 
+class Leftover(Value):
+    """What there is of a repair or a conversion that could not be made whole. As of a `Repair`."""
+
+    task_id: str
+    since: int
+    files: tuple[str, ...]
+
+
+Written = Repair | Conversion | Leftover
+"""Delete files that were written for a commit, which has to be cleared up after."""
+
+
 class Replacement(Value):
     """One group of one result, where it lies."""
 

@@ -10,7 +10,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Conversion, Repair, Swap
+from firnline_domain.swaps import Swap, Written
 from firnline_iceberg.one_try import Attempt
 
 from firnline_committer.settlement import Settled
@@ -26,9 +26,7 @@ class Batch:
     ref: str
     open: dict[str, RewriteFinished]
     events: list[Event] = field(default_factory=list)
-    repairs: list[Repair | Conversion] = field(
-        default_factory=list
-    )  # written, and not yet seen to be settled
+    repairs: list[Written] = field(default_factory=list)  # written, and not yet seen to be settled
     attempts: list[Attempt] = field(default_factory=list)  # refused; perhaps there all the same
     sent: dict[str, tuple[Swap, ...]] = field(
         default_factory=dict

@@ -9,7 +9,7 @@ from firnline_domain.conflicts import Conflict, Verdict, judge
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import Scope
 from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Conversion, Repair
+from firnline_domain.swaps import Conversion, Repair, Written
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 
@@ -27,6 +27,7 @@ class Chosen:
     """`fit`: results without their lost groups; of `refused` ones none is left. Neither: a second
     result of one scope that needs a repair, whose turn comes with the next head."""
 
+    written: list[Written]
     fit: list[RewriteFinished] = field(default_factory=list)
     lost: dict[str, Lost] = field(default_factory=dict)  # by task id, of those that fit
     refused: dict[str, Conflict] = field(default_factory=dict)
@@ -42,10 +43,13 @@ class Chooser:
     repairs: Repairs
     conversions: Conversions
 
-    def choose(self, at: Pinned, results: Iterable[RewriteFinished]) -> Chosen:
+    def choose(
+        self, at: Pinned, results: Iterable[RewriteFinished], written: list[Written]
+    ) -> Chosen:
         """Of one scope at most one result that has to be repaired: two repairs could take out, and
-        write anew, one and the same delete file. Raises RetryLater, MetadataFileGone."""
-        chosen, repaired = Chosen(), set[Scope]()
+        write anew, one and the same delete file. What is written for them is put into `written`,
+        also where it raises RetryLater or MetadataFileGone."""
+        chosen, repaired = Chosen(written), set[Scope]()
         for result in results:
             verdict = self._judged(result, at)
             if verdict.touched and result.scope in repaired:
@@ -83,7 +87,7 @@ class Chooser:
         numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
         if not numbers:
             return {}
-        found = self.conversions.make(at, result, numbers)
+        found = self.conversions.make(at, result, numbers, chosen.written)
         if isinstance(found, Conflict):
             return dict.fromkeys(numbers, found)
         chosen.conversions[result.task_id] = found
@@ -95,7 +99,8 @@ class Chooser:
         """Groups that are lost thereby."""
         if not touched:
             return {}
-        found = self.repairs.make(at, without(result, lost), _renumbered(result, lost, touched))
+        numbers = _renumbered(result, lost, touched)
+        found = self.repairs.make(at, without(result, lost), numbers, chosen.written)
         if isinstance(found, Conflict):
             return dict.fromkeys(touched, found)
         chosen.repairs[result.task_id] = found

@@ -21,7 +21,7 @@ from firnline_domain.conflicts import Conflict
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
-from firnline_domain.swaps import Conversion
+from firnline_domain.swaps import Conversion, Written
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 
@@ -39,16 +39,25 @@ class Conversions:
     now_ms: Callable[[], int]
 
     def make(
-        self, at: Pinned, result: RewriteFinished, numbers: Collection[int]
+        self,
+        at: Pinned,
+        result: RewriteFinished,
+        numbers: Collection[int],
+        written: list[Written],
     ) -> Conversion | Conflict:
         """The delete files of these groups, all of which convert, for a head that has their inputs.
-        Raises as `row_maps.made`."""
+        They are put into `written`, whether there are all of them or not. Raises as
+        `row_maps.made`."""
         groups = [result.groups[number] for number in sorted(numbers)]
         otherwise = Conflict(ConflictReason.OUTPUTS_GONE, "no conversion")
-        return made(partial(self._make, at, result, groups), otherwise)
+        return made(partial(self._make, at, result, groups, written), otherwise)
 
     def _make(
-        self, at: Pinned, result: RewriteFinished, groups: list[RewriteGroup]
+        self,
+        at: Pinned,
+        result: RewriteFinished,
+        groups: list[RewriteGroup],
+        written: list[Written],
     ) -> Conversion | Conflict:
         rows = rows_of(at, result.row_map)
         for group in groups:
@@ -58,10 +67,14 @@ class Conversions:
                 return Conflict(ConflictReason.PROOF_FAILED, text)
         files = DeleteFiles(at, result, uuid.uuid4().hex[:8])
         touched = [f for group in groups for f in group.inputs if len(_masked(rows, f))]
-        files.announce(len(touched), self.now_ms())
-        removed = tuple(mark for file in touched for mark in _marked(at, files, file, rows))
-        added, since = files.finished(), at.head.last_sequence_number
-        return Conversion(result.task_id, since, removed, added, (*files.paths, files.list_path))
+        with files.left_to(written):
+            files.announce(len(touched), self.now_ms())
+            removed = tuple(mark for file in touched for mark in _marked(at, files, file, rows))
+            added = files.finished()
+        since, paths = at.head.last_sequence_number, (*files.paths, files.list_path)
+        conversion = Conversion(result.task_id, since, removed, added, paths)
+        written.append(conversion)
+        return conversion
 
 
 def _masked(rows: RowMap, file: InputFile) -> Positions:

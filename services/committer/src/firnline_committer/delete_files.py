@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from firnline_deletes.positions import Positions
 from firnline_domain.identity import normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import OutputFile, RewriteFinished
-from firnline_domain.swaps import AddedDelete
+from firnline_domain.swaps import AddedDelete, Leftover, Written
 from firnline_iceberg import output_lists
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.heads import Pinned
@@ -85,6 +86,17 @@ class DeleteFiles:
             tuple(self._names(most)),
         )
         output_lists.write(self.at.table.io, self.list_path, listed)
+
+    @contextmanager
+    def left_to(self, written: list[Written]) -> Iterator[None]:
+        """What cannot be finished is put there, for whoever clears up."""
+        try:
+            yield
+        except BaseException:
+            since = self.at.head.last_sequence_number
+            files = (*self.paths, self.list_path)
+            written.append(Leftover(self.result.task_id, since, files))
+            raise
 
     def _names(self, most: int) -> Iterator[str]:
         return (self._name(n, vectored) for n in range(most) for vectored in (False, True))

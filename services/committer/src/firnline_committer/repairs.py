@@ -34,7 +34,7 @@ from firnline_domain.events import ConflictReason
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
-from firnline_domain.swaps import Conversion, Repair
+from firnline_domain.swaps import Repair, Written
 from firnline_domain.values import replace
 from firnline_iceberg import removal
 from firnline_iceberg.files import DeleteFileEntry
@@ -57,18 +57,24 @@ class Repairs:
     now_ms: Callable[[], int]
 
     def make(
-        self, at: Pinned, result: RewriteFinished, touched: Mapping[int, Conflict]
+        self,
+        at: Pinned,
+        result: RewriteFinished,
+        touched: Mapping[int, Conflict],
+        written: list[Written],
     ) -> Repair | Conflict:
-        """A repair of `result` on a head, of which `judge` calls these groups touched.
+        """A repair of `result` on a head, of which `judge` calls these groups touched. It is put
+        into `written`, and so is what was written of one that is not made.
 
         Raises RetryLater where the storage does not answer, MetadataFileGone where a delete file of
         the head is not there.
         """
         found = next(iter(touched.values()))
         otherwise = Conflict(found.reason, f"{found.detail}; no repair")
-        return made(lambda: self._make(_Case.of(at, result, frozenset(touched))), otherwise)
+        numbers = frozenset(touched)
+        return made(lambda: self._make(_Case.of(at, result, numbers), written), otherwise)
 
-    def _make(self, case: _Case) -> Repair | Conflict:
+    def _make(self, case: _Case, written: list[Written]) -> Repair | Conflict:
         dead = case.dead()
         if back := case.came_back(dead):
             text = f"rows of {back} are there again"
@@ -77,21 +83,25 @@ class Repairs:
             (output, where) for number in case.touched for output, where in case.said(number, dead)
         ]
         files = DeleteFiles(case.at, case.result, uuid.uuid4().hex[:8])
-        files.announce(len(said) + len(case.marks), self.now_ms())
-        for output, where in said:
-            files.mark(Subject.of_output(output), where)
-        removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
-        return Repair(
+        with files.left_to(written):
+            files.announce(len(said) + len(case.marks), self.now_ms())
+            for output, where in said:
+                files.mark(Subject.of_output(output), where)
+            removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
+            added = files.finished()
+        repair = Repair(
             case.result.task_id,
             case.at.head.last_sequence_number,
             case.touched,
             removed,
-            files.finished(),
+            added,
             sum(len(where) for _, where in said),
             (*files.paths, files.list_path),
         )
+        written.append(repair)
+        return repair
 
-    def close(self, name: TableName, repair: Repair | Conversion) -> None:
+    def close(self, name: TableName, repair: Written) -> None:
         """Remove what no retained snapshot has of one whose commits can none of them be applied any
         more: its list, and all of its files if the table has none of them. The sweep does what
         fails here."""

@@ -88,10 +88,10 @@ class Swapper:
             pause_s, away = self._tried(batch), None
         except RetryLater as error:
             pause_s, away = 0.0, error
+        if not batch.open or away is not None:
+            self._tidy(batch)
         if batch.open:
             self._unfinished[place] = batch
-        else:
-            self._tidy(batch)
         return Turn(batch.events, tuple(batch.open.values()), pause_s, away)
 
     def let_go(self, table_uuid: str, ref: str) -> None:
@@ -198,10 +198,9 @@ class Swapper:
         """Refuse what cannot be committed onto this head, and try to commit the rest."""
         self._refuse_old(batch, at)
         seen_ms = self._now_ms()  # outputs are looked at from here on
-        chosen = self._chooser.choose(at, batch.open.values())
+        chosen = self._chooser.choose(at, batch.open.values(), batch.repairs)
         made = plan(chosen.fit, at.head, chosen.repairs, chosen.conversions)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
-        batch.repairs += [*chosen.repairs.values(), *chosen.conversions.values()]
         if not made.swaps or not all(one.task_id in batch.open for one in chosen.fit):
             return
         if self._disturbs_nobody(batch, at):
