@@ -148,7 +148,7 @@ def test_h17_the_planners_transaction_keeps_what_is_of_a_table_in_its_bucket(
         producer if placed else Unplaced(producer), consumer, log.topic
     )
     refs = [f"{table}/{ref}" for ref in ("main", "audit", "next")]
-    sends = [Send(TABLE_STATES, key.encode(), b"state", 2, []) for key in refs]
+    sends = [Send(TABLE_STATES, 2, key.encode(), b"state", []) for key in refs]
     transactions.commit(Batch(sends=sends))
     assert (arrived(3) == [2, 2, 2]) is placed
     consumer.close()
