@@ -271,6 +271,7 @@ def test_java_loads_a_head_that_nobody_examined(
         assert table.rows() == [(2, 1), (4, 1)]
     else:
         monkeypatch.setattr(Pin, "validate", lambda self, _: True)
+        monkeypatch.setattr(Pin, "holds", lambda self, _: True)
         monkeypatch.setattr(swapping.aftermath, "needed_but_removed", lambda *_: None)
         assert isinstance(handled(committer, result), RewriteCommitted)
         assert table.rows() == [(1, 1), (2, 1), (4, 1)]

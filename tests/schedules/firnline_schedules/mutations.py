@@ -175,7 +175,11 @@ SWAPS = [
         "v2: start.2 eq append deliver.A",
         ((swaps, "_without_dropped", lambda made, _: made),),
     ),
-    Mutation("the pin", "v2: start eq deliver.A~append", ((Pin, "validate", lambda *_: True),)),
+    Mutation(
+        "the pin",
+        "v2: start eq deliver.A~append",
+        ((Pin, "validate", lambda *_: True), (Pin, "holds", lambda *_: True)),
+    ),
     Mutation(
         "one rewrite per stamp",
         "v2p: start.b upsert start deliver.AB",

@@ -18,6 +18,8 @@ REMEMBERED = 8  # commits that a beat is told from
 FEWEST = 2  # that make a beat: waiting in vain costs seconds, a failed statement its work
 LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long to wait for
 SILENT = 3  # beats without a commit: it has ended
+RACE = 5  # commits that tell a head which moves while one of ours is made
+RACE_MS = 10_000  # within which they came, and since which the last one did
 _ADDED = ("added-position-deletes", "added-dvs")
 
 
@@ -43,3 +45,9 @@ def beat_ms(newest_first: Sequence[int], now_ms: int) -> int | None:
     beat = int(median(a - b for a, b in pairwise(times)))
     alive = now_ms - times[0] < SILENT * beat
     return beat if 0 < beat <= LONGEST_MS and alive else None
+
+
+def races(newest_first: Sequence[int], now_ms: int) -> bool:
+    """Whether a table's head moves every other second, by the timestamps of its last commits."""
+    times = newest_first[:RACE]
+    return len(times) == RACE and times[0] - times[-1] < RACE_MS and now_ms - times[0] < RACE_MS

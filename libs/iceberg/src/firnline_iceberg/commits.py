@@ -21,15 +21,26 @@ from firnline_domain.summaries import TASK_ID
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary
 
+from firnline_iceberg.footings import Footing
 from firnline_iceberg.forms import form_of_java
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.one_try import Attempt, Holds, MaySend, OneTry, always, whatever
+from firnline_iceberg.one_try import (
+    Attempt,
+    MaySend,
+    OneTry,
+    Pin,
+    always,
+    as_it_is,
+    attempt_of,
+    whatever,
+)
 
 PATIENCE_S = 60
 KNOWN_S = 20.0  # a catalog's credentials for a table's files last longer
 MOST_KNOWN = 16  # tables; more than are committed to at once
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
+_UNMERGED = {"commit.manifest-merge.enabled": "false"}
 _MOVED = f"{_EXCEPTIONS}.CommitFailedException"
 _GONE = f"{_EXCEPTIONS}.NoSuchTableException"
 _REASONS = {
@@ -74,12 +85,40 @@ class _Files:
 
 
 @dataclass
+class _Prepared:
+    """A Java transaction whose manifests are written. Told to commit again, it applies its changes
+    to the head of that moment, and of its manifests writes anew only those that are not as they
+    were: in the end the list, and the table's metadata."""
+
+    transaction: Any
+    once: OneTry
+    ref: str
+    rewrites: tuple[Rewrite, ...]
+    merges: bool
+    footing: Footing | None = None
+
+    def serves(
+        self, ref: str, rewrites: tuple[Rewrite, ...], footing: Footing | None, merges: bool
+    ) -> bool:
+        """Whether it says what is to be committed now."""
+        if self.footing is None or footing is None or not self.footing.bears(footing):
+            return False
+        return (self.ref, self.rewrites, self.merges) == (ref, rewrites, merges)
+
+    def attempt(self) -> Attempt:
+        """What of it is written."""
+        made = self.transaction
+        return attempt_of(made.startMetadata(), made.currentMetadata(), self.ref)
+
+
+@dataclass
 class _Known:
     """A table as its last try had it, and that try's files by their JSON."""
 
     java: Any
     since_s: float
     made: dict[str, Any] = field(default_factory=dict)
+    prepared: _Prepared | None = None
 
 
 @dataclass(frozen=True)
@@ -99,9 +138,11 @@ class Moved:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Perhaps committed, perhaps not, perhaps later: only the table can tell."""
+    """Perhaps committed, perhaps not, perhaps later: only the table can tell. Till then what was
+    written for the `attempt` is needed."""
 
     detail: str
+    attempt: Attempt | None = None
 
 
 @dataclass(frozen=True)
@@ -144,58 +185,102 @@ class JavaCommits:
         rewrites: tuple[Rewrite, ...],
         may_send: MaySend = always,
         form: TableForm | None = None,
+        footing: Footing | None = None,
+        merges: bool = True,
     ) -> Outcome:
         """Make the rewrites, in order, children of snapshot `pinned`, the head of `ref`.
 
         `may_send` is asked as the last thing before the request goes out; no means Moved, and so
         does a table that is not of `form` any more: its head is the pinned one all the same.
+        `footing`: of the pinned head; where the last try had the same rewrites and its own footing
+        bears this one, its manifests serve again (docs/decisions/0035). `merges`: small manifests,
+        as the table's properties want it; they are then all read and written at every try.
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
         with self._iceberg.watched():
             holds = whatever if form is None else lambda base: form_of_java(base) == form
-            return self._commit(table, ref, pinned, rewrites, may_send, holds)
+            known = self._taken(table)
+            prepared, known.prepared = known.prepared, None
+            if prepared is not None and prepared.serves(ref, rewrites, footing, merges):
+                prepared.once.again(pinned, may_send, holds)
+            else:
+                pin = Pin(pinned, ref)
+                known, changes = self._with_files(table, known, rewrites)
+                seen = as_it_is if merges else self._unmerged
+                once = OneTry(known.java.operations(), pin, may_send, holds, seen)
+                begun = self._begun(table, ref, rewrites, changes, once, merges)
+                if not isinstance(begun, _Prepared):
+                    self._keep(table, known)
+                    return begun
+                prepared = begun
+            outcome = self._finished(prepared)
+            if footing is not None and isinstance(outcome, Moved):
+                prepared.footing, known.prepared = footing, prepared
+            self._keep(table, known)
+            return outcome
 
-    def _commit(
+    def abandon(self, table: TableName) -> None:
+        """Nothing that was written for a table's last try serves again: it may be removed."""
+        with self._lock:
+            if (known := self._known.get(table)) is not None:
+                known.prepared = None
+
+    def _begun(
         self,
         table: TableName,
         ref: str,
-        pinned: int,
         rewrites: tuple[Rewrite, ...],
-        may_send: MaySend,
-        holds: Holds,
-    ) -> Outcome:
-        pin = Pin(pinned)
+        changes: list[_Files],
+        once: OneTry,
+        merges: bool,
+    ) -> _Prepared | Outcome:
+        """With all changes applied to the head, and not sent. Raises RetryLater."""
         try:
-            known, changes = self._with_files(table, rewrites)
-            java = known.java
-            once = OneTry(java.operations(), may_send, holds)
             # from here on, which is from the table's last refresh, every millisecond counts
             transaction = self._transactions.newTransaction(table.dotted, once)
         except Py4JJavaError as error:
+            if once.unsent:
+                return Moved(once.unsent)
             raise RetryLater(f"catalog: {_text(error)}") from error
-        self._keep(table, known)
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
-                self._add(transaction, rewrite, files, ref, pin if number == 0 else None)
-            transaction.commitTransaction()
+                self._add(transaction, rewrite, files, ref, once.pin if number == 0 else None)
+        except Py4JJavaError as error:
+            return self._not_sent(error, once.pin)
+        return _Prepared(transaction, once, ref, rewrites, merges)
+
+    def _unmerged(self, metadata: Any) -> Any:
+        """The same table for a commit that leaves small manifests alone. Of this property nothing
+        reaches the catalog: a commit is the changes that were made to what is shown here."""
+        builder = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(metadata)
+        builder = builder.setProperties(_UNMERGED).discardChanges()
+        return builder.withMetadataLocation(metadata.metadataFileLocation()).build()
+
+    def _finished(self, prepared: _Prepared) -> Outcome:
+        once = prepared.once
+        try:
+            prepared.transaction.commitTransaction()
         except Py4JJavaError as error:
             if once.unsent:
-                return Moved(once.unsent, once.attempt)
+                return Moved(once.unsent, once.attempt or prepared.attempt())
             if once.error is None:
-                return self._not_sent(error, pin)
+                return self._not_sent(error, once.pin)
             return self._sent(once.error, once.attempt)
         return Landed()
 
     def _with_files(
-        self, table: TableName, rewrites: tuple[Rewrite, ...]
+        self, table: TableName, known: _Known, rewrites: tuple[Rewrite, ...]
     ) -> tuple[_Known, list[_Files]]:
-        known = self._taken(table)
+        """Raises RetryLater."""
         try:
             return known, self._all_files(known, rewrites)
         except Py4JJavaError:  # as it was a moment ago, it had no such spec
             known = self._read(table)
+        try:
             return known, self._all_files(known, rewrites)
+        except Py4JJavaError as error:
+            raise RetryLater(f"catalog: {_text(error)}") from error
 
     def _taken(self, table: TableName) -> _Known:
         """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
@@ -206,8 +291,12 @@ class JavaCommits:
         return known
 
     def _read(self, table: TableName) -> _Known:
+        """Raises RetryLater."""
         since_s = time.monotonic()
-        return _Known(self._load(table), since_s)
+        try:
+            return _Known(self._load(table), since_s)
+        except Py4JJavaError as error:
+            raise RetryLater(f"catalog: {_text(error)}") from error
 
     def _keep(self, table: TableName, known: _Known) -> None:
         with self._lock:
@@ -273,7 +362,7 @@ class JavaCommits:
             return Moved(_text(error), attempt)
         if self._is(error, f"{_EXCEPTIONS}.CleanableFailure"):
             return replace(_refused(error), attempt=attempt)
-        return Unknown(_text(error))
+        return Unknown(_text(error), attempt)
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
@@ -322,28 +411,6 @@ def _files(made: Callable[[str], Any], rewrite: Rewrite) -> _Files:
         [made(text) for text in rewrite.added],
         [(made(text), number) for text, number in rewrite.added_deletes],
     )
-
-
-class Pin:
-    """A Java `SnapshotAncestryValidator`: the parent must be the examined snapshot."""
-
-    def __init__(self, snapshot_id: int) -> None:
-        self._snapshot_id = snapshot_id
-        self.lost = False
-
-    def validate(self, ancestry: Any) -> bool:
-        """Called by Java before each try, with the new snapshot's ancestors, nearest first."""
-        snapshots = ancestry.iterator()
-        parent = snapshots.next().snapshotId() if snapshots.hasNext() else None
-        self.lost = parent != self._snapshot_id
-        return not self.lost
-
-    def errorMessage(self) -> str:  # noqa: N802  Java's name
-        """Part of Java's ValidationException."""
-        return f"the head is not {self._snapshot_id} any more"
-
-    class Java:
-        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
 
 
 def _refused(error: Py4JJavaError) -> Refused:

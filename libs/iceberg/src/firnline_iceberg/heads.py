@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from firnline_domain.live import Head
 from firnline_domain.swaps import Swap
 
 from firnline_iceberg.commits import Rewrite
 from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
+from firnline_iceberg.footings import Footing
 from firnline_iceberg.forms import SchemaFields
 from firnline_iceberg.java import removal_json
 from firnline_iceberg.planning import LiveFiles, live_files
@@ -23,6 +25,19 @@ class Pinned:
     head: Head
     table: LoadedTable
     live: LiveFiles
+
+    @cached_property
+    def footing(self) -> Footing:
+        """For a commit onto this head. Raises MetadataFileGone, RetryLater."""
+        metadata = self.table.metadata
+        manifests = self.table.manifests(self.table.snapshot(self.head.snapshot_id))
+        specs = sorted(spec.spec_id for spec in metadata.partition_specs)
+        return Footing(
+            self.head.snapshot_id,
+            self.head.last_sequence_number,
+            {one.path: one.min_sequence_number for one in manifests},
+            (*specs, metadata.default_spec_id),
+        )
 
     def rewrites(
         self,

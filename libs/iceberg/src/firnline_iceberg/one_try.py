@@ -10,11 +10,12 @@ itself, and the first copy may have been applied: then the table's head has lost
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Any
 
+from firnline_domain.identity import MAIN
 from py4j.protocol import Py4JJavaError
 
 MaySend = Callable[[], bool]
@@ -32,28 +33,79 @@ def whatever(_: Any) -> bool:
     return True
 
 
+def as_it_is(metadata: Any) -> Any:
+    """Nothing is hidden from Java."""
+    return metadata
+
+
+class Pin:
+    """A Java `SnapshotAncestryValidator`: the parent must be the examined snapshot of a ref."""
+
+    def __init__(self, snapshot_id: int, ref: str = MAIN) -> None:
+        self.snapshot_id = snapshot_id
+        self.ref = ref
+        self.lost = False
+
+    def holds(self, metadata: Any) -> bool:
+        """Whether a Java `TableMetadata` has it for its ref's head."""
+        head = metadata.ref(self.ref)
+        self.lost = head is None or head.snapshotId() != self.snapshot_id
+        return not self.lost
+
+    def validate(self, ancestry: Any) -> bool:
+        """Called by Java before each try, with the new snapshot's ancestors, nearest first."""
+        snapshots = ancestry.iterator()
+        parent = snapshots.next().snapshotId() if snapshots.hasNext() else None
+        self.lost = parent != self.snapshot_id
+        return not self.lost
+
+    def errorMessage(self) -> str:  # noqa: N802  Java's name
+        """Part of Java's ValidationException."""
+        return f"the head is not {self.snapshot_id} any more"
+
+    class Java:
+        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
 @dataclass(frozen=True)
 class Attempt:
-    """Metadata files of a commit that was refused: of each snapshot its list and new manifests."""
+    """A commit that was refused: its snapshots and their manifest lists, which name what else was
+    written for it."""
 
     sequence_number: int  # of the table before it
     snapshot_ids: frozenset[int]
-    files: tuple[str, ...]
+    lists: tuple[str, ...]
 
 
 class OneTry:
     """A Java `TableOperations` over another. Its commit fails as a Python error does in Java: with
-    an exception that Iceberg neither tries again after nor draws conclusions from."""
+    an exception that Iceberg neither tries again after nor draws conclusions from. So does a
+    refresh that finds another head than the pinned one: what is written stays, for the next try.
+    """
 
     def __init__(
-        self, operations: Any, may_send: MaySend = always, holds: Holds = whatever
+        self,
+        operations: Any,
+        pin: Pin,
+        may_send: MaySend = always,
+        holds: Holds = whatever,
+        seen: Callable[[Any], Any] = as_it_is,
     ) -> None:
+        """`seen`: what Java is shown in the place of the table's `TableMetadata`."""
         self._operations = operations
+        self._seen = seen
+        self._shown: tuple[str, Any, Any] | None = None  # location, metadata as it is and as seen
+        self.pin = pin
         self._may_send = may_send
         self._holds = holds
         self.unsent = ""  # why nothing was sent
         self.error: Py4JJavaError | None = None  # of the commit, once it was sent
         self.attempt: Attempt | None = None
+
+    def again(self, pinned: int, may_send: MaySend, holds: Holds) -> None:
+        """The next try of the same transaction, onto another head."""
+        self.pin.snapshot_id, self._may_send, self._holds = pinned, may_send, holds
+        self.unsent, self.error, self.attempt = "", None, None
 
     def commit(self, base: Any, metadata: Any) -> None:
         """Raises what the catalog's client raises, or TimeoutError: it may not be sent."""
@@ -62,20 +114,32 @@ class OneTry:
         elif not self._may_send():
             self.unsent = "its outputs were seen too long ago"
         if self.unsent:
-            self.attempt = _attempt(self._operations.io(), base, metadata)
+            self.attempt = attempt_of(base, metadata, self.pin.ref)
             raise TimeoutError("this commit may not be sent any more")
         try:
-            self._operations.commit(base, metadata)
+            self._operations.commit(base if self._shown is None else self._shown[1], metadata)
         except Py4JJavaError as error:
             self.error = error
-            self.attempt = _attempt(self._operations.io(), base, metadata)
+            self.attempt = attempt_of(base, metadata, self.pin.ref)
             raise
 
-    def current(self) -> Any:
-        return self._operations.current()
-
     def refresh(self) -> Any:
-        return self._operations.refresh()
+        """Raises TimeoutError: the head is another."""
+        found = self._operations.refresh()
+        if not self.pin.holds(found):
+            self.unsent = self.pin.errorMessage()
+            raise TimeoutError(self.unsent)
+        return self._show(found)
+
+    def _show(self, found: Any) -> Any:
+        """Java compares references: of one metadata file it is shown one object."""
+        location = found.metadataFileLocation()
+        if self._shown is None or self._shown[0] != location:
+            self._shown = location, found, self._seen(found)
+        return self._shown[2]
+
+    def current(self) -> Any:
+        return self._show(self._operations.current())
 
     def io(self) -> Any:
         return self._operations.io()
@@ -109,23 +173,21 @@ class _Told(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         trace = record.exc_info[2] if record.exc_info else None
         frames = (frame.f_code for frame, _ in walk_tb(trace))
-        return OneTry.commit.__code__ not in frames
+        return not {OneTry.commit.__code__, OneTry.refresh.__code__} & set(frames)
 
 
 logging.getLogger("py4j.clientserver").addFilter(_Told())
 
 
-def _attempt(io: Any, base: Any, metadata: Any) -> Attempt:
-    made = [one for one in metadata.snapshots() if base.snapshot(one.snapshotId()) is None]
+def attempt_of(base: Any, metadata: Any, ref: str) -> Attempt:
+    """What a Java `TableMetadata` has more of a ref than another."""
+    head = metadata.ref(ref)
+    made, number = list[Any](), None if head is None else head.snapshotId()
+    while number is not None and base.snapshot(number) is None:
+        made.append(metadata.snapshot(number))
+        number = made[-1].parentId()
     return Attempt(
         base.lastSequenceNumber(),
         frozenset(one.snapshotId() for one in made),
-        tuple(dict.fromkeys(path for one in made for path in _files(io, one))),
+        tuple(one.manifestListLocation() for one in made),
     )
-
-
-def _files(io: Any, snapshot: Any) -> Iterator[str]:
-    for manifest in snapshot.allManifests(io):
-        if manifest.snapshotId() == snapshot.snapshotId():
-            yield manifest.path()
-    yield snapshot.manifestListLocation()

@@ -9,14 +9,17 @@ yet commit it (docs/decisions/0031). Three kinds of files need less, and say why
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
 from pyiceberg.io import FileIO
 
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.locations import Locations, address, metadata_folders
+from firnline_iceberg.manifests import read_manifest_list
 from firnline_iceberg.naming import PREFIX, Run, file_name, folder_of, run_of
 from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
@@ -207,20 +210,34 @@ def is_dead(table: LoadedTable, attempt: Attempt) -> bool:
     return table.format_version > 1 and table.last_sequence_number > attempt.sequence_number
 
 
-def remove_refused(table: LoadedTable, attempts: Sequence[Attempt]) -> int:
+def remove_refused(
+    table: LoadedTable, attempts: Sequence[Attempt], doubtful: Sequence[Attempt] = ()
+) -> int:
     """Manifests and manifest lists of commits that are dead, by a read that began after their
     answers: those that nothing has. A later commit may have taken over manifests of one that was
-    applied, and expired since. Raises as `reached`, and OSError."""
+    applied, and expired since. Tries share manifests, so what one has that is not dead stays, also
+    one of the `doubtful`, whose outcome nobody knows. Raises as `reached`, and OSError."""
     dead = [one for one in attempts if is_dead(table, one)]
     if not dead or shares_files(table):
         return 0
-    files = {path: file_name(path) for one in dead for path in one.files}
+    waiting = (one for one in (*attempts, *doubtful) if not is_dead(table, one))
+    needed = {path for one in waiting for path in _files_of(table, one)}
+    files = {path: file_name(path) for one in dead for path in _files_of(table, one)}
     since = min(one.sequence_number for one in dead)
     kept = reached(table, frozenset(files.values()), since, entries=False)
     locations = Locations.of(table)
-    ours = (path for path, name in files.items() if name not in kept)
+    ours = (path for path, name in files.items() if name not in kept and path not in needed)
     inside = (one for one in ours if locations.holds(one) or locations.beside_metadata(one))
     return sum(_delete(table.io, path) for path in inside)
+
+
+def _files_of(table: LoadedTable, attempt: Attempt) -> Iterator[str]:
+    """What was written for it, each list after its manifests; of a list that is gone, nothing."""
+    for path in attempt.lists:
+        with suppress(MetadataFileGone):
+            manifests = read_manifest_list(table.io, path)
+            yield from (m.path for m in manifests if m.added_snapshot_id in attempt.snapshot_ids)
+            yield path
 
 
 def storage_now_ms(table: LoadedTable) -> int | None:

@@ -28,6 +28,7 @@ class Batch:
     events: list[Event] = field(default_factory=list)
     repairs: list[Written] = field(default_factory=list)  # written, and not yet seen to be settled
     attempts: list[Attempt] = field(default_factory=list)  # refused; perhaps there all the same
+    doubtful: list[Attempt] = field(default_factory=list)  # whose outcome nobody knows
     sent: dict[str, tuple[Swap, ...]] = field(
         default_factory=dict
     )  # by task, the whole commit: what is found of it then is ours

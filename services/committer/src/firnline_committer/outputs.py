@@ -43,12 +43,15 @@ class Outputs:
         except OSError as error:  # the sweep's
             self._log.warning("not_removed", task=result.task_id, why=error)
 
-    def forget(self, name: TableName, attempts: Sequence[Attempt]) -> list[Attempt]:
+    def forget(
+        self, name: TableName, attempts: Sequence[Attempt], doubtful: Sequence[Attempt] = ()
+    ) -> list[Attempt]:
         """Remove metadata files of refused commits that are in no retained snapshot. Commits of
-        which a copy may yet be applied are returned."""
+        which a copy may yet be applied are returned. `doubtful`: of unknown outcome."""
         try:
             table = self._tables.load(name)
-            metrics.count("outputs_deleted", removal.remove_refused(table, attempts))
+            removed = removal.remove_refused(table, attempts, doubtful)
+            metrics.count("outputs_deleted", removed)
         except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
             self._log.warning("not_removed", table=name.dotted, why=error)
             return list(attempts)

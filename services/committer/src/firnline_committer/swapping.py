@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from firnline_adapters import metrics
@@ -17,6 +18,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN
 from firnline_domain.lifetimes import Lifetimes
+from firnline_domain.moments import RACE, races
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Swap, plan
 from firnline_iceberg.avro import MetadataFileGone
@@ -41,6 +43,8 @@ PATIENCE_MS = 8 * 60_000  # with a head that moves at every try; the lane's own 
 FIRST_PAUSE_S = 0.02  # doubled at each try, times 0.5 to 1.5
 LONGEST_PAUSE_S = 0.2  # a writer that commits every second leaves gaps to be hit, not waited for
 MOST_WAITS = 5  # of one batch, for a moment that disturbs nobody
+FEW_MANIFESTS = 100  # fewer are not merged; Iceberg's own default
+MANY_MANIFESTS = 400  # more are merged under a busy writer, too
 GONE = Settled(())
 
 
@@ -155,7 +159,8 @@ class Swapper:
         """Clear away what tries have left. While an outcome is unknown, or a copy of a refused
         commit may be applied, nothing is known of its repair: then it is the sweep's."""
         if batch.attempts:
-            batch.attempts = self._outputs.forget(batch.table, batch.attempts)
+            self._commits.abandon(batch.table)  # or its next try would name what is removed here
+            batch.attempts = self._outputs.forget(batch.table, batch.attempts, batch.doubtful)
         for repair in batch.repairs[:]:
             if repair.task_id not in self._unknown and not batch.attempts:
                 self._repairs.close(batch.table, repair)
@@ -248,10 +253,22 @@ class Swapper:
             rewrites,
             lambda: self._is_fresh(seen_ms),
             at.head.form,
+            at.footing,
+            merges=self._merges(batch, at),
         )
         if isinstance(outcome, Landed | Unknown) or outcome.attempt is not None:
             batch.latched = False  # the answer to our commit has let go
         self._take(batch, at, swaps, outcome)
+
+    def _merges(self, batch: Batch, at: Pinned) -> bool:
+        """Whether small manifests are merged on the way: not where the head moves too often for
+        that. Where there are very many, the first try of a batch is for it all the same."""
+        count = len(at.footing.manifests)
+        if count < FEW_MANIFESTS or batch.tries:
+            return False
+        newest = islice(at.table.ancestors(at.head.snapshot_id), RACE)
+        hot = races([one.timestamp_ms for one in newest], self._now_ms())
+        return not hot or count > MANY_MANIFESTS
 
     def _is_fresh(self, seen_ms: int) -> bool:
         """False after a pause in which files may have gone, or where the clock was set back."""
@@ -274,8 +291,9 @@ class Swapper:
                     batch.attempts.append(attempt)
                 for task_id in tasks:
                     self._refuse(batch, task_id, Conflict(reason, detail), at.head.snapshot_id)
-            case Unknown(detail):
+            case Unknown(detail, attempt):
                 batch.why = detail
+                batch.doubtful += [attempt] if attempt is not None else []
                 batch.sent.update(dict.fromkeys(tasks, swaps))
                 self._unknown.update(tasks)
                 self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)

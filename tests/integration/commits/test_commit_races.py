@@ -1,0 +1,149 @@
+"""A lost race costs the next try a manifest list, not all manifests (docs/decisions/0035)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_committer import swapping
+from firnline_domain.events import RewriteCommitted
+from firnline_domain.values import replace
+from firnline_iceberg.jvm import IcebergJvm
+
+pytestmark = pytest.mark.stack
+Table = Any  # conftest.Workshop
+
+
+def manifests(table: Table) -> set[Path]:
+    folder = Path(table.loaded.metadata.location.removeprefix("file:"), "metadata")
+    return {path for path in folder.glob("*.avro") if not path.name.startswith("snap-")}
+
+
+def of_head(table: Table) -> set[Path]:
+    loaded = table.loaded
+    found = loaded.manifests(loaded.head("main"))
+    return {Path("/" + one.path.removeprefix("file:").lstrip("/")) for one in found}
+
+
+def committed(committer: Any, result: Any) -> None:
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_manifests_serve_again_after_appends_and_upserts(
+    make_table: Any, meddler: Any, meddled: Any, version: str
+) -> None:
+    table = make_table(**{"format-version": version})
+    for number in range(4):
+        table.append((number, number))
+    table.delete_ids(1)
+    result = table.rewrite()
+    ours: list[set[Path]] = []
+    before = manifests(table)
+
+    def first() -> None:
+        ours.append(manifests(table) - before)
+        table.append((10, 10))
+
+    meddler.before = [first, lambda: table.upsert((2, 20)), lambda: table.append((11, 11))]
+    committed(meddled, result)
+    assert meddler.commits == 4
+    assert table.rows() == [(0, 0), (2, 20), (3, 3), (10, 10), (11, 11)]
+    assert len(ours[0]) >= 5  # four that lost their file, and the new one
+    loaded = table.loaded
+    head = loaded.head("main")
+    made = {one.path for one in loaded.manifests(head) if one.added_snapshot_id == head.snapshot_id}
+    assert {Path(path).name for path in made} <= {path.name for path in ours[0]}
+    left = manifests(table) & ours[0]
+    assert {path.name for path in left} <= {Path(path).name for path in made}
+    if version == "3":
+        ids = [
+            row_id
+            for one in loaded.manifests(head)
+            if not one.holds_deletes
+            for entry in loaded.entries(one)
+            if entry.live
+            for row_id in range(entry.first_row_id, entry.first_row_id + entry.records)
+        ]
+        assert len(ids) == len(set(ids))
+
+
+def test_a_manifest_that_is_gone_from_the_head_is_not_taken_for_there(
+    table: Table, meddler: Any, meddled: Any
+) -> None:
+    table.append((1, 1))
+    other = table.append((2, 2))
+    table.append((3, 3))
+    result = table.rewrite()
+    group = result.groups[0]
+    assert len(group.inputs) == 3
+    table.append((4, 4))
+    fourth = table.append((5, 5))
+    meddler.before = [lambda: table.remove(fourth)]
+    committed(meddled, result)
+    assert table.rows() == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert other not in table.live_data()
+
+
+def test_what_a_try_of_unknown_end_may_have_stays(table: Table, meddler: Any, meddled: Any) -> None:
+    """The refused try and the unknown one share their manifests; only the latter may yet land."""
+    for number in range(3):
+        table.append((number, number))
+    result = table.rewrite()
+    before, ours = manifests(table), list[set[Path]]()
+
+    def lost() -> None:
+        ours.append(manifests(table) - before)
+        table.append((10, 10))
+        before.update(manifests(table))
+
+    def unknown() -> None:
+        meddler.fail("none", applied=False)
+
+    meddler.before = [lost, unknown]
+    committed(meddled, result)
+    assert meddler.commits == 3
+    assert table.rows() == [(0, 0), (1, 1), (2, 2), (10, 10)]
+    assert ours[0] <= manifests(table)
+
+
+def test_what_is_cleared_away_is_not_committed(
+    table: Table, meddler: Any, meddled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swapping, "TRIES", 2)
+    for number in range(3):
+        table.append((number, number))
+    result = replace(table.rewrite(), finished_at_ms=10**15)  # young enough to be tried again
+    meddler.before = [lambda n=n: table.append((10 + n, 0)) for n in range(3)]
+    committed(meddled, result)
+    assert of_head(table) <= manifests(table)
+    assert table.rows() == [(0, 0), (1, 1), (2, 2), (10, 0), (11, 0), (12, 0)]
+
+
+def test_many_small_manifests_are_not_merged_while_the_head_races(
+    make_table: Any,
+    meddler: Any,
+    iceberg: IcebergJvm,
+    committer_of: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Iceberg would read and write them all at each try; of the property that says so nothing
+    stays in the table."""
+    monkeypatch.setattr(swapping, "FEW_MANIFESTS", 2)
+    table = make_table(**{"commit.manifest.min-count-to-merge": "2"})
+    for number in range(6):
+        table.append((number, number))
+    result = table.rewrite()
+    counts = list[int]()
+
+    def racing() -> None:
+        counts.append(len(manifests(table)))
+        table.append((10, len(counts)))
+
+    meddler.before = [racing, racing, racing]
+    committed(committer_of(iceberg, meddler.uri), result)
+    assert counts[2] - counts[1] == 1  # the writer's own
+    assert "commit.manifest-merge.enabled" not in table.loaded.properties
+    assert len(table.rows()) == 9
