@@ -21,6 +21,7 @@ from bench.rewrite.contestants import Failed
 from bench.rewrite.parts import (
     budget,
     growth,
+    head,
     memory,
     peers,
     production,
@@ -56,6 +57,7 @@ PARTS = {
     "shapes": Part(production.run, scale=0.5),
     "requests": Part(requests.run),
     "streams": Part(streams.run),
+    "head": Part(head.run),
     "peers": Part(peers.run, 3),
 }
 PEERS = "peers"  # left out of `all`, because it fetches what nothing else needs

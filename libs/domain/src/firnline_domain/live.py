@@ -49,12 +49,30 @@ class LiveDelete(Protocol):
     def referenced_data_file(self) -> str | None: ...
 
 
+class Rest(Value):
+    """Live data files that are not named one by one: of them the lowest data sequence number counts
+    alone. None: there are none.
+
+    `lowest` is never above the true one, in `by_scope` for those scopes that were asked for;
+    `as_listed` is never below what Iceberg goes by, the manifests' own word for it.
+    """
+
+    lowest: int | None = None
+    as_listed: int | None = None
+    by_scope: Mapping[Scope, int] = {}
+
+
+NO_REST = Rest()
+
+
 class Head(Value, dict=True, gc=True):
     """A ref's head: everything that the commit of a rewrite depends on.
 
     `last_sequence_number` is the table's, over all branches. `ancestors` are the retained
     snapshots on the way from the head to its root, the head included; `reaches_root` says that
-    none of them was expired. `data` is by normal path. `repeated`: normal paths of files that are
+    none of them was expired. `data` is by normal path, with at least those files that were asked
+    for; `rest` are the others. `deletes` are at least those that may be about a scope or a file
+    that was asked for. `repeated`: normal paths of files that are
     live more than once. `schemas`: of the table, by id.
     """
 
@@ -68,6 +86,7 @@ class Head(Value, dict=True, gc=True):
     form: TableForm
     schemas: Mapping[int, Fields]
     repeated: frozenset[str] = frozenset()
+    rest: Rest = NO_REST
 
     @cached_property
     def live_deletes(self) -> frozenset[tuple[str, int]]:

@@ -254,10 +254,11 @@ def _played(swaps: Iterable[Swap], head: Head) -> Iterator[tuple[Swap, list[Live
     vector = DeleteKind.DELETION_VECTOR  # goes with its data file alone
     deletes = {d.normal: d for d in head.deletes if d.kind is not vector}
     last = head.last_sequence_number
+    rest = last if head.rest.as_listed is None else head.rest.as_listed
     for swap in swaps:
         for path in () if swap.converts else swap.input_paths:
             numbers.pop(path, None)
-        oldest = min(last, min(numbers.values(), default=last))
+        oldest = min(last, rest, min(numbers.values(), default=last))
         dropped = [d for d in deletes.values() if 0 < d.sequence_number < oldest]
         yield swap, dropped
         for delete in (*dropped, *swap.removed_deletes):
@@ -291,7 +292,8 @@ def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveD
     """
     gone = {normal_path(file.path) for result in results for file in replaced(result)}
     kept = {path: file for path, file in head.data.items() if path not in gone}
-    left = _lowest((file.scope, file.sequence_number) for file in kept.values())
+    rest = tuple(head.rest.by_scope.items())
+    left = _lowest([*((file.scope, file.sequence_number) for file in kept.values()), *rest])
     converted = {normal_path(file.path) for result in results for file in _converts(result)}
     unstamped = (file for path, file in kept.items() if path not in converted)
     stamps = [
@@ -299,14 +301,16 @@ def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveD
         for result in results
         if any(group.outputs or group.converts for group in result.groups)
     ]
-    after = _lowest([*((file.scope, file.sequence_number) for file in unstamped), *stamps])
+    numbers = [(file.scope, file.sequence_number) for file in unstamped]
+    after = _lowest([*numbers, *stamps, *rest])
+    everywhere = [number for number in (head.rest.lowest,) if number is not None]
     scopes = {result.scope for result in results}
     return tuple(
         delete
         for delete in head.deletes
         if any(reaches(delete, scope) for scope in scopes)
         and (
-            _nothing_below(delete, after)
+            _nothing_below(delete, after, everywhere)
             if delete.kind is DeleteKind.EQUALITY
             else _names_nothing(delete, left, gone)
         )
@@ -324,8 +328,10 @@ def _lowest(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
     return found
 
 
-def _nothing_below(delete: LiveDelete, after: dict[Scope, int]) -> bool:
+def _nothing_below(delete: LiveDelete, after: dict[Scope, int], everywhere: list[int]) -> bool:
+    """`everywhere`: of the files whose scope is not known."""
     concerned = [number for scope, number in after.items() if reaches(delete, scope)]
+    concerned += everywhere if delete.is_global else []
     return delete.sequence_number <= min(concerned, default=delete.sequence_number)
 
 

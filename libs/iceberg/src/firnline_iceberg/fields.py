@@ -18,6 +18,7 @@ LIST = Wanted(
         504: "added_files",
         505: "existing_files",
         506: "deleted_files",
+        507: "partitions",
         515: "sequence_number",
         516: "min_sequence_number",
         517: "content",
@@ -53,5 +54,9 @@ def _entry(file_fields: dict[int, str]) -> Wanted:
 
 
 ENTRY = _entry(_FILE)
+ENTRY_OF_DIGEST = Wanted(
+    {0: "status", 2: "file", 3: "sequence_number"},
+    {2: Wanted({100: "path", 102: "partition"}, {102: Wanted(every=PARTITION)})},
+)
 ENTRY_WITH_BOUNDS = _entry(_FILE | _BOUNDS)
 ENTRY_WITH_STATS = _entry(_FILE | _BOUNDS | _STATS)

@@ -6,16 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from firnline_domain.conflicts import inputs
+from firnline_domain.identity import normal_path
 from firnline_domain.live import Head
+from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Swap
 
 from firnline_iceberg.commits import Rewrite
+from firnline_iceberg.examining import Subject, examined
 from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
 from firnline_iceberg.footings import Footing
 from firnline_iceberg.forms import SchemaFields
 from firnline_iceberg.java import removal_json
-from firnline_iceberg.planning import LiveFiles, live_files
+from firnline_iceberg.manifests import ManifestFile
+from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.tables import LoadedTable
+
+Manifests = tuple[ManifestFile, ...]
 
 
 @dataclass(frozen=True)
@@ -81,10 +88,14 @@ class Pinned:
         return start if usable else self.head.snapshot_id
 
 
-def pinned(table: LoadedTable, ref: str) -> Pinned:
-    """Raises RefGone, MetadataFileGone, RetryLater."""
+def pinned(table: LoadedTable, ref: str, results: Iterable[RewriteFinished]) -> Pinned:
+    """As far as these results need it. Raises RefGone, MetadataFileGone, RetryLater; TaskRefused
+    where too many deletes are about them."""
     snapshot_id = table.head(ref).snapshot_id
-    live = live_files(table, snapshot_id)
+    known = tuple(results)
+    paths = frozenset(normal_path(file.path) for result in known for file in inputs(result))
+    about = Subject(paths, frozenset(result.scope for result in known))
+    live, rest = examined(table, snapshot_id, about)
     ancestors = list(table.ancestors(snapshot_id))
     head = Head(
         snapshot_id=snapshot_id,
@@ -97,6 +108,7 @@ def pinned(table: LoadedTable, ref: str) -> Pinned:
         form=table.form,
         schemas=SchemaFields(table.metadata),
         repeated=live.repeated,
+        rest=rest,
     )
     return Pinned(head, table, live)
 
@@ -118,6 +130,23 @@ def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteF
     for entry in changed_by(table, snapshot_id, deletes_alone=True):
         if entry.status is Status.DELETED and isinstance(entry, DeleteFileEntry):
             yield entry
+
+
+def manifests_since(table: LoadedTable, sequence_number: int) -> Iterator[tuple[int, Manifests]]:
+    """Of each retained snapshot of any ref that was written after `sequence_number`, those
+    manifests that were, too. Raises as above."""
+    numbered = table.format_version > 1  # v1 numbers everything 0
+    for snapshot in table.snapshots:
+        if numbered and (snapshot.sequence_number or 0) <= sequence_number:
+            continue
+        yield (
+            snapshot.snapshot_id,
+            tuple(
+                one
+                for one in table.manifests(snapshot)
+                if not numbered or one.sequence_number > sequence_number
+            ),
+        )
 
 
 def paths_since(

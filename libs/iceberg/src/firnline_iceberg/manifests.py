@@ -39,6 +39,16 @@ class Detail(IntEnum):
     STATS = 2  # `FileEntry.stats` of every file
 
 
+@dataclass(frozen=True, slots=True)
+class FieldSummary:
+    """A partition field over all files of a manifest; bounds are single-value bytes. What a writer
+    left out is None, and may be anything."""
+
+    contains_null: bool | None
+    lower: bytes | None
+    upper: bytes | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
     """One row of a manifest list. Counts are None where a v1 writer left them out."""
@@ -55,6 +65,7 @@ class ManifestFile:
     holds_deletes: bool = False
     first_row_id: int | None = None  # v3
     encrypted: bool = False
+    partitions: tuple[FieldSummary, ...] = ()  # by field of its spec; empty: not known
 
     @property
     def changes_nothing(self) -> bool:
@@ -86,7 +97,13 @@ def _manifest_file(row: Record) -> ManifestFile:
         holds_deletes=row.get("content") == 1,
         first_row_id=row.get("first_row_id"),
         encrypted=row.get("key_metadata") is not None,
+        partitions=tuple(_summary(one) for one in row.get("partitions") or ()),
     )
+
+
+def _summary(record: Record) -> FieldSummary:
+    bounds = record.get("lower_bound"), record.get("upper_bound")
+    return FieldSummary(record.get("contains_null"), *bounds)
 
 
 def read_manifest(
@@ -98,7 +115,7 @@ def read_manifest(
     Raises MetadataFileGone, RetryLater, MetadataUnreadable.
     """
     next_row_id = manifest.first_row_id
-    texts = _Texts(partition)
+    texts = PartitionTexts(partition)
     for record in records(io, manifest.path, _wanted(manifest, detail)):
         entry = _common(record, manifest, texts, detail)
         if min(entry["records"], entry["bytes"]) < 0:  # decoded, and nonsense: see `records`
@@ -112,7 +129,7 @@ def read_manifest(
         yield DataFileEntry(**entry, first_row_id=row_id)
 
 
-class _Texts:
+class PartitionTexts:
     """Partition texts of one manifest, each written once: few partitions, many files."""
 
     def __init__(self, partition: PartitionText) -> None:
@@ -137,7 +154,7 @@ def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
 
 
 def _common(
-    record: Record, manifest: ManifestFile, texts: _Texts, detail: Detail
+    record: Record, manifest: ManifestFile, texts: PartitionTexts, detail: Detail
 ) -> dict[str, Any]:
     file, status = record["file"], Status(record["status"])
     snapshot_id = record.get("snapshot_id")
@@ -146,8 +163,8 @@ def _common(
         "manifest_path": manifest.path,
         "status": status,
         "snapshot_id": manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
-        "sequence_number": _inherited(record.get("sequence_number"), status, manifest),
-        "file_sequence_number": _inherited(record.get("file_sequence_number"), status, manifest),
+        "sequence_number": inherited(record.get("sequence_number"), status, manifest),
+        "file_sequence_number": inherited(record.get("file_sequence_number"), status, manifest),
         "spec_id": manifest.spec_id,
         "partition": texts.of(file["partition"] or {}),
         "format": file["format"].upper(),
@@ -159,8 +176,9 @@ def _common(
     }
 
 
-def _inherited(number: int | None, status: Status, manifest: ManifestFile) -> int | None:
-    """Spec, "Sequence Number Inheritance": null is inherited by ADDED entries only; v1 is 0."""
+def inherited(number: int | None, status: Status, manifest: ManifestFile) -> int | None:
+    """An entry's number (spec, "Sequence Number Inheritance"): null is inherited by ADDED entries
+    only; v1 is 0."""
     if number is None and (manifest.sequence_number == 0 or status is Status.ADDED):
         return manifest.sequence_number
     return number

@@ -60,6 +60,12 @@ class PartitionText:
         return _json([_written(write, values.get(key)) for key, write in self._writers])
 
 
+def types_of(spec: PartitionSpec, schemas: Iterable[Schema]) -> tuple[IcebergType | None, ...]:
+    """Of a spec's fields, as `PartitionText` writes them."""
+    known = tuple(schemas)
+    return tuple(_result_type(one.transform, one.source_id, known) for one in spec.fields)
+
+
 def _written(write: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else write(value)
 

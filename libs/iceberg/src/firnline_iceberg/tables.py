@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import requests
@@ -30,15 +30,17 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
+from pyiceberg.types import IcebergType
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
+from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.endpoints import endpoint
-from firnline_iceberg.file_cache import FileCache
+from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.forms import form_of
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
-from firnline_iceberg.partitions import PartitionText
+from firnline_iceberg.partitions import PartitionText, types_of
 from firnline_iceberg.storage import file_io
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
@@ -93,6 +95,15 @@ class LoadedTable:
             return read_manifest(self.io, manifest, text, detail)
         key = (self.metadata.table_uuid, manifest, detail)
         return self.cache.get(key, lambda: tuple(read_manifest(self.io, manifest, text, detail)))
+
+    def digest(self, manifest: ManifestFile) -> Digest:
+        """Of a manifest, kept in the cache. Raises as `read_manifest`."""
+        text = self.partition_text(manifest.spec_id)
+        if self.cache is None:
+            return read_digest(self.io, manifest, text)
+        key = (self.metadata.table_uuid, manifest, "digest")
+        read = partial(read_digest, self.io, manifest, text)
+        return self.cache.get_weighed(key, read, lambda found: found.nbytes // ENTRY_BYTES)
 
     @property
     def format_version(self) -> int:
@@ -176,6 +187,11 @@ class LoadedTable:
         return {
             spec.spec_id: PartitionText(spec, schemas) for spec in self.metadata.partition_specs
         }
+
+    def partition_types(self, spec_id: int) -> tuple[IcebergType | None, ...]:
+        """Of a spec's fields, None where the source column is not known. Raises KeyError."""
+        schemas = (self.schema, *reversed(self.metadata.schemas))
+        return types_of(self.spec(spec_id), schemas)
 
     def partition_text(self, spec_id: int) -> PartitionText:
         """What writes the canonical text of this spec's partitions. Raises KeyError."""

@@ -13,7 +13,7 @@ from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Swap, Written
 from firnline_iceberg.one_try import Attempt
 
-from firnline_committer.settlement import Settled
+from firnline_committer.settlement import Looked, Settled
 
 Event = RewriteCommitted | RewriteConflicted
 
@@ -28,6 +28,7 @@ class Batch:
     events: list[Event] = field(default_factory=list)
     repairs: list[Written] = field(default_factory=list)  # written, and not yet seen to be settled
     attempts: list[Attempt] = field(default_factory=list)  # refused; perhaps there all the same
+    looked: Looked = field(default_factory=Looked)
     doubtful: list[Attempt] = field(default_factory=list)  # whose outcome nobody knows
     sent: dict[str, tuple[Swap, ...]] = field(
         default_factory=dict

@@ -14,7 +14,8 @@ from firnline_domain.identity import normal_path
 from firnline_domain.results import RewriteFinished
 from firnline_domain.swaps import Repair
 from firnline_iceberg.commits import task_ids
-from firnline_iceberg.heads import paths_since
+from firnline_iceberg.examining import entries_named
+from firnline_iceberg.heads import manifests_since
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot, Summary
 
@@ -48,7 +49,25 @@ def notes(
     return found
 
 
-def settled(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str, Settled]:
+@dataclass
+class Looked:
+    """Where the outputs of some tasks were looked for in vain: manifests and their lists never
+    change, so a next try looks at new ones alone."""
+
+    tasks: frozenset[str] = frozenset()
+    snapshots: set[int] = field(default_factory=set)
+    manifests: set[str] = field(default_factory=set)
+
+    def for_tasks(self, tasks: Collection[str]) -> None:
+        """What was looked at for others says nothing of these."""
+        if not self.tasks.issuperset(tasks):
+            self.tasks = frozenset(tasks)
+            self.snapshots, self.manifests = set(), set()
+
+
+def settled(
+    table: LoadedTable, results: Sequence[RewriteFinished], looked: Looked | None = None
+) -> dict[str, Settled]:
     """Those of `results` (one table and ref) that are in the table, by task id.
 
     Raises MetadataFileGone (expired while we read: load again), RetryLater.
@@ -56,7 +75,8 @@ def settled(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str,
     if not results:
         return {}
     found = _by_task_id(table, results[0].ref, {result.task_id for result in results})
-    return found | _by_outputs(table, [one for one in results if one.task_id not in found])
+    others = [one for one in results if one.task_id not in found]
+    return found | _by_outputs(table, others, looked or Looked())
 
 
 def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[str, Settled]:
@@ -86,18 +106,29 @@ def _repaired(summary: Summary | None, task_id: str) -> int | None:
     return next((int(rows) for task, rows in entries if task == task_id), None)
 
 
-def _by_outputs(table: LoadedTable, results: Sequence[RewriteFinished]) -> dict[str, Settled]:
+def _by_outputs(
+    table: LoadedTable, results: Sequence[RewriteFinished], looked: Looked
+) -> dict[str, Settled]:
     tasks = {
         normal_path(file.path): result.task_id for result in results for file in outputs(result)
     }
     if not tasks:
         return {}
-    found: dict[str, set[int]] = {}
-    for entry in paths_since(table, min(_began_after(table, result) for result in results)):
-        if (task_id := tasks.get(entry.normal)) is not None:
-            makers = found.setdefault(task_id, set())
+    looked.for_tasks(set(tasks.values()))
+    paths, found = frozenset(tasks), dict[str, set[int]]()
+    since = min(_began_after(table, result) for result in results)
+    for snapshot_id, manifests in manifests_since(table, since):
+        if snapshot_id in looked.snapshots:
+            continue
+        new = [one for one in manifests if one.path not in looked.manifests]
+        for entry in entries_named(table, new, paths):
+            makers = found.setdefault(tasks[entry.normal], set())
             if entry.snapshot_id is not None and entry.live and table.retains(entry.snapshot_id):
                 makers.add(entry.snapshot_id)
+        looked.manifests.update(one.path for one in new)
+        looked.snapshots.add(snapshot_id)
+    if found:  # of these the next look is to see them again
+        looked.tasks = frozenset()
     return {task_id: Settled(tuple(sorted(ids))) for task_id, ids in found.items()}
 
 

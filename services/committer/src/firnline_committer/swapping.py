@@ -131,7 +131,7 @@ class Swapper:
             with self._read(batch) as table:
                 self._settle(batch, table)
                 if batch.open:
-                    self._commit(batch, pinned(table, batch.ref))
+                    self._commit(batch, pinned(table, batch.ref, batch.open.values()))
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
         except RefGone as gone:
@@ -168,7 +168,7 @@ class Swapper:
 
     def _settle(self, batch: Batch, table: LoadedTable) -> None:
         """Close what is in the table already, whoever put it there."""
-        self._close(batch, table, settled(table, list(batch.open.values())))
+        self._close(batch, table, settled(table, list(batch.open.values()), batch.looked))
 
     def _close(self, batch: Batch, table: LoadedTable, found: dict[str, Settled]) -> None:
         """Close what was committed, unless its commit has done harm."""
