@@ -38,7 +38,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
@@ -63,18 +63,19 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
         swapper = _swapper(machine, place.lake.uri)
         tries = [_timed(swapper, _result(place.loaded(name), n, manifests)) for n in range(2)]
         java_mb = _peak_mb(machine.pid)
+    committer_mb = round(_peak_mb("self") - before)
     sides = {
         "files": manifests * FILES,
         "manifests": manifests,
         "seconds": [round(one, 2) for one in tries],
-        "committer_mb": round(_peak_mb("self") - before),
+        "committer_mb": committer_mb,
         "java_mb": round(java_mb),
     }
     print(sides, flush=True)
     bars = [
         Bar("first commit, s", None, figure(tries[:1])),
         Bar("next commit, s", None, figure(tries[1:])),
-        Bar("memory of the committer for it, MB", None, figure([sides["committer_mb"]])),
+        Bar("memory of the committer for it, MB", None, figure([committer_mb])),
         Bar("memory of its JVM, MB", None, figure([java_mb])),
     ]
     return {"head": sides, "bars": [bar.as_json() for bar in bars]}
@@ -88,29 +89,30 @@ def _make(place: Arena, name: str, manifests: int) -> None:
     files = [_manifest(table, snapshot_id, number) for number in range(manifests)]
     where = f"{table.location()}/metadata/snap-{snapshot_id}.avro"
     output = table.io.new_output(where)
-    with write_manifest_list(2, output, snapshot_id, None, 1, "gzip") as writer:
+    with write_manifest_list(2, output, snapshot_id, None, 1, "deflate") as writer:
         writer.add_manifests(files)
-    snapshot = Snapshot(
-        snapshot_id=snapshot_id,
-        sequence_number=1,
-        timestamp_ms=int(time.time() * 1000) - 600_000,
-        manifest_list=where,
-        summary=Summary(Operation.APPEND),
-        schema_id=0,
-    )
+    about = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": 1,
+        "timestamp-ms": int(time.time() * 1000) - 600_000,
+        "manifest-list": where,
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    ref = {"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id}
     table.catalog.commit_table(
         table,
-        (AssertRefSnapshotId(ref="main", snapshot_id=None),),
+        (AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": None}),),
         (
-            AddSnapshotUpdate(snapshot=snapshot),
-            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot_id),
+            AddSnapshotUpdate(snapshot=Snapshot.model_validate(about)),
+            SetSnapshotRefUpdate.model_validate({**ref, "action": "set-snapshot-ref"}),
         ),
     )
 
 
 def _manifest(table: Table, snapshot_id: int, number: int) -> ManifestFile:
     output = table.io.new_output(f"{table.location()}/metadata/m{number}.avro")
-    with write_manifest(2, table.spec(), table.schema(), output, snapshot_id, "gzip") as writer:
+    with write_manifest(2, table.spec(), table.schema(), output, snapshot_id, "deflate") as writer:
         for file in range(FILES):
             writer.add_entry(
                 ManifestEntry.from_args(

@@ -482,7 +482,7 @@ def gateway(meddler: Meddler, tmp_path: Path) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     state = str(tmp_path / "gateway")
-    settings = GatewaySettings(meddler.uri, "-", port, state, latch_ms=20_000)  # cold machines
+    settings = GatewaySettings(meddler.uri, "-", port, state, latch_ms=20_000, hold_ms=20_000)
     up = gateway_running(settings, MemoryPublisher(MemoryBroker()), Log("gateway"))
     asyncio.run_coroutine_threadsafe(up.__aenter__(), loop).result(30)
     yield f"http://127.0.0.1:{port}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from firnline_committer import swapping
 from firnline_domain.events import RewriteCommitted
 from firnline_domain.values import replace
+from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 
 pytestmark = pytest.mark.stack
@@ -147,3 +151,29 @@ def test_many_small_manifests_are_not_merged_while_the_head_races(
     assert counts[2] - counts[1] == 1  # the writer's own
     assert "commit.manifest-merge.enabled" not in table.loaded.properties
     assert len(table.rows()) == 9
+
+
+def test_after_lost_races_others_commits_wait(
+    table: Table, meddler: Any, gateway: str, iceberg: IcebergJvm, committer_of: Any
+) -> None:
+    """Without it the fourth try would lose to the writer that begins in the middle of it."""
+    writer = replace_fields(table, catalog=rest_catalog(iceberg.jvm, gateway))
+    table.append((1, 1))
+    table.append((2, 2))
+    result = table.rewrite()
+    ours: list[int | None] = []
+    with ThreadPoolExecutor() as pool:
+        begun: list[Any] = []
+
+        def begin() -> None:
+            begun.append(pool.submit(writer.append, (9, 9)))
+            with suppress(TimeoutError):
+                begun[0].result(1)  # time enough, if it did not have to wait
+            ours.append(len(table.rows()))
+
+        lost = [lambda n=n: table.append((10 + n, 0)) for n in range(swapping.LOST)]
+        meddler.before = [*lost, begin]
+        committed(committer_of(iceberg, gateway), result)
+        assert begun[0].result(30)
+    assert ours == [2 + swapping.LOST]  # it was not in the table when ours was sent
+    assert len(table.rows()) == 3 + swapping.LOST

@@ -20,6 +20,7 @@ CounterName = Literal[
     "gateway_commits",  # calls that changed a table and were accepted
     "gateway_unknown",  # commits whose outcome was unknown and was read from the table
     "gateway_unread",  # accepted calls that could not be read; their tables were, instead
+    "gateway_holds",
     "gateway_latches",  # times that reads of a table were kept waiting for a commit of ours
     "gateway_scan_reports",  # scans that clients have reported, by outcome: counted, dropped
     "gateway_outbox_failures",  # writes to the outbox file that failed
@@ -52,6 +53,7 @@ GaugeName = Literal[
 ]
 HistogramName = Literal[
     "gateway_added_seconds",  # time that a commit's answer waited for the outbox
+    "gateway_held_seconds",
     "gateway_latched_seconds",  # time that a read of a table waited for a commit of ours
     "enrich_seconds",  # from reading a TableCommitted to its FilesChanged
     "task_seconds",  # from the order's receipt to its result

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 HEADER = "Firnline-Latch"
 BEGIN = "begin"  # with the read that a commit is made from: others' reads wait
+HOLD = "hold"  # with such a read, after lost races: others' commits wait, a moment at most
 PASS = "pass"  # with every other call of a committer: it never waits for itself
 END = "end"  # nothing is sent after all; a commit that is answered says so by itself

@@ -147,22 +147,3 @@ def manifests_since(table: LoadedTable, sequence_number: int) -> Iterator[tuple[
                 if not numbered or one.sequence_number > sequence_number
             ),
         )
-
-
-def paths_since(
-    table: LoadedTable, sequence_number: int, of_deletes: bool = False
-) -> Iterator[FileEntry]:
-    """Entries of data files (or delete files), of any status, of every manifest that a retained
-    snapshot of any ref has and that was written after `sequence_number`; each manifest once.
-    Raises as above."""
-    seen: set[str] = set()
-    numbered = table.format_version > 1  # v1 numbers everything 0
-    for snapshot in table.snapshots:
-        if numbered and (snapshot.sequence_number or 0) <= sequence_number:
-            continue
-        for manifest in table.manifests(snapshot):
-            old = numbered and manifest.sequence_number <= sequence_number
-            if old or manifest.holds_deletes is not of_deletes or manifest.path in seen:
-                continue
-            seen.add(manifest.path)
-            yield from table.entries(manifest)

@@ -6,23 +6,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from firnline_domain.identity import TableName
-from firnline_domain.latches import BEGIN, END, HEADER, PASS
+from firnline_domain.latches import BEGIN, END, HEADER, HOLD, PASS
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.tables import LoadedTable, Tables
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """One catalog, spoken to in three ways. Where no gateway listens, they are the same."""
+    """One catalog, spoken to in four ways. Where no gateway listens, they are the same."""
 
     tables: Tables  # waits for nobody's hold
     begins: Tables
     ends: Tables
+    holds: Tables
 
     def load_latched(self, table: TableName) -> LoadedTable:
         """As `Tables.load`. Whoever reads the table from now on waits, until our commit is answered
         or `let_go` or the gateway's patience ends."""
         return self.begins.load(table)
+
+    def load_held(self, table: TableName) -> LoadedTable:
+        """As `Tables.load`. Whoever commits to the table from now on waits as long."""
+        return self.holds.load(table)
 
     def let_go(self, table: TableName) -> None:
         """No commit was sent. Where this does not arrive, time lets go."""
@@ -31,15 +36,15 @@ class Catalog:
 
 
 def catalog(uri: str, name: str = "lake", **properties: str) -> Catalog:
-    """What is read through one of the three is cached for all."""
+    """What is read through one of the four is cached for all."""
     cache = FileCache()
 
     def saying(word: str) -> Tables:
         return Tables(uri, name, cache, **{**properties, f"header.{HEADER}": word})
 
-    return Catalog(saying(PASS), saying(BEGIN), saying(END))
+    return Catalog(saying(PASS), saying(BEGIN), saying(END), saying(HOLD))
 
 
 def unlatched(tables: Tables) -> Catalog:
     """For who has no gateway before them."""
-    return Catalog(tables, tables, tables)
+    return Catalog(tables, tables, tables, tables)

@@ -42,6 +42,7 @@ TRIES = 24  # of a batch against a head that moves, before what is old is refuse
 PATIENCE_MS = 8 * 60_000  # with a head that moves at every try; the lane's own is longer
 FIRST_PAUSE_S = 0.02  # doubled at each try, times 0.5 to 1.5
 LONGEST_PAUSE_S = 0.2  # a writer that commits every second leaves gaps to be hit, not waited for
+LOST = 3  # tries, after which others' commits are asked to wait
 MOST_WAITS = 5  # of one batch, for a moment that disturbs nobody
 FEW_MANIFESTS = 100  # fewer are not merged; Iceberg's own default
 MANY_MANIFESTS = 400  # more are merged under a busy writer, too
@@ -143,13 +144,17 @@ class Swapper:
     @contextmanager
     def _read(self, batch: Batch) -> Iterator[LoadedTable]:
         """The table as it is now. In step with its writers, those who would read it next wait; the
-        latch is of the table, so it is not for what its main branch's readers do not see."""
-        if not batch.in_step or batch.ref != MAIN:
+        latch is of the table, so it is not for what its main branch's readers do not see. After
+        lost races those wait who would commit, unless they name files that we replace: a statement
+        that waited would fail, an append that waited is applied to the head that we leave."""
+        held = batch.tries >= LOST and not batch.waits
+        if not (batch.in_step or held) or batch.ref != MAIN:
             yield self._tables.load(batch.table)
             return
         batch.latched = True
         try:
-            yield self._catalog.load_latched(batch.table)
+            load = self._catalog.load_latched if batch.in_step else self._catalog.load_held
+            yield load(batch.table)
         finally:
             if batch.latched:
                 self._catalog.let_go(batch.table)

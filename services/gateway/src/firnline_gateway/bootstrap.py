@@ -18,6 +18,7 @@ from firnline_domain.ports import Publisher
 
 from firnline_gateway.capture import Capture
 from firnline_gateway.handlers import Gateway
+from firnline_gateway.holds import Holds
 from firnline_gateway.identities import Identities
 from firnline_gateway.journal import Journal
 from firnline_gateway.latches import Latches
@@ -78,7 +79,14 @@ async def running(
             async with counting(settings, upstream, statistics or publisher, log) as scans:
                 latches, room = Latches(settings.latch_ms), Room(settings.bodies_bytes)
                 gateway = Gateway(
-                    upstream, capture, latches, scans, now_ms, room, settings.body_bytes
+                    upstream,
+                    capture,
+                    latches,
+                    Holds(settings.hold_ms),
+                    scans,
+                    now_ms,
+                    room,
+                    settings.body_bytes,
                 )
                 async with doing(gateway.learn(), reconciler.run()), listening(gateway, settings):
                     yield gateway

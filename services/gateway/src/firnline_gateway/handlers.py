@@ -10,7 +10,7 @@ from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
 from firnline_domain.errors import RetryLater
-from firnline_domain.latches import BEGIN, END, HEADER
+from firnline_domain.latches import BEGIN, END, HEADER, HOLD
 
 from firnline_gateway.bodies import Body, ClientGone, body_of, stream_of
 from firnline_gateway.calls import (
@@ -28,6 +28,7 @@ from firnline_gateway.calls import (
 from firnline_gateway.capture import Capture, Pending
 from firnline_gateway.config_response import rehomed, separator_in
 from firnline_gateway.encoding import decoded, encoded
+from firnline_gateway.holds import Holds
 from firnline_gateway.latches import Latches
 from firnline_gateway.outcomes import Outcome, outcome_of
 from firnline_gateway.proxy import (
@@ -61,6 +62,7 @@ class Gateway:
         upstream: Upstream,
         capture: Capture,
         latches: Latches,
+        holds: Holds,
         scans: Scans | None,
         now_ms: Callable[[], int],
         room: Room,
@@ -71,6 +73,7 @@ class Gateway:
         self._upstream = upstream
         self._capture = capture
         self._latches = latches
+        self._holds = holds
         self._scans = scans
         self._now_ms = now_ms
         self._room = room
@@ -102,6 +105,8 @@ class Gateway:
             return await self._change_and_tell(request, route)
         if (table := table_read(request.method, path, self.separator)) is not None:
             await self._meet(request, table)
+            if request.headers.get(HEADER) == HOLD:
+                return await self._pass(request, accepted=lambda: self._holds.begin(table))
         elif (told := reported_table(request.method, path)) is not None and self._scans:
             return await self._report(request, told, self._scans)
         return await self._pass(request)
@@ -113,23 +118,32 @@ class Gateway:
             await self._latches.read(table, _peer(request))
         elif said == END:
             self._latches.end(table)
+            self._holds.end(table)
         elif said == BEGIN:
             self._latches.begin(table)
 
     async def _change_and_tell(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A committer's commit ends the latch, whatever the catalog answers; a writer's commit
-        ends its statement."""
+        """A committer's commit ends the latch, and lets others' go on, whatever the catalog
+        answers; a writer's commit ends its statement."""
+        if route.kind is CallKind.COMMIT and HEADER not in request.headers:
+            await self._holds.commit(self._names(route))
         try:
             return await self._change(request, route)
         finally:
-            if route.namespace and route.table:
-                table = table_names(route.root, route.namespace, route.table, self.separator)
+            if (table := self._names(route)) is not None:
                 if self._scans and route.kind is not CallKind.COMMIT:
                     self._scans.forget(table)
                 if HEADER in request.headers:
                     self._latches.end(table)
+                    self._holds.end(table)
                 else:
                     self._latches.committed(table, _peer(request))
+
+    def _names(self, route: Route) -> tuple[str, ...] | None:
+        """Of the one table that a call is about."""
+        if route.namespace and route.table:
+            return table_names(route.root, route.namespace, route.table, self.separator)
+        return None
 
     async def _report(
         self, request: BaseRequest, table: TableRoute, scans: Scans
@@ -143,7 +157,13 @@ class Gateway:
                 scans.told(table, self.separator, copy.body, headers)
             return answer
 
-    async def _pass(self, request: BaseRequest, copy: Copy | None = None) -> StreamResponse:
+    async def _pass(
+        self,
+        request: BaseRequest,
+        copy: Copy | None = None,
+        accepted: Callable[[], None] | None = None,
+    ) -> StreamResponse:
+        """`accepted`: called where the catalog has answered with what was asked for."""
         body = stream_of(request) if request.can_read_body else None
         if body is not None and copy is not None:
             body = copy.of(body)
@@ -153,6 +173,8 @@ class Gateway:
         except FAILURES as failure:
             return refusal_for(failure)
         async with upstream:
+            if accepted is not None and upstream.status == 200:
+                accepted()
             return await relay(request, upstream)
 
     async def _config(self, request: BaseRequest, base: str) -> StreamResponse:

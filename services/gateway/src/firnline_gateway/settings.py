@@ -41,6 +41,12 @@ class Settings(SigningSettings):
         "0 = never.",
         default=1000,
     )
+    hold_ms: int = setting(
+        "FIRNLINE_HOLD_MS",
+        "Longest time, in ms, that commits to a table wait for one of the committer's that has "
+        "lost several races; a quarter of the time at most. 0 = never.",
+        default=300,
+    )
     scans_s: float = setting(
         "FIRNLINE_SCANS_SECONDS",
         "Seconds between two words on how often tables are read, as clients report it; 0 = never.",

@@ -1,0 +1,69 @@
+"""Commits that wait for one of Firnline's: once, not long, and not all the time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from firnline_gateway.holds import RESTS, Holds
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def waits(holds: Holds, table: str) -> bool:
+    task = asyncio.create_task(holds.commit(table))
+    await asyncio.sleep(0.01)
+    waiting = not task.done()
+    task.cancel()
+    return waiting
+
+
+def test_commits_wait_until_ours_is_answered() -> None:
+    async def run() -> None:
+        holds = Holds(10_000)
+        holds.begin("t")
+        assert not await waits(holds, "other")
+        waiting = asyncio.create_task(holds.commit("t"))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        holds.end("t")
+        await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(run())
+
+
+def test_nobody_waits_longer_than_that() -> None:
+    async def run() -> None:
+        holds = Holds(20)
+        holds.begin("t")
+        await asyncio.wait_for(holds.commit("t"), 5)
+
+    asyncio.run(run())
+
+
+def test_it_can_be_switched_off() -> None:
+    async def run() -> None:
+        holds = Holds(0)
+        holds.begin("t")
+        assert not await waits(holds, "t")
+
+    asyncio.run(run())
+
+
+def test_who_asks_all_the_time_holds_a_quarter_of_it() -> None:
+    async def run() -> None:
+        clock, held = Clock(), 0
+        holds = Holds(300, clock)
+        steps = 400
+        for _ in range(steps):
+            clock.now += 0.05
+            holds.begin("t")
+            held += await waits(holds, "t")
+        assert 0 < held <= steps / (1 + RESTS) + 6
+
+    asyncio.run(run())
