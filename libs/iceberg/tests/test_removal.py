@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -409,21 +410,35 @@ def test_delete_files_that_have_landed_stay(world: World) -> None:
     assert (world.gone(), listed.exists()) == (set(), False)
 
 
+OURS = 77  # snapshot of a refused commit
+
+
 def attempt(world: World, sequence_number: int) -> Attempt:
     """Of a refused commit: new manifests of its own, and some that the table has taken since."""
     table, metadata = world.load(), world.mine.root / "metadata"
     own = put(metadata, "uuid-m0.avro", b"x")
     theirs = [one.path for snapshot in table.snapshots for one in table.manifests(snapshot)]
     lists = [snapshot.manifest_list for snapshot in table.snapshots]
-    files = (f"file://{own}", f"file://{world.secret}", *theirs, *lists)
-    return Attempt(sequence_number, frozenset(), files)
+    written = metadata / "uuid-list.avro"
+    rows = [
+        {"path": path, "length": 1, "spec": 0, "added": OURS}
+        for path in (f"file://{own}", f"file://{world.secret}", *theirs)
+    ]
+    ids = {"path": (500, "string"), "length": (501, "long"), "spec": (502, "int")}
+    fields = [
+        {"name": name, "type": kind, "field-id": number}
+        for name, (number, kind) in {**ids, "added": (503, "long")}.items()
+    ]
+    with written.open("wb") as sink:
+        fastavro.writer(sink, {"type": "record", "name": "manifest_file", "fields": fields}, rows)
+    return Attempt(sequence_number, frozenset({OURS}), (f"file://{written}", *lists))
 
 
 @pytest.mark.parametrize("snapshots", ["all", "none"])
 def test_of_a_refused_commit_goes_what_nothing_has(world: World, snapshots: str) -> None:
     refused = attempt(world, 0)
     table = Told(world, snapshots).load(world.name)
-    assert removal.remove_refused(table, [refused]) == 1
+    assert removal.remove_refused(table, [refused]) == 2  # its manifest and its list
     assert world.gone() == set()
     assert not (world.mine.root / "metadata" / "uuid-m0.avro").exists()
 

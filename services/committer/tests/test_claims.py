@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from firnline_committer.claims import unfounded
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import OutputFile, RewriteFinished
+from firnline_domain.results import InputFile, OutputFile, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned, pinned
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.naming import Run
+from firnline_iceberg.planning import live_files
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -22,12 +23,17 @@ TASK = "a" * 32
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> Pinned:
+def at(tmp_path: Path, result: Any) -> Pinned:
     """A table with one file, and no more."""
     catalog = MemoryCatalog(f"file://{tmp_path}")
     table = catalog.make("ns.tbl", Schema(NestedField(1, "id", LongType())))
     table.append(pa.table({"id": [1]}))
-    return pinned(MemoryTables(catalog).named(("ns",), "tbl"), "main")
+    found = MemoryTables(catalog).named(("ns",), "tbl")
+    (live,) = live_files(found, found.head_id("main")).data
+    one = result(task=TASK)
+    inputs = (InputFile(live.path, live.sequence_number, live.records, live.bytes),)
+    named = replace(one, scope=live.scope, groups=(replace(one.groups[0], inputs=inputs),))
+    return pinned(found, "main", [named])
 
 
 @pytest.fixture

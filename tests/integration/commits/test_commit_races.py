@@ -91,26 +91,32 @@ def test_a_manifest_that_is_gone_from_the_head_is_not_taken_for_there(
     assert other not in table.live_data()
 
 
-def test_what_a_try_of_unknown_end_may_have_stays(table: Table, meddler: Any, meddled: Any) -> None:
-    """The refused try and the unknown one share their manifests; only the latter may yet land."""
+def test_what_a_try_of_unknown_end_may_have_stays(
+    table: Table, meddler: Any, meddled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refused try and the unknown one share their manifests, and only the latter may yet land
+    when what the former has left is cleared away."""
+    monkeypatch.setattr(swapping, "TRIES", 2)
     for number in range(3):
         table.append((number, number))
-    result = table.rewrite()
+    result = replace(table.rewrite(), finished_at_ms=10**15)  # young enough to be tried again
     before, ours = manifests(table), list[set[Path]]()
 
     def lost() -> None:
         ours.append(manifests(table) - before)
         table.append((10, 10))
-        before.update(manifests(table))
 
     def unknown() -> None:
         meddler.fail("none", applied=False)
 
-    meddler.before = [lost, unknown]
+    def looked_at() -> None:
+        assert ours[0] <= manifests(table)
+        ours.append(set())
+
+    meddler.before = [lost, unknown, looked_at]
     committed(meddled, result)
-    assert meddler.commits == 3
+    assert (meddler.commits, len(ours)) == (3, 2)
     assert table.rows() == [(0, 0), (1, 1), (2, 2), (10, 10)]
-    assert ours[0] <= manifests(table)
 
 
 def test_what_is_cleared_away_is_not_committed(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from firnline_domain.conflicts import inputs
+from firnline_domain.conflicts import inputs, outputs
 from firnline_domain.identity import normal_path
 from firnline_domain.live import Head
 from firnline_domain.results import RewriteFinished
@@ -93,7 +93,10 @@ def pinned(table: LoadedTable, ref: str, results: Iterable[RewriteFinished]) -> 
     where too many deletes are about them."""
     snapshot_id = table.head(ref).snapshot_id
     known = tuple(results)
-    paths = frozenset(normal_path(file.path) for result in known for file in inputs(result))
+    # an output that is live already must be seen, too
+    named = [file.path for result in known for file in inputs(result)]
+    named += [file.path for result in known for file in outputs(result)]
+    paths = frozenset(map(normal_path, named))
     about = Subject(paths, frozenset(result.scope for result in known))
     live, rest = examined(table, snapshot_id, about)
     ancestors = list(table.ancestors(snapshot_id))
