@@ -88,7 +88,8 @@ class View:
     """A read model of this test alone, and followers that fill it."""
 
     def __init__(self, kafka: str, redis_url: str) -> None:
-        self.settings = Settings(kafka=kafka, redis=redis_url)
+        keys = os.environ["FIRNLINE_SIGNING_KEYS"]
+        self.settings = Settings(kafka=kafka, redis=redis_url, signing_keys=keys)
         self.model = RedisReadModel(
             redis_client(redis_url), Keys(f"t{uuid.uuid4().hex}:view:"), MANY
         )

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
+from firnline_domain.signing import Keyring, SigningKey
 from firnline_iceberg import output_lists, sweeping
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.naming import Run
-from firnline_iceberg.output_lists import OutputList, Place
+from firnline_iceberg.output_lists import UNSIGNED, OutputList, Place
 from firnline_iceberg.removal import FURTHEST_MS, storage_now_ms, too_young
 from firnline_iceberg.sweeping import Sweeper
 from pyiceberg.io import load_file_io
@@ -76,16 +77,17 @@ class Made:
         self.output.write_text("x")
         os.utime(self.output, (7, 7))
 
-    def listed(self, **more: Any) -> Path:
+    def listed(self, keys: Keyring = UNSIGNED, **more: Any) -> Path:
         body = OutputList("task", 1, self.name.uuid, "w", 0, (f"file://{self.output}",))
         path = self.folder / self.run.list_name
-        output_lists.write(self.table.io, f"file://{path}", replace(body, **more))
+        output_lists.write(self.table.io, f"file://{path}", replace(body, **more), keys)
         os.utime(path, (7, 7))
         return path
 
-    def sweep(self) -> sweeping.Swept:
+    def sweep(self, keys: Keyring = UNSIGNED) -> sweeping.Swept:
         later = int(time.time() * 1000)
-        return Sweeper(self.tables, lambda: later, AGE, lambda _: later).sweep(self.name)
+        sweeper = Sweeper(self.tables, lambda: later, AGE, lambda _: later, keys=keys)
+        return sweeper.sweep(self.name)
 
     @property
     def left(self) -> set[str]:
@@ -170,4 +172,34 @@ def test_nothing_goes_while_the_metadata_file_cannot_be_read(made: Made) -> None
     made.tables.load = without_file  # type: ignore[method-assign]
     with pytest.raises(TaskRefused, match=r"in-memory\.json"):
         made.sweep()
+    assert made.output.exists()
+
+
+OURS = Keyring((SigningKey("k", b"o" * 32),))
+THEIRS = Keyring((SigningKey("k", b"t" * 32),))
+
+
+def test_a_list_of_the_fleets_is_swept(made: Made) -> None:
+    path = made.listed(OURS)
+    swept = made.sweep(OURS)
+    assert (swept.left, swept.removed) == ([], [f"file://{made.output}"])
+    assert not path.exists()
+    assert not made.output.exists()
+
+
+@pytest.mark.parametrize("keys", [UNSIGNED, THEIRS], ids=["unsigned", "forged"])
+def test_a_list_that_the_fleet_has_not_signed_removes_nothing(made: Made, keys: Keyring) -> None:
+    """Though it is as good as ours in everything else."""
+    path = made.listed(keys)
+    swept = made.sweep(OURS)
+    assert [(one.path, one.reason) for one in swept.left] == [(f"file://{path}", "not_signed")]
+    assert swept.removed == []
+    assert made.output.exists()
+
+
+def test_a_list_that_was_altered_removes_nothing(made: Made) -> None:
+    path = made.listed(OURS)
+    path.write_bytes(path.read_bytes().replace(b'"attempt": 1', b'"attempt": 2'))
+    os.utime(path, (7, 7))
+    assert [one.reason for one in made.sweep(OURS).left] == ["not_signed"]
     assert made.output.exists()

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.signing import signer_here
 from firnline_cli.__main__ import main
 from firnline_domain import conflicts
 from firnline_domain.commands import CompareRows, HoldPartitions
@@ -248,7 +249,7 @@ def garbage(table: Table, age_s: float) -> list[Path]:
     listed = OutputList(result.task_id, 1, table.name.uuid, "w", at_ms, tuple(paths))
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
     path = f"{folder}/{table.run.list_name}"
-    output_lists.write(table.loaded.io, path, listed)
+    output_lists.write(table.loaded.io, path, listed, signer_here().keys)
     return [Path(one.removeprefix("file:")) for one in (*paths, path)]
 
 

@@ -12,14 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from firnline_domain.signing import Keyring
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from firnline_iceberg.naming import LIST_SUFFIX, PREFIX
+from firnline_iceberg.signed_files import signed, verified
 
 MAX_BYTES = 16_000_000  # of a list: 80,000 outputs, or 10 TB of them
 MAX_INT = 2**53
+UNSIGNED = Keyring()  # of a fleet that does not sign
 
 
 @dataclass(frozen=True)
@@ -45,23 +48,25 @@ class Place:
     bytes: int = 0
 
 
-def write(io: FileIO, path: str, listed: OutputList) -> None:
+def write(io: FileIO, path: str, listed: OutputList, keys: Keyring = UNSIGNED) -> None:
     """Durable before the first output; raises what the FileIO raises, and ValueError for a list
     that nobody would read."""
-    text = json.dumps(asdict(listed)).encode()
+    text = signed(keys, path, json.dumps(asdict(listed)).encode(), listed.written_at_ms)
     if len(text) > MAX_BYTES:
         raise ValueError(f"{len(listed.outputs)} outputs, a list of {len(text)} bytes")
     with io.new_output(path).create(overwrite=False) as sink:
         sink.write(text)
 
 
-def read(io: FileIO, path: str) -> OutputList:
-    """The one reader of lists. Raises FileNotFoundError, OSError, or ValueError where the file is
-    no list: too long, not UTF-8, a key twice or unknown, a value of the wrong kind."""
+def read(io: FileIO, path: str, keys: Keyring = UNSIGNED) -> OutputList:
+    """The one reader of lists. Raises FileNotFoundError, OSError, SignatureRefused where the fleet
+    has not written it, or ValueError where the file is no list: too long, not UTF-8, a key twice or
+    unknown, a value of the wrong kind."""
     with io.new_input(path).open() as source:
         text = source.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise ValueError(f"{path}: more than {MAX_BYTES} bytes")
+    text = verified(keys, path, text)
     try:
         body = json.loads(text.decode(), object_pairs_hook=_once)
         return _checked(body)

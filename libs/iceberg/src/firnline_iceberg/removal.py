@@ -46,6 +46,7 @@ class Reason(StrEnum):
     YOUNG = "young"
     IN_FLIGHT = "in_flight"
     UNREADABLE = "unreadable"
+    NOT_SIGNED = "not_signed"  # by the fleet, with a key that is known here
     OTHER_TABLE = "other_table"
     FOREIGN = "foreign"  # it names files that are not its task's, or has another list's name
     FUTURE = "future"  # dated later than any clock is ahead

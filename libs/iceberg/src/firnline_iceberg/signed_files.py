@@ -22,14 +22,15 @@ def signed(keys: Keyring, path: str, body: bytes, at_ms: int) -> bytes:
     return body + _MARK + line.encode()
 
 
-def verified(keys: Keyring, path: str, content: bytes, now_ms: int) -> bytes:
+def verified(keys: Keyring, path: str, content: bytes) -> bytes:
     """The body of what was read from `path`, of any age. Raises SignatureRefused."""
     body, _, line = content.rpartition(_MARK)
     if not keys.signs:
         return body or content
     if not body:
         raise SignatureRefused(UNSIGNED, f"{path} carries no signature of the fleet")
-    keys.verify(_signature(path, line), now_ms, None, PURPOSE, _name(path), body)
+    signature = _signature(path, line)
+    keys.verify(signature, signature.at_ms, None, PURPOSE, _name(path), body)
     return body
 
 

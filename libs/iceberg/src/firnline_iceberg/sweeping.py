@@ -14,6 +14,7 @@ from typing import Protocol
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import OutputsSwept
 from firnline_domain.identity import TableName
+from firnline_domain.signing import Keyring, SignatureRefused
 
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone
@@ -89,6 +90,7 @@ class Sweeper:
     age_ms: int
     storage_now_ms: Callable[[LoadedTable], int | None] = removal.storage_now_ms
     foreign: ForeignFiles = field(default_factory=ForeignFiles)
+    keys: Keyring = output_lists.UNSIGNED
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
         """Raises TableGone, TaskRefused, RetryLater; what was removed until then is gone."""
@@ -142,9 +144,11 @@ class Sweeper:
         if place.bytes > output_lists.MAX_BYTES:
             return Left(place.path, Reason.UNREADABLE, f"{place.bytes} bytes")
         try:
-            listed = output_lists.read(table.io, place.path)
+            listed = output_lists.read(table.io, place.path, self.keys)
         except FileNotFoundError:
             return None  # its task came to its end just now
+        except SignatureRefused as refused:
+            return Left(place.path, Reason.NOT_SIGNED, str(refused))
         except ValueError as error:
             return Left(place.path, Reason.UNREADABLE, str(error))
         if listed.table_uuid != table.identity.uuid:

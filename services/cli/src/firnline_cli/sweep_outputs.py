@@ -88,7 +88,7 @@ def answers(
     from firnline_iceberg.tables import Tables
 
     known = Tables(fleet.catalog_uri, fleet.catalog_name)
-    sweeper = Sweeper(known, now_ms, int(age_s * 1000))
+    sweeper = Sweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
     for table in tables or (".".join(levels) for levels in known.names()):
         answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}
         try:

@@ -44,13 +44,13 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         lake = catalog(settings.catalog_uri, settings.catalog_name)
         tables = lake.tables
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
-        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
+        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms, signer.keys)
         lives = Lifetimes(settings.sweep_age_s)
         swapper = Swapper(lake, commits, outputs, repairs, log, now_ms, time.sleep, lives)
         # Without a cache: a sweep reads all, once.
         passing = {f"header.{HEADER}": PASS}
         uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
-        sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms), log, now_ms)
+        sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(swapper, tables, now_ms)
         switches = KafkaSwitches(settings.kafka, signer)
         # Last, for all of the above may raise: librdkafka waits for ever, at full speed, at the end

@@ -21,9 +21,11 @@ from firnline_domain.conflicts import Conflict
 from firnline_domain.events import ConflictReason
 from firnline_domain.identity import normal_path
 from firnline_domain.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
+from firnline_domain.signing import Keyring
 from firnline_domain.swaps import Conversion, Written
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.heads import Pinned
+from firnline_iceberg.output_lists import UNSIGNED
 
 from firnline_committer.delete_files import DeleteFiles
 from firnline_committer.kept_marks import marks_of
@@ -37,6 +39,7 @@ class Conversions:
     """Makes conversions; `Repairs.close` clears up after them."""
 
     now_ms: Callable[[], int]
+    keys: Keyring = UNSIGNED  # of write-ahead lists
 
     def make(
         self,
@@ -65,7 +68,7 @@ class Conversions:
             if found != group.rows_masked:
                 text = f"the row map names {found} rows, not {group.rows_masked}"
                 return Conflict(ConflictReason.PROOF_FAILED, text)
-        files = DeleteFiles(at, result, uuid.uuid4().hex[:8])
+        files = DeleteFiles(at, result, uuid.uuid4().hex[:8], self.keys)
         touched = [f for group in groups for f in group.inputs if len(_masked(rows, f))]
         with files.left_to(written):
             files.announce(len(touched), self.now_ms())

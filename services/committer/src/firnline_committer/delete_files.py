@@ -16,6 +16,7 @@ from firnline_deletes.positions import Positions
 from firnline_domain.identity import normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import OutputFile, RewriteFinished
+from firnline_domain.signing import Keyring
 from firnline_domain.swaps import AddedDelete, Leftover, Written
 from firnline_iceberg import output_lists
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
@@ -59,6 +60,7 @@ class DeleteFiles:
     at: Pinned
     result: RewriteFinished
     run: str
+    keys: Keyring = output_lists.UNSIGNED
     paths: list[str] = field(default_factory=list)  # that were written
     _added: list[AddedDelete] = field(default_factory=list)
     _vectors: list[tuple[Subject, Positions]] = field(default_factory=list)
@@ -85,7 +87,7 @@ class DeleteFiles:
             now_ms,
             tuple(self._names(most)),
         )
-        output_lists.write(self.at.table.io, self.list_path, listed)
+        output_lists.write(self.at.table.io, self.list_path, listed, self.keys)
 
     @contextmanager
     def left_to(self, written: list[Written]) -> Iterator[None]:

@@ -34,11 +34,13 @@ from firnline_domain.events import ConflictReason
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.live import LiveDelete
 from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
+from firnline_domain.signing import Keyring
 from firnline_domain.swaps import Repair, Written
 from firnline_domain.values import replace
 from firnline_iceberg import removal
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.heads import Pinned
+from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.tables import Tables
 
 from firnline_committer.delete_files import DeleteFiles, Subject
@@ -55,6 +57,7 @@ class Repairs:
     tables: Tables
     log: Log
     now_ms: Callable[[], int]
+    keys: Keyring = UNSIGNED  # of write-ahead lists
 
     def make(
         self,
@@ -82,7 +85,7 @@ class Repairs:
         said = [
             (output, where) for number in case.touched for output, where in case.said(number, dead)
         ]
-        files = DeleteFiles(case.at, case.result, uuid.uuid4().hex[:8])
+        files = DeleteFiles(case.at, case.result, uuid.uuid4().hex[:8], self.keys)
         with files.left_to(written):
             files.announce(len(said) + len(case.marks), self.now_ms())
             for output, where in said:

@@ -68,7 +68,7 @@ class Swapper:
         self._commits = commits
         self._outputs = outputs
         self._repairs = repairs
-        self._chooser = Chooser(outputs, repairs, Conversions(now_ms))
+        self._chooser = Chooser(outputs, repairs, Conversions(now_ms, repairs.keys))
         self._timing = Timing(catalog.tables, now_ms, sleep)
         self._log = log
         self._now_ms = now_ms

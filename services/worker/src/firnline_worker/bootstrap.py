@@ -153,7 +153,15 @@ def _handlers(
     java = JavaTables(spark, settings.catalog_name, frozenset(filter(None, providers)))
     handover = Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}"))
     rewriter = Rewriter(
-        tables, java, shelf, stage, handover, name, settings.set_budget_bytes, now_ms
+        tables,
+        java,
+        shelf,
+        stage,
+        handover,
+        name,
+        settings.set_budget_bytes,
+        now_ms,
+        keys=publisher.signer.keys,
     )
     expirer = Expirer(tables, java, leases.started_from, name, now_ms)
     comparer = Comparer(tables, java, name, settings.compare_max_bytes, now_ms)

@@ -15,6 +15,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.parquet_settings import readable
 from firnline_domain.proofs import flaw
 from firnline_domain.results import RewriteFinished, RewriteGroup
+from firnline_domain.signing import Keyring
 from firnline_domain.tallies import target_bytes_of
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.locations import Locations
@@ -71,6 +72,7 @@ class Rewriter:
     set_budget_bytes: int
     now_ms: Callable[[], int]
     snapshots: Snapshots = field(default_factory=Snapshots)
+    keys: Keyring = output_lists.UNSIGNED
 
     def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
         """Raises TaskRefused, RetryLater; whatever else is a failure of this attempt.
@@ -139,7 +141,7 @@ class Rewriter:
             outputs=tuple(mine),
             deadline_ms=order.deadline_ms,
         )
-        output_lists.write(base.table.io, path, listed)
+        output_lists.write(base.table.io, path, listed, self.keys)
 
     def _run(
         self, base: report.Base, chosen: Plan, groups: Sequence[GroupOrder], row_map_path: str
