@@ -252,6 +252,7 @@ BOMB = gzip.compress(b" " * (64 << 20))
         ("br", b"?"),
         ("gz\xff".encode("latin-1").decode("latin-1"), b"?"),
     ],
+    ids=["bomb", "twice", "deflate", "three-times", "members", "cut-off", "brotli", "unknown"],
 )
 async def test_a_bomb_is_not_unpacked_and_its_table_is_read(
     narrow: Bench, monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes
