@@ -24,6 +24,9 @@ from pyiceberg.types import LongType, NestedField
         ("s3://b/t", {}, "s3://b/t2/f.parquet", False),
         ("s3://b/t", {}, "s3://other/t/f.parquet", False),
         ("s3://b/t", {}, "s3://b/t/../u/f.parquet", False),
+        ("s3://b/t", {}, "s3://b/t/%2e%2E/u/f.parquet", False),  # for who decodes it
+        ("s3://b/t", {}, "s3://b/t/%252e%252e/u/f.parquet", False),
+        ("s3://b/t", {}, "s3://b/t/a..b/f.parquet", True),
         ("s3://b/t", {"write.data.path": "s3://d/t"}, "s3://d/t/f.parquet", True),
         ("s3://b/t", {"write.metadata.path": "s3://m"}, "s3://m/x.avro", True),
         ("s3://b/t", {"write.object-storage.path": "s3://o"}, "s3://o/0101/f.parquet", True),

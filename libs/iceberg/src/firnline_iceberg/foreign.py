@@ -6,6 +6,7 @@ the table's locations is its own; a doubtful spelling makes a file foreign, whic
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,36 +22,35 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry
+from firnline_iceberg.locations import CONTENT_PROPERTIES, address
 from firnline_iceberg.manifests import Detail, ManifestFile
 from firnline_iceberg.tables import LoadedTable
 
-PATH_PROPERTIES = (
-    "write.data.path",
-    "write.metadata.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
-)
 THREADS = 8  # that read manifest lists: one takes 20 ms from an object store
 REMEMBERED = 200_000  # manifests and lists without a foreign file; 100 bytes each
+_CLIMBS = re.compile(r"\.\.|%(25)*2e", re.IGNORECASE)  # perhaps: `address` knows
 _SAME = {"s3a": "s3", "s3n": "s3"}
 
 
 @dataclass(frozen=True)
 class OwnPlaces:
-    """Prefixes of a table's own paths, each with a slash at its end."""
+    """Prefixes of a table's own paths, each with a slash at its end. Asked of every entry of every
+    manifest: 1.2 us, a seventh of taking a path apart as `Locations` does before a deletion."""
 
     prefixes: tuple[str, ...]
 
     @classmethod
     def of(cls, location: str, properties: Mapping[str, str]) -> OwnPlaces:
         """Its location, and where its properties have data and metadata written."""
-        named = (properties[name] for name in PATH_PROPERTIES if properties.get(name))
+        named = (properties[name] for name in CONTENT_PROPERTIES if properties.get(name))
         found = (_spelled(path).rstrip("/") + "/" for path in (location, *named))
         return cls(tuple(dict.fromkeys(found)))
 
     def holds(self, path: str) -> bool:
         """Whether the file is clearly the table's own."""
-        return _spelled(path).startswith(self.prefixes) and "/../" not in path
+        if not _spelled(path).startswith(self.prefixes):
+            return False
+        return not _CLIMBS.search(path) or address(path) is not None
 
     def judging(self, entries: Iterable[FileEntry], foreign: Counter[bool]) -> Iterator[FileEntry]:
         """The same entries, counted by whether they are foreign."""
