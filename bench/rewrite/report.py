@@ -257,6 +257,17 @@ def _streams(name: str, result: Any) -> str:
     return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
 
 
+def _commit_into_many(name: str, result: Any) -> str:
+    one = result["head"]
+    first, following = one["seconds"]
+    text = (
+        f"{one['files']:,} live files in {one['manifests']:,} manifests: {first} s for the first "
+        f"commit, {following} s for the next, {one['committer_mb']} MB of the committer's memory, "
+        f"{one['java_mb']} MB of its JVM's."
+    )
+    return "\n\n".join([_head(name, result), text])
+
+
 def _peers(name: str, result: Any) -> str:
     return f"{_head(name, result)}\n\n{peers_tables(result)}"
 
@@ -291,6 +302,7 @@ TITLES = {
     "reads": "Reading the result",
     "requests": "Requests to an object store",
     "streams": "Beside two commits a second",
+    "head": "A commit into a table of very many files",
     "peers": "Sail and Trino beside us",
 }
 RENDERERS = {
@@ -304,6 +316,7 @@ RENDERERS = {
     "reads": _reads,
     "requests": _requests,
     "streams": _streams,
+    "head": _commit_into_many,
     "peers": _peers,
 }
 

@@ -53,6 +53,19 @@ def test_every_part_has_a_title_and_a_renderer():
     assert set(report.RENDERERS) == set(TITLES) == set(report.PARTS)
 
 
+def test_a_commit_into_a_large_table_is_told_in_time_and_memory():
+    one = {
+        "files": 100_000,
+        "manifests": 200,
+        "seconds": [5.3, 5.1],
+        "committer_mb": 53,
+        "java_mb": 264,
+    }
+    text = figures({"head": {**HEAD, "head": one}})
+    assert "100,000 live files in 200 manifests: 5.3 s for the first commit, 5.1 s" in text
+    assert "53 MB of the committer's memory, 264 MB of its JVM's" in text
+
+
 @pytest.mark.parametrize(("limit", "words"), [(3.0, "met"), (1.0, "**not met**"), (None, "shown")])
 def test_a_bar_that_is_not_met_stands_out(limit, words):
     bar = Bar("CPU", limit, Figure(2.0, 1.0, 3.0)).as_json()
