@@ -100,12 +100,13 @@ bench-start: setup ## Cold start: up to ready, commit to first byte read
 PART ?= all
 ROUNDS ?= 5
 SCALE ?= 1
+STREAM = $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(if $(filter 0,$(BUSY)),--no-busy)
 BENCH_FOLDER ?= .firnline/bench
 PEERS ?= $(findstring peers,$(PART))
 WITH_PEERS = $(filter-out 0,$(PEERS))
 .PHONY: bench-rewrite
-bench-rewrite: setup $(if $(WITH_PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too
-	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(WITH_PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) --folder $(BENCH_FOLDER); \
+bench-rewrite: setup $(if $(WITH_PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too; of streams MINUTES=n, RATE=n, BUSY=0
+	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(WITH_PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) $(STREAM) --folder $(BENCH_FOLDER); \
 	  status=$$?; $(BIN)/python -m bench.rewrite.report && exit $$status
 
 # Sail and its client, on no other program's path (232 MB). Trino is fetched by the bench itself.

@@ -237,7 +237,7 @@ def _reads(name: str, result: Any) -> str:
     return "\n\n".join([_head(name, result), text])
 
 
-def _streams(name: str, result: Any) -> str:
+def _races(name: str, result: Any) -> str:
     rows = [
         (
             who,
@@ -255,6 +255,32 @@ def _streams(name: str, result: Any) -> str:
     heads = ("", "rewrites", "MB committed", "MB lost", "share", "rows repaired")
     more = ("writers' commits that failed", "statement s, median / p99", "rows right")
     return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
+
+
+def _streams(name: str, result: Any) -> str:
+    one = result["stream"]
+    hot, quiet = one["writers"]["hot"], one["writers"]["quiet"]
+    properties = ", ".join(f"`{key}={value}`" for key, value in one["properties"].items())
+    small, took = sorted(one["small"]), hot["append_s"]
+    failed = hot["failed"] + hot["unknown"]
+    text = [
+        f"{one['rate']:g} appends a second asked for, {hot['a_second']:g} made, for "
+        f"{one['minutes']:g} minutes, {'' if one['busy'] else 'not '}beside a process that takes a "
+        f"core; {quiet['a_second']:g} a second into a quiet table. Both: {properties}.",
+        f"Our commits: {one['commits']}, with {one['committed_bytes'] / 1e6:.2f} MB of the "
+        f"{one['rewritten_bytes'] / 1e6:.2f} that were rewritten. Small files: "
+        f"{small[len(small) // 2]} in the median, {small[-1]} at most.",
+        f"An append took {took['median']:.2f} s in the median, {took['p99']:.2f} s at the 99th "
+        f"percentile; {failed} of {failed + hot['landed']} failed. The stack took "
+        f"{one['cpu_s']:.0f} CPU s and {megabytes(one['pss_peak'])} MB.",
+    ]
+    waits = [
+        (which, str(len(found)), f"{found[len(found) // 2]:.2f}", f"{found[-1]:.2f}")
+        for which, found in one["waits_s"].items()
+        if found
+    ]
+    heads = ("table", "results", "wait for the commit s, median", "longest")
+    return "\n\n".join([_head(name, result), " ".join(text), table(heads, waits)])
 
 
 def _commit_into_many(name: str, result: Any) -> str:
@@ -301,7 +327,8 @@ TITLES = {
     "shapes": "Production shapes and one large file",
     "reads": "Reading the result",
     "requests": "Requests to an object store",
-    "streams": "Beside two commits a second",
+    "races": "Beside two commits a second",
+    "streams": "A table that is appended to all the time, on two busy cores",
     "head": "A commit into a table of very many files",
     "peers": "Sail and Trino beside us",
 }
@@ -315,6 +342,7 @@ RENDERERS = {
     "shapes": _shapes,
     "reads": _reads,
     "requests": _requests,
+    "races": _races,
     "streams": _streams,
     "head": _commit_into_many,
     "peers": _peers,

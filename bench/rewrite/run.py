@@ -25,25 +25,32 @@ from bench.rewrite.parts import (
     memory,
     peers,
     production,
+    races,
     reads,
     requests,
     streams,
     tasks,
 )
 from bench.rewrite.parts import main as compared
-from bench.rewrite.sources import Arena, arena
+from bench.rewrite.sources import arena
 
 RESULTS = Path(__file__).parents[1] / "results"
-Run = Callable[[Arena, int, float], dict[str, Any]]
+Run = Callable[..., dict[str, Any]]  # of an Arena, rounds, a scale and the part's options
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something to measure; `rounds` is the most it takes when everything is measured."""
+    """Something to measure; `rounds` is the most it takes when everything is measured, `options`
+    what else `run` is told."""
 
     run: Run
     rounds: int = 1
     scale: float = 1.0
+    options: Callable[[argparse.Namespace], dict[str, Any]] = lambda _: {}
+
+
+def _load(given: argparse.Namespace) -> dict[str, Any]:
+    return {"load": streams.Load(given.rate, given.minutes, given.busy)}
 
 
 PARTS = {
@@ -56,7 +63,8 @@ PARTS = {
     "reads": Part(reads.run, scale=0.5),
     "shapes": Part(production.run, scale=0.5),
     "requests": Part(requests.run),
-    "streams": Part(streams.run),
+    "races": Part(races.run),
+    "streams": Part(streams.run, options=_load),
     "head": Part(head.run),
     "peers": Part(peers.run, 3),
 }
@@ -93,7 +101,7 @@ def _measure(name: str, given: argparse.Namespace, count: int) -> None:
     part, start = PARTS[name], time.monotonic()
     about = {"part": name, **_where(), "scale": given.scale * part.scale, "rounds": count}
     with arena(given.folder) as place:
-        body = part.run(place, count, given.scale * part.scale)
+        body = part.run(place, count, given.scale * part.scale, **part.options(given))
     seconds = round(time.monotonic() - start)
     given.results.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**about, "seconds": seconds, **body}, indent=1)
@@ -107,6 +115,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peers", action="store_true", help="Sail and Trino too")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of every table's rows")
+    told = streams.Load()
+    parser.add_argument("--rate", type=float, default=told.rate, help="streams: appends a second")
+    parser.add_argument("--minutes", type=float, default=told.minutes, help="streams: how long")
+    parser.add_argument("--busy", action=argparse.BooleanOptionalAction, default=told.busy,
+                        help="streams: beside a process that takes a core")  # fmt: skip
     parser.add_argument("--folder", type=Path, required=True, help="tables are kept here")
     parser.add_argument("--results", type=Path, default=RESULTS)
     return parser.parse_args()

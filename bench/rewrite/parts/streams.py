@@ -1,155 +1,310 @@
-"""What of a rewrite's work reaches a commit while writers commit every second, and what that costs
-the writers: Firnline, and Iceberg's own action with partial progress, ordered at the same times.
-All of them, the writers and nobody's table too, go through the gateway."""
+"""A table that a PyIceberg writer appends to several times a second, and a quiet one beside it, on
+the whole embedded stack with the machine kept busy: how often our commits come through, how much of
+what was rewritten they take, how many small files there are, and how long the quiet table waits."""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+import uuid
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.results import RewriteFinished, TaskFailed
+from firnline_domain.summaries import TASK_ID
+from firnline_domain.tallies import DEFAULT_TARGET_BYTES, FRAGMENTS_IN_TARGET
 from firnline_iceberg.planning import live_files
+from firnline_iceberg.tables import Tables
+from firnline_local import stack as stacks
+from firnline_local.command import Command
+from firnline_local.process import Process, serving
+from firnline_local.stack import Stack
+from firnline_local.topics import buckets
+from pyiceberg.catalog.rest import RestCatalog
 
-from bench.rewrite.bouts import LIMIT_S, Visitor, question, visiting
-from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
+from bench.rewrite import stream_side
+from bench.rewrite.contestants import Failed
 from bench.rewrite.figures import Bar, figure
-from bench.rewrite.shapes import Shape
-from bench.rewrite.sources import Arena, Source, guarded
-from bench.rewrite.writers import Book, found, writing
+from bench.rewrite.lake import NAMESPACE
+from bench.rewrite.pace import Ended, Rewritten, longest_gap_s, share, waits_s
+from bench.rewrite.sources import Arena
+from bench.rewrite.stream_side import FAILED, LANDED, ROWS, SCHEMA, UNKNOWN
+from bench.rewrite.trees import Usage, Watch
 
-SHAPE = Shape(
-    "streams",
-    partitions=4,
-    base_rows=1_200_000,
-    base_files=3,
-    upserts=120_000,
-    commits=4,
-    growing=False,
-)
-HEAD_START_S = 5.0  # writers are at work before the first order, as wherever there are writers
-SECONDS = 90.0  # under the writers, from then on
-EVERY_S = 15.0  # from one order to the next, or as soon as the last one has ended
-NOBODY = Contestant("nobody", "", {})
-PARTIAL = STOCK.having(
-    options={
-        "partial-progress.enabled": "true",
-        "partial-progress.max-commits": "10",
-        "remove-dangling-deletes": "true",
-    }
-)
+HOT, QUIET = "hot", "quiet"
+QUIET_RATE = 0.5
+PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
+PROPERTIES = {
+    "firnline.rewrite.min-fragments": "8",
+    "firnline.rewrite.quiet-ms": "0",
+    "firnline.rewrite.cool-down-ms": "2000",
+    "firnline.commit.max-per-hour": "0",
+}
+EVERY_S = 1.0  # between two looks at the catalog
+GAP_S, MISSED, SMALL, FAILURES = 30.0, 0.05, 60.0, 0.01  # the bars
+SMALL_BYTES = DEFAULT_TARGET_BYTES // FRAGMENTS_IN_TARGET
+WARM_S = 240.0
+LATE_S = 5.0  # records of the last moments are read for so long
 
 
-def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
-    """Each contestant in turn, on a copy of the same table, beside writers of its own."""
-    origin = place.source(SHAPE.scaled(scale))
-    print(origin.described(), flush=True)
-    with guarded(place) as behind:
-        sides = {who.name: _side(behind, origin, who) for who in (FIRNLINE, PARTIAL)}
-        sides[NOBODY.name] = _alone(behind, origin)
-    for name, side in sides.items():
-        print(f"{name:>10}: {side}", flush=True)
-    bars = _bars(sides)
-    for bar in bars:
+@dataclass(frozen=True)
+class Load:
+    """How much goes on: appends a second, minutes, and a process that does nothing else."""
+
+    rate: float = 5.0
+    minutes: float = 10.0
+    busy: bool = True
+
+
+@dataclass
+class Seen:
+    """What the looks at one table have found: its small files, and our commits' times by id."""
+
+    small: list[int] = field(default_factory=list)
+    ours: dict[int, int] = field(default_factory=dict)
+
+    def take(self, metadata: dict[str, Any]) -> None:
+        """A table's metadata, as the catalog answers. Raises Failed where a file is not small."""
+        head = None
+        for snapshot in metadata.get("snapshots", ()):
+            if TASK_ID in snapshot["summary"]:
+                self.ours[snapshot["snapshot-id"]] = snapshot["timestamp-ms"]
+            if snapshot["snapshot-id"] == metadata.get("current-snapshot-id"):
+                head = snapshot["summary"]
+        if head is None:
+            self.small.append(0)
+            return
+        if int(head["total-files-size"]) >= SMALL_BYTES:
+            raise Failed("the table has grown so large that not all of its files need be small")
+        self.small.append(int(head["total-data-files"]))
+
+
+@dataclass
+class Told:
+    """What the topics have said of one table's rewrites."""
+
+    results: list[Rewritten] = field(default_factory=list)
+    ends: list[Ended] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def take(self, record: Any) -> None:
+        match record:
+            case RewriteFinished():
+                size = sum(file.bytes for group in record.groups for file in group.outputs)
+                self.results.append(
+                    Rewritten(record.task_id, record.attempt, size, record.finished_at_ms)
+                )
+            case RewriteCommitted():
+                self.ends.append(
+                    Ended(record.task_id, record.committed_at_ms, True, record.bytes_lost)
+                )
+            case RewriteConflicted():
+                self.refused[record.reason] += 1
+                self.ends.append(Ended(record.task_id, record.conflicted_at_ms, False))
+            case TaskFailed():
+                self.refused[record.reason] += 1
+
+
+def run(place: Arena, _count: int, _scale: float, load: Load = Load()) -> dict[str, Any]:
+    """Raises Failed where rows are not the right ones in the end."""
+    folder = place.work("streams")
+    with stacks.running(folder / "state", only=PARTS) as stack:
+        _make(stack.gateway_uri)
+        seen, told = {HOT: Seen(), QUIET: Seen()}, {HOT: Told(), QUIET: Told()}
+        with _records(stack, told) as drain, ExitStack() as writers:
+            writers.enter_context(_writing(stack, folder, QUIET, QUIET_RATE))
+            _warm(drain, told[QUIET])
+            if load.busy:
+                writers.enter_context(serving(_busy(folder), folder / "busy.log"))
+            writers.enter_context(_writing(stack, folder, HOT, load.rate))
+            pid = stack.record.pid
+            assert pid is not None
+            begin_ms = _now_ms()
+            with Watch(pid) as watch:
+                for _ in _looks(load.minutes * 60):
+                    for name, one in seen.items():
+                        one.take(_metadata(stack, name))
+                    drain(0.0)
+            end_ms = _now_ms()
+            writers.close()
+            for name, one in seen.items():
+                one.take(_metadata(stack, name))
+            drain(LATE_S)
+        books = {name: _book(folder / f"{name}.jsonl") for name in seen}
+        for name, book in books.items():
+            _check(stack, name, book)
+    found = body(load, (begin_ms, end_ms), seen, told, books, watch.usage)
+    for bar in found["bars"]:
         print(bar, flush=True)
-    return {"table": origin.described(), "sides": sides, "bars": [bar.as_json() for bar in bars]}
+    print({name: value for name, value in found["stream"].items() if name != "small"}, flush=True)
+    return {**found, "bars": [bar.as_json() for bar in found["bars"]]}
 
 
-def _bars(sides: dict[str, dict[str, Any]]) -> list[Bar]:
-    """The share is a bar from below, so its complement is held against 5 %."""
-    lost = {name: 1 - side["share"] for name, side in sides.items() if side["share"] is not None}
-    failed = {name: side["failed"] / max(1, side["commits"]) for name, side in sides.items()}
-    return [
-        Bar("share of rewritten bytes that no commit took", 0.05, figure([lost["firnline"]])),
-        Bar("the same, Iceberg's action", None, figure([lost["stock"]])),
-        Bar(
-            "share of the writers' commits that failed",
-            failed["stock"],
-            figure([failed["firnline"]]),
-        ),
-        Bar("the same with nobody at work", None, figure([failed["nobody"]])),
-    ]
+def _make(uri: str) -> None:
+    catalog = RestCatalog("bench", uri=uri)
+    catalog.create_namespace(NAMESPACE)
+    for name in (HOT, QUIET):
+        catalog.create_table((*NAMESPACE, name), SCHEMA, properties=PROPERTIES)
 
 
-def _side(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
-    with visiting(place, who) as visitor:
-        name = place.copied(origin)
-        turns: list[dict[str, Any]] = []
-        with writing(place, origin.shape, name) as book:
-            turns += [_turn(visitor, origin, name) for _ in _orders()]
-        _turn(visitor, origin, name)  # alone: after it no delete is left to apply
-        with suppress(Failed):
-            _turn(visitor, origin, name)
-        return {**_told(turns, book), "rows_right": _right(place, name, book)}
+def _writing(stack: Stack, folder: Path, name: str, rate: float) -> AbstractContextManager[Process]:
+    side = stream_side.command(stack.gateway_uri, name, rate, folder / f"{name}.jsonl")
+    return serving(side, folder / f"{name}.log")
 
 
-def _orders() -> Iterator[None]:
-    """Now is the time for an order."""
-    time.sleep(HEAD_START_S)
+def _warm(drain: Callable[[float], None], told: Told) -> None:
+    """Return when the worker's session and the committer's JVM have done their first rewrite."""
+    deadline = time.monotonic() + WARM_S
+    while not told.ends:
+        if time.monotonic() > deadline:
+            raise Failed(f"no rewrite of the quiet table within {WARM_S:g} s")
+        drain(EVERY_S)
+
+
+def _busy(folder: Path) -> Command:
+    """Takes a core, or what the others leave it of one."""
+    spin = "while True: pass"
+    return Command("busy", (sys.executable, "-c", spin), folder, lambda: True)
+
+
+def _looks(seconds: float) -> Iterator[None]:
     due = time.monotonic()
-    end = due + SECONDS
+    end = due + seconds
     while due < end:
         time.sleep(max(0.0, due - time.monotonic()))
         yield
         due = max(due + EVERY_S, time.monotonic())
+    time.sleep(max(0.0, end - time.monotonic()))
 
 
-def _alone(place: Arena, origin: Source) -> dict[str, Any]:
-    name = place.copied(origin)
-    with writing(place, origin.shape, name) as book:
-        time.sleep(HEAD_START_S + SECONDS)
-    return _told([], book)
+def _metadata(stack: Stack, name: str) -> dict[str, Any]:
+    """From the catalog itself, so that nobody's commit waits for our look."""
+    where = f"{stack.catalog_uri}/v1/namespaces/{NAMESPACE[0]}/tables/{name}"
+    with urlopen(where, timeout=60) as answer:
+        return dict(json.load(answer)["metadata"])
 
 
-def _right(place: Arena, name: str, book: Book) -> bool:
-    return found(place, name, set(book.newest)) == book.expected()
+@contextmanager
+def _records(stack: Stack, told: dict[str, Told]) -> Iterator[Callable[[float], None]]:
+    """Takes in, when it is called, what has come, and goes on for some seconds."""
+    publisher = KafkaPublisher(stack.kafka, buckets(), "bench", signer=stack.signer)
+    topics = ["task-results", "maintenance-events"]
+    inbox = KafkaInbox(stack.kafka, f"bench-{uuid.uuid4()}", topics, publisher, Log("bench"))
 
+    def drain(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (found := inbox.poll(0.05)) or time.monotonic() < end:
+            for delivery in found:
+                inbox.done(delivery)
+                if (one := told.get(delivery.record.table.name)) is not None:
+                    one.take(delivery.record)
 
-def _turn(visitor: Visitor, origin: Source, name: str) -> dict[str, Any]:
-    """One rewrite of everything; bytes that a commit took, and that none took."""
-    asked = question(origin, name)
-    if visitor.committer is not None:
-        results = visitor.running.ask(LIMIT_S, where=None, **asked)["results"]
-        return visitor.committer.ask(LIMIT_S, results=results)
-    return _stock_turn(visitor, name, asked)
-
-
-def _stock_turn(visitor: Visitor, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """With rewrite-all the action rewrites every live file. It says how many bytes of them were
-    committed; of commits that failed on the way it says nothing, so what is left was in vain."""
-    loaded = visitor.place.loaded(name)
-    live = live_files(loaded, loaded.head("main").snapshot_id).data
-    every = sum(file.bytes for file in live)
     try:
-        row = visitor.running.ask(LIMIT_S, where=None, **asked)["answered"]
-    except Failed as failed:
-        return {"bytes_committed": 0, "bytes_lost": every, "reasons": {str(failed)[:150]: 1}}
-    committed = row["rewritten_bytes_count"]
-    lost = max(0, every - committed)
-    reasons = {"commits_failed": 1} if lost else {}
-    return {"bytes_committed": committed, "bytes_lost": lost, "reasons": reasons}
+        yield drain
+    finally:
+        inbox.close()
 
 
-def _rank(times: list[float], share: float) -> float:
-    return round(sorted(times)[int(share * (len(times) - 1))], 3)
+def _book(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _told(turns: list[dict[str, Any]], book: Book) -> dict[str, Any]:
-    committed = sum(turn["bytes_committed"] for turn in turns)
-    lost = sum(turn["bytes_lost"] for turn in turns)
-    reasons: Counter[str] = Counter()
-    for turn in turns:
-        reasons.update(turn["reasons"])
-    return {
-        "turns": len(turns),
-        "bytes_committed": committed,
-        "bytes_lost": lost,
-        "share": committed / (committed + lost) if committed + lost else None,
-        "rows_repaired": sum(turn.get("rows_repaired", 0) for turn in turns),
-        "reasons": dict(reasons),
-        "commits": book.commits,
-        "failed": len(book.failures),
-        "statement_s": {"median": _rank(book.took_s, 0.5), "p99": _rank(book.took_s, 0.99)},
-        "failures": sorted({one[:120] for one in book.failures})[:5],
+def _check(stack: Stack, name: str, book: Sequence[dict[str, Any]]) -> None:
+    """Each append that landed is there, whole and once. Raises Failed."""
+    rows = RestCatalog("bench", uri=stack.catalog_uri).load_table((*NAMESPACE, name)).scan()
+    counts = Counter(rows.to_arrow()["append"].to_pylist())
+    landed = {one["append"] for one in book if one["outcome"] == LANDED}
+    doubtful = {one["append"] for one in book if one["outcome"] == UNKNOWN}
+    if missing := landed - set(counts):
+        raise Failed(f"{name}: {len(missing)} appends are gone, {min(missing)} among them")
+    if wrong := [one for one, rows in counts.items() if rows != ROWS]:
+        raise Failed(f"{name}: {len(wrong)} appends have not {ROWS} rows, {min(wrong)} among them")
+    if more := set(counts) - landed - doubtful:
+        raise Failed(f"{name}: {len(more)} appends that failed are there, {min(more)} among them")
+    table = Tables(stack.catalog_uri).named(NAMESPACE, name)
+    files = len(live_files(table, table.head_id("main")).data)
+    summary = table.head("main").summary
+    if summary is None or summary["total-data-files"] != str(files):
+        raise Failed(f"{name}: {files} files are live, its summary says {summary}")
+
+
+def body(
+    load: Load,
+    span: tuple[int, int],
+    seen: dict[str, Seen],
+    told: dict[str, Told],
+    books: dict[str, list[dict[str, Any]]],
+    usage: Usage,
+) -> dict[str, Any]:
+    """What lies within the span (begin and end in ms); what was before, when the stack was warmed,
+    is left out."""
+    begin_ms, end_ms = span
+    seconds = (end_ms - begin_ms) / 1000
+    results = {
+        name: [result for result in one.results if result.finished_ms >= begin_ms]
+        for name, one in told.items()
     }
+    within = [at for at in seen[HOT].ours.values() if begin_ms <= at <= end_ms]
+    taken = share(results[HOT], told[HOT].ends, end_ms, int(GAP_S * 1000))
+    waits = {name: waits_s(results[name], one.ends, end_ms) for name, one in told.items()}
+    writers = {
+        name: _writer([one for one in book if begin_ms <= one["at_ms"] <= end_ms], seconds)
+        for name, book in books.items()
+    }
+    stream = {
+        "rate": load.rate,
+        "minutes": round(seconds / 60, 2),
+        "busy": load.busy,
+        "properties": PROPERTIES,
+        "commits": len(within),
+        "commits_s": [round((at - begin_ms) / 1000, 1) for at in sorted(within)],
+        "rewritten_bytes": taken.rewritten,
+        "committed_bytes": taken.committed,
+        "young_bytes": taken.young,
+        "refused": {name: dict(one.refused) for name, one in told.items()},
+        "writers": writers,
+        "waits_s": {name: sorted(round(one, 2) for one in found) for name, found in waits.items()},
+        "small": seen[HOT].small,
+        "cpu_s": round(usage.cpu_s, 1),
+        "cpu_by": usage.cpu_by,
+        "pss_peak": usage.pss_peak,
+        "pss_by": usage.pss_by,
+    }
+    gap = longest_gap_s(begin_ms, within, end_ms)
+    bars = [
+        Bar("longest time without a commit of ours, s", GAP_S, figure([gap])),
+        Bar("share of rewritten bytes that no commit took", MISSED, figure([taken.missed])),
+        Bar("small files, most at any time", SMALL, figure([max(seen[HOT].small)])),
+        Bar("share of the appends that failed", FAILURES, figure([writers[HOT]["failed_share"]])),
+    ]
+    if waits[QUIET]:
+        bars.append(Bar("a result's wait for its commit, quiet table, s", None,
+                        figure(waits[QUIET])))  # fmt: skip
+    return {"stream": stream, "bars": bars}
+
+
+def _writer(book: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    outcomes = Counter(one["outcome"] for one in book)
+    took = sorted(one["took_s"] for one in book) or [0.0]
+    return {
+        "a_second": round(outcomes[LANDED] / seconds, 2),
+        "landed": outcomes[LANDED],
+        "failed": outcomes[FAILED],
+        "unknown": outcomes[UNKNOWN],
+        "failed_share": (outcomes[FAILED] + outcomes[UNKNOWN]) / max(1, len(book)),
+        "append_s": {"median": took[len(took) // 2], "p99": took[int(0.99 * (len(took) - 1))]},
+        "failures": sorted({one["why"][:120] for one in book if one["why"]})[:5],
+    }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
