@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable
 from firnline_worker.expiry import Expirer, agreed_ms
 from pyiceberg.schema import Schema
@@ -65,3 +67,24 @@ def test_nothing_is_expired_where_the_catalog_leaves_snapshots_out(tmp_path: Pat
     with pytest.raises(TaskRefused) as refused:
         expirer.expire(order)
     assert refused.value.reason == "snapshots_hidden"
+
+
+class NamesAnothers(MemoryTables):
+    """A catalog whose metadata file is not the table's."""
+
+    def load(self, table: TableName) -> LoadedTable:
+        found = super().load(table)
+        place = found.io.new_output(found.metadata_location)
+        another = found.metadata.model_copy(update={"table_uuid": uuid.uuid4()})
+        ToOutputFile.table_metadata(another, place, overwrite=True)
+        return found
+
+
+def test_nothing_is_expired_by_another_tables_metadata_file(tmp_path: Path) -> None:
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    table.append(pa.table({"id": [1]}))
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    with pytest.raises(TaskRefused) as refused:
+        refuse_if_hidden(NamesAnothers(catalog).load(name))
+    assert refused.value.reason == "metadata_of_another"

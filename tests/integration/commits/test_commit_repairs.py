@@ -400,7 +400,7 @@ def test_nor_of_one_whose_commit_did_not_go_out(
     result = table.rewrite()
     table.delete_rows(path, 0)
 
-    def away(*_: Any) -> Any:
+    def away(*_: Any, **__: Any) -> Any:
         raise RetryLater("catalog: away")
 
     with monkeypatch.context() as fault:

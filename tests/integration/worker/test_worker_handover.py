@@ -15,7 +15,7 @@ from firnline_iceberg.planning import live_files
 from firnline_iceberg.undoing import undo_of
 from firnline_worker.expiry import Expirer
 from firnline_worker.handover import OPTIONS, Handover
-from firnline_worker.java import JavaTables
+from firnline_worker.java import JavaTable, JavaTables
 from py4j.protocol import Py4JJavaError
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -204,9 +204,22 @@ def test_no_class_of_a_table_owners_choice_is_loaded(lab, tables, java, rewriter
     now = int(time.time() * 1000)
     expirer = Expirer(tables, java, lambda uuid: (), "w1", lambda: now)
     with pytest.raises(TaskRefused):
-        expirer.expire(ExpireSnapshots("e1", lab.name, now, 1, (), "r", 1, 1, now))
+        expirer.expire(ExpireSnapshots("e1", lab.name, now, 1, (), "r", 1, 1, now, agreed=True))
     assert lab.table().head_id("main") == head
     assert len(lab.table().snapshots) == 2
+
+
+def test_what_a_provider_puts_outside_the_tables_own_locations_is_left_to_java(
+    lab, rewriter, in_thread, monkeypatch
+):
+    lab.create("id BIGINT, v INT")
+    lab.insert("(1, 1), (2, 1)")
+    lab.equality_delete(["id"], "(1)")
+    elsewhere = "file:///somewhere/else"
+    monkeypatch.setattr(
+        JavaTable, "locations", lambda _, scope, names: [f"{elsewhere}/{one}" for one in names]
+    )
+    assert handed_over(lab, rewriter, in_thread).handover_reason == "outside_locations"
 
 
 def test_a_location_provider_that_the_operator_allows_is_left_to_java(lab, spark):
