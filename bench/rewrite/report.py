@@ -264,7 +264,8 @@ def _streams(name: str, result: Any) -> str:
     small, took = sorted(one["small"]), hot["append_s"]
     failed = hot["failed"] + hot["unknown"]
     text = [
-        f"{one['rate']:g} appends a second asked for, {hot['a_second']:g} made, for "
+        f"{one['rate']:g} appends a second asked for, {hot['a_second']:g} made by "
+        f"{one['pyiceberg_writers']} PyIceberg writers, for "
         f"{one['minutes']:g} minutes, {'' if one['busy'] else 'not '}beside a process that takes a "
         f"core; {quiet['a_second']:g} a second into a quiet table. Both: {properties}.",
         f"Our commits: {one['commits']}, with {one['committed_bytes'] / 1e6:.2f} MB of the "

@@ -50,7 +50,7 @@ class Part:
 
 
 def _load(given: argparse.Namespace) -> dict[str, Any]:
-    return {"load": streams.Load(given.rate, given.minutes, given.busy)}
+    return {"load": streams.Load(given.rate, given.writers, given.minutes, given.busy)}
 
 
 PARTS = {
@@ -117,6 +117,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="of every table's rows")
     told = streams.Load()
     parser.add_argument("--rate", type=float, default=told.rate, help="streams: appends a second")
+    parser.add_argument("--writers", type=int, default=told.writers, help="streams: that share it")
     parser.add_argument("--minutes", type=float, default=told.minutes, help="streams: how long")
     parser.add_argument("--busy", action=argparse.BooleanOptionalAction, default=told.busy,
                         help="streams: beside a process that takes a core")  # fmt: skip

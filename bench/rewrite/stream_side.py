@@ -18,28 +18,31 @@ from pyiceberg.table import Table
 
 from bench.rewrite.lake import NAMESPACE
 
+APART = 10_000_000
 ROWS = 100  # of an append
 SCHEMA = pa.schema([("append", pa.int64()), ("row", pa.int64()), ("word", pa.string())])
 LANDED, FAILED, UNKNOWN = "landed", "failed", "unknown"
 
 
-def command(uri: str, name: str, rate: float, book: Path) -> Command:
-    """A writer; it is ready when its table is loaded."""
+def command(uri: str, name: str, rate: float, book: Path, writer: int) -> Command:
+    """A writer, one of a table's; it is ready when its table is loaded."""
+    given = (uri, name, str(rate), str(book), str(writer))
     return Command(
-        name=f"writer-{name}",
-        argv=(sys.executable, "-m", "bench.rewrite.stream_side", uri, name, str(rate), str(book)),
+        name=f"writer-{name}-{writer}",
+        argv=(sys.executable, "-m", "bench.rewrite.stream_side", *given),
         cwd=Path.cwd(),
         ready=book.is_file,
     )
 
 
-def write(uri: str, name: str, rate: float, book: Path) -> None:
-    """Until SIGTERM. A writer that is late goes on at once and makes nothing up for it."""
+def write(uri: str, name: str, rate: float, book: Path, writer: int) -> None:
+    """Until SIGTERM. No two writers make an append of the same number. A writer that is late goes
+    on at once and makes nothing up for it."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     table = RestCatalog("writer", uri=uri).load_table((*NAMESPACE, name))
     with book.open("w", buffering=1) as lines:
-        number, due = 0, time.monotonic()
+        number, due = writer * APART, time.monotonic()
         while not stop.wait(max(0.0, due - time.monotonic())):
             since = time.monotonic()
             outcome, why = _append(table, number)
@@ -65,5 +68,5 @@ def _append(table: Table, number: int) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    _, _uri, _name, _rate, _book = sys.argv
-    write(_uri, _name, float(_rate), Path(_book))
+    _, _uri, _name, _rate, _book, _writer = sys.argv
+    write(_uri, _name, float(_rate), Path(_book), int(_writer))
