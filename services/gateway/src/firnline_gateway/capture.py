@@ -177,6 +177,10 @@ class Capture:
             self.publish(pending.call, changes, self._now_ms(), "gateway")
 
     async def _changes(self, pending: Pending) -> tuple[PlannedChange, ...]:
+        """What is short is read at once: the next call of the same client, which may be of the same
+        table, does not overtake it."""
+        if pending.call.body is not None:
+            return self._read(pending)
         async with self._reading:
             return await asyncio.to_thread(self._read, pending)
 
@@ -192,12 +196,18 @@ class Capture:
         """From the answer, else from the catalog; else what was last known by that name."""
         uuid = await pending.dropped if pending.dropped else None
         if uuid is None:
-            async with self._reading:
-                plain = await asyncio.to_thread(answer.plain, self._most_bytes)
-                uuid = await asyncio.to_thread(uuid_in, plain or b"")
+            uuid = await self._uuid_told(answer)
         if uuid is None and change.change is not TableChange.DROPPED:
             uuid = await self._uuid_of(change.path)
         return replace(change, uuid=uuid or self._uuids.get(change.old_path or change.path))
+
+    async def _uuid_told(self, answer: Body) -> str | None:
+        """A short answer is read at once, as a short call is."""
+        if answer.at_once is not None:
+            return uuid_in(answer.at_once)
+        async with self._reading:
+            plain = await asyncio.to_thread(answer.plain, self._most_bytes)
+            return await asyncio.to_thread(uuid_in, plain or b"")
 
     def publish(
         self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str
