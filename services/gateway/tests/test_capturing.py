@@ -150,6 +150,21 @@ async def test_a_created_table_is_named_by_its_answer(
     assert (event.table.uuid, event.change) == (UUID, TableChange.CREATED)
 
 
+async def test_no_thread_is_waited_for_where_call_and_answer_are_short(
+    bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the client's next commit overtakes the event of the table's creation."""
+
+    async def busy(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    bench.catalog.script["POST /v1/namespaces/n/tables"] = said(CREATED)
+    monkeypatch.setattr(capture.asyncio, "to_thread", busy)
+    await post(client, bench, CREATE, "/v1/namespaces/n/tables")
+    [event] = await bench.until(1)
+    assert event.change is TableChange.CREATED
+
+
 async def test_a_commit_that_asserts_nothing_is_named_by_the_catalog(
     bench: Bench, client: aiohttp.ClientSession
 ) -> None:
