@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from firnline_domain.numbers import number
+from firnline_domain.others import PRODUCER
 
 TASK_ID = "firnline.task-id"  # of a snapshot that Firnline committed; ids, comma-separated
 MAX_IDS = 64_000  # characters of task ids: 1,900 results in one commit
@@ -33,14 +34,17 @@ MAKERS = (
     "spark.app.id",
     "trino_query_id",
     "flink.job-id",
-    "snapshot.producer",
+    PRODUCER,
+)
+KNOWN = (
+    *COUNTS,
+    *MAKERS,
     "wap.id",
     "published-wap-id",
     "source-snapshot-id",
     "replace-partitions",
     "changed-partition-count",
 )
-KNOWN = (*COUNTS, *MAKERS)
 
 
 def number_in(summary: Mapping[str, str], name: str) -> int:

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 
 from firnline_domain.events import SnapshotAdded
 from firnline_domain.others import OPTIMIZE, PRODUCER, REPLACE
+from firnline_domain.summaries import MAKERS
 
-NAMES = (
-    "engine-name",
-    "engine-version",
-    "app-id",
-    "app-name",
-    "spark.app.id",
-    "trino_query_id",
-    "flink.job-id",
-    PRODUCER,
-)
 LONGEST = 200  # characters of a value that a person is to read
 
 
@@ -25,4 +16,4 @@ def maker_of(snapshot: SnapshotAdded) -> dict[str, str]:
     summary: Mapping[str, str] = snapshot.summary
     if snapshot.operation != REPLACE and summary.get(PRODUCER) != OPTIMIZE:
         return {}
-    return {name: summary[name][:LONGEST] for name in NAMES if name in summary}
+    return {name: summary[name][:LONGEST] for name in MAKERS if name in summary}
