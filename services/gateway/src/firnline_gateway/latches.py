@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from firnline_adapters import metrics
 
+from firnline_gateway.gates import Gates
+
 MOST_READERS = 10_000  # peers whose statements are followed; a forgotten one waits a second
+RESTS = 1  # times as long as it was latched a table rests: half of the time at the most
 LAST_LOOK_S = 0.1  # Iceberg's clients read the table once more when their commit was answered
 K = TypeVar("K")
 V = TypeVar("V")
 Peer = Hashable  # a connection: a client's statement mostly keeps to one
-
-
-@dataclass
-class _Latch:
-    since_s: float
-    until_s: float
-    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Latches:
@@ -37,32 +30,19 @@ class Latches:
 
     def __init__(self, most_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
         """`most_ms`: 0 = none is ever latched."""
-        self._most_s = most_ms / 1000
+        self._gates = Gates(most_ms, RESTS, now_s)
         self._now_s = now_s
-        self._open: dict[Hashable, _Latch] = {}
-        self._rests: dict[Hashable, float] = {}  # until when a table is not latched again
         self._reading: OrderedDict[tuple[Hashable, Peer], None] = OrderedDict()
         self._committed: OrderedDict[tuple[Hashable, Peer], float] = OrderedDict()
 
     def begin(self, table: Hashable) -> None:
         """First reads of the table wait from now on, if it has had its rest."""
-        now = self._now_s()
-        self._forget(now)
-        if self._most_s > 0 and table not in self._open and table not in self._rests:
-            self._open[table] = _Latch(now, now + self._most_s)
+        if self._gates.close(table):
             metrics.count("gateway_latches")
 
-    def _forget(self, now: float) -> None:
-        for table in [name for name, latch in self._open.items() if latch.until_s <= now]:
-            self.end(table)
-        self._rests = {name: until for name, until in self._rests.items() if until > now}
-
     def end(self, table: Hashable) -> None:
-        """Let go of whoever waits."""
-        if (latch := self._open.pop(table, None)) is not None:
-            end_s = min(self._now_s(), latch.until_s)
-            self._rests[table] = end_s + (end_s - latch.since_s)
-            latch.over.set()
+        """Release whoever waits."""
+        self._gates.open(table)
 
     async def read(self, table: Hashable, peer: Peer) -> None:
         """Return when the peer may read the table."""
@@ -74,12 +54,8 @@ class Latches:
         _put(self._reading, at, None)
 
     async def _wait(self, table: Hashable) -> None:
-        if (latch := self._open.get(table)) is None:
-            return
-        since_s = self._now_s()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(latch.over.wait(), max(0.0, latch.until_s - since_s))
-        metrics.observe("gateway_latched_seconds", self._now_s() - since_s)
+        if (waited_s := await self._gates.passed(table)) is not None:
+            metrics.observe("gateway_latched_seconds", waited_s)
 
     def committed(self, table: Hashable, peer: Peer) -> None:
         """The peer's statement has ended, well or not; what it reads next begins another."""
