@@ -6,8 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import start_logging
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings
 from firnline_local import catalog

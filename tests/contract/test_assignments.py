@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import Producer
 from firnline_adapters.assignments import FollowedAssignments, KafkaAssignments
+from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.records import encode
 from firnline_adapters.signing import signer_here
 from firnline_domain.assignments import TOPIC, Board

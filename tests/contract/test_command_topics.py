@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from firnline_adapters.memory import MemoryBroker
+from firnline_adapters.in_memory import MemoryBroker
 from firnline_adapters.records import encode
 from firnline_adapters.signing import signer_here
 from firnline_cli._topics import KafkaTopics, Topics

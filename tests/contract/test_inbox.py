@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.records import encode
 from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_domain.errors import RetryLater

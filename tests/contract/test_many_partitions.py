@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump

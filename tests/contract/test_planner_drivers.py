@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import Producer
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
 from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_domain.commands import (

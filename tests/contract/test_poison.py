@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
 from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump

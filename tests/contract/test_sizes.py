@@ -10,10 +10,10 @@ import uuid
 from typing import Any
 
 import pytest
-from firnline_adapters.fitting import OVERHEAD, TooLarge, demand_readable, encoded
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.record_sizes import OVERHEAD, TooLarge, check_size, encode_to_fit
 from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.counters import TableCounters
 from firnline_domain.errors import PoisonousRecord
@@ -156,7 +156,7 @@ def test_a_commit_that_cannot_be_told_whole_says_where_its_branches_are() -> Non
     refs = (RefMoved("main", "branch", 6, 5), RefMoved("main", "branch", 7, 5))
     long = RefMoved("b" * 2_000_000, "branch", 7)
     event = commit(new_table(), snapshots=tuple(paths), refs=(*refs, long))
-    told = RecordCodec().decode(encoded(COMMITS, event.table.uuid, event))
+    told = RecordCodec().decode(encode_to_fit(COMMITS, event.table.uuid, event))
     assert (told.event_id, told.table, told.snapshots) == (event.event_id, event.table, ())
     assert told.refs == (RefMoved("main", "branch", 7, 5),)
 
@@ -165,24 +165,24 @@ def test_a_commit_that_cannot_be_told_whole_says_where_its_branches_are() -> Non
 def test_every_record_that_fits_is_sent_as_it_is(record: Any) -> None:
     for topic in all_topics():
         if type(record).__name__ in topic.records:
-            assert encoded(topic.name, "key", record) == encode(record)
+            assert encode_to_fit(topic.name, "key", record) == encode(record)
 
 
 def test_whatever_is_in_a_dead_letter_it_fits() -> None:
     text, data = noise(20 * MIB), noise(20 * MIB).encode()
     letter = DeadLettered(text, 1, 2, data, data, text, text, text, 3)
-    told = RecordCodec().decode(encoded("dead-letters", "k", letter))
+    told = RecordCodec().decode(encode_to_fit("dead-letters", "k", letter))
     assert data.startswith(told.value)
     assert told.value_bytes == len(data)
     again = replace(letter, value=told.value, value_bytes=told.value_bytes)
-    assert RecordCodec().decode(encoded("dead-letters", "k", again)).value_bytes == len(data)
+    assert RecordCodec().decode(encode_to_fit("dead-letters", "k", again)).value_bytes == len(data)
 
 
 def test_what_compression_carries_past_a_topics_limit_is_no_record(bus: Bus) -> None:
     """17 MB of one letter are 17 kB on the topic, and 17 MB in whoever reads them."""
     event = summarised(commit(new_table()), note="x" * 17 * MIB)
     with pytest.raises(PoisonousRecord) as caught:
-        demand_readable(COMMITS, encode(event))
+        check_size(COMMITS, encode(event))
     assert caught.value.reason == "too_large"
 
 
@@ -201,10 +201,10 @@ def test_a_result_is_measured_compressed() -> None:
     result = make("rewrite_finished/native")
     repeated = replace(result, worker="worker" * (20 * MIB // 6))
     assert len(encode(repeated)) > max_bytes("task-results")
-    assert encoded("task-results", "k", repeated) == encode(repeated)
+    assert encode_to_fit("task-results", "k", repeated) == encode(repeated)
     random_paths = replace(result, worker=noise(40 * MIB))
     with pytest.raises(TooLarge):
-        encoded("task-results", "k", random_paths)
+        encode_to_fit("task-results", "k", random_paths)
 
 
 def test_the_limit_is_that_of_the_topics_file() -> None:
@@ -214,7 +214,7 @@ def test_the_limit_is_that_of_the_topics_file() -> None:
     largest = max_bytes(COMMITS) - OVERHEAD
     spare = largest - len(encode(event)) - len(event.table.uuid)
     text = "x" * (spare - 100)
-    assert encoded(COMMITS, event.table.uuid, replace(event, user_agent=text)) == encode(
+    assert encode_to_fit(COMMITS, event.table.uuid, replace(event, user_agent=text)) == encode(
         replace(event, user_agent=text)
     )
 
@@ -238,7 +238,7 @@ def test_however_many_snapshots_expire_the_state_is_that_of_the_whole_list(
 ) -> None:
     """Through gateway, topic, enricher and planner; `ours` of them our own expiry has told of."""
     event = expiry(count)
-    told = RecordCodec().decode(encoded(COMMITS, "u", event))
+    told = RecordCodec().decode(encode_to_fit(COMMITS, "u", event))
     assert told == event
     assert len(encode(told)) < max_bytes(COMMITS)
     handlers = Handlers(MemoryTables(MemoryCatalog("file:///nowhere")), lambda: 9)
@@ -280,5 +280,5 @@ def test_whatever_a_table_is_like_its_changes_fit(name: str, count: int) -> None
         assert [part for one in kind for part in one.partitions] == partitions
         assert [one.chunk for one in kind] == list(range(len(kind)))
         for one in kind:
-            assert encoded("file-changes", "u", one) == encode(one)
+            assert encode_to_fit("file-changes", "u", one) == encode(one)
             assert all(len(task) == 32 for task in (one.task_id or "").split(","))

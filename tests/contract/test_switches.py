@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher, MemorySwitches
 from firnline_adapters.kafka import KafkaPublisher
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher, MemorySwitches
 from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.holds import Pause

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import RewriteFiles
 from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName, bucket_of

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec
 from firnline_domain.commands import ResyncTable, RewriteFiles
 from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange

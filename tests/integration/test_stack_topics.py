@@ -10,7 +10,7 @@ import uuid
 import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-from firnline_adapters.topics import demand_topics
+from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured
 from firnline_domain.groups import groups_of, named
 from firnline_domain.lanes import TOPICS, Lane, topic_of, topics_of_group
@@ -59,12 +59,12 @@ def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
     groups = groups_of(f"g-{uuid.uuid4().hex[:8]}=2.5,default")
     [name] = named(groups)
     with pytest.raises(Misconfigured, match=rf"rewrite-tasks.{name} is not there") as missing:
-        demand_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
+        require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
     assert "python -m firnline_local.topics" in str(missing.value)
     command = (sys.executable, "-m", "firnline_local.topics")
     env = {**os.environ, "FIRNLINE_KAFKA": kafka, "FIRNLINE_GROUPS": f"{name}=2.5,default"}
     subprocess.run(command, env=env, check=True)
-    demand_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
+    require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
     admin = AdminClient({"bootstrap.servers": kafka})
     for lane in Lane:
         resource = ConfigResource(ResourceType.TOPIC, topic_of(lane, name))
@@ -73,7 +73,7 @@ def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
         assert {one: settings[one].value for one in pattern} == pattern
     make_topics(kafka, DEFAULT_BUCKETS, groups)  # again
     with pytest.raises(Misconfigured, match=rf"rewrite-tasks-heavy.{name} has 8"):
-        demand_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS + 1)
+        require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS + 1)
 
 
 def test_groups_that_cannot_be_read_make_no_topics(kafka: str) -> None:

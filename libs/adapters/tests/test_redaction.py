@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_domain.events import DeadLettered
 
 SAYS = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_cli._adoption import UNREAD_IN_A_ROW, Adoption
 from firnline_cli._adoption_known import Known
 from firnline_cli._adoption_lines import expiry_words

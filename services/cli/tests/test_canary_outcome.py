@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_cli._adoption_known import Known
 from firnline_cli._adoption_lines import Lines
 from firnline_cli._canary import Canary

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from firnline_adapters.lanes import FIRST_PAUSE_S, PATIENCE_S
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher, MemorySwitches
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher, MemorySwitches
+from firnline_adapters.retry_queue import FIRST_PAUSE_S, PATIENCE_S
 from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_committer import queues
 from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers

@@ -7,8 +7,8 @@ from threading import Event
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_console.follower import Follower
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
 from firnline_console.memory import MemoryReadModel

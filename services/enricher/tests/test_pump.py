@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from firnline_adapters.lanes import FIRST_PAUSE_S, LONGEST_PAUSE_S, PATIENCE_S
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S, PATIENCE_S
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import FilesChanged, RefMoved, TableChange, TableCommitted
 from firnline_domain.identity import TableName, bucket_of
@@ -122,7 +122,7 @@ def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) 
         bench.now = now
         bench.pump.step(0)
         assert bench.offset(A) == 0
-    bench.now += LONGEST_PAUSE_S
+    bench.now += MAX_PAUSE_S
     bench.pump.step(0)
     (letter,) = bench.broker.records("dead-letters")
     assert (letter.reason, letter.service) == ("out_of_patience", "enricher")

@@ -13,8 +13,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_domain.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.calls import Call

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import DeadLettered, TableChange, TableCommitted, TickPassed

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 from firnline_adapters import metrics
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_domain.errors import RetryLater
 from firnline_domain.events import FilteredBy, TableLayout, TableScanned
 from firnline_domain.identity import TableName, bucket_of

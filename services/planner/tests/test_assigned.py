@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.assignments import HANDOVERS, TOPIC, Assign
 from firnline_domain.commands import (

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import redis
+from firnline_adapters.in_memory import MemoryBroker, MemoryLeases, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryLeases, MemoryPublisher
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.holds import Pause

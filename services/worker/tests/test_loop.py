@@ -5,8 +5,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_domain.commands import ResyncTable, RewriteFiles
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from firnline_adapters.in_memory import MemoryLeases
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryLeases
 from firnline_domain.seats import succeeds
 from firnline_worker.leases import Busy, TaskLeases
 from firnline_worker.seat import take

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
 from firnline_committer.handlers import Handlers
 from firnline_committer.latching import catalog
 from firnline_committer.outputs import Outputs

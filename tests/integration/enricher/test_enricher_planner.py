@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.commands import ResyncTable
 from firnline_domain.events import TableCommitted, TickPassed

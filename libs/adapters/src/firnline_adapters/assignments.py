@@ -10,11 +10,11 @@ from confluent_kafka import Message
 from firnline_domain.assignments import TOPIC, Assign, Board
 from firnline_domain.errors import Misconfigured, PoisonousRecord, RetryLater
 
+from firnline_adapters.full_topic import NOTHING, FullTopicReader
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
-from firnline_adapters.whole_topic import NOTHING, WholeTopic
 
 LOOK_S = 0.2
 AGAIN_S = 5.0  # where the broker does not answer
@@ -34,7 +34,7 @@ class KafkaAssignments:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self.board = board
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING, signer)
+        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, NOTHING, signer)
 
     def _take(self, message: Message) -> None:
         key, value = message.key(), message.value()

@@ -12,19 +12,19 @@ DEAD_LETTERS = "dead-letters"
 _MESSAGE_CHARS = 1000
 
 
-def bury(publisher: Publisher, letter: DeadLettered) -> None:
+def send_to_dead_letters(publisher: Publisher, letter: DeadLettered) -> None:
     """Published, not flushed (a record above what the topic takes with its beginning alone): the
     offset of what it was made from must not commit before."""
     metrics.count("dead_letters", reason=letter.reason)
-    publisher.publish(DEAD_LETTERS, letter_key(letter), letter)
+    publisher.publish(DEAD_LETTERS, dead_letter_key(letter), letter)
 
 
-def letter_key(letter: DeadLettered) -> str:
+def dead_letter_key(letter: DeadLettered) -> str:
     """Letters of one place stay in their order."""
     return f"{letter.topic}/{letter.partition}"
 
 
-def letter_of(
+def dead_letter_of(
     delivery: Delivery, reason: str, error: Exception, service: str, at_ms: int
 ) -> DeadLettered:
     """A record that was decoded, in the bytes that it came in."""

@@ -11,10 +11,10 @@ from firnline_domain.groups import DEFAULT
 from firnline_domain.lanes import Lane
 from firnline_domain.memory_tuning import TOPIC, Steps, wished
 
+from firnline_adapters.full_topic import NOTHING, FullTopicReader
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
-from firnline_adapters.whole_topic import NOTHING, WholeTopic
 
 
 class KafkaDirectives:
@@ -28,7 +28,7 @@ class KafkaDirectives:
         self._group = group
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take, NOTHING, signer)
+        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, NOTHING, signer)
 
     def _take(self, message: Message) -> None:
         value = message.value()

@@ -25,20 +25,20 @@ from firnline_domain.ports import Delivery, Place
 
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
-from firnline_adapters.dead_letters import DEAD_LETTERS, bury
-from firnline_adapters.fitting import (
+from firnline_adapters.dead_letters import DEAD_LETTERS, send_to_dead_letters
+from firnline_adapters.logs import Log
+from firnline_adapters.offset_tracker import OffsetTracker
+from firnline_adapters.record_sizes import (
     EXPANSION,
     TOO_LARGE,
     TooLarge,
-    demand_readable,
-    encoded,
-    unsent,
+    check_size,
+    dead_letter_of_unsent,
+    encode_to_fit,
 )
-from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner, signer_here
-from firnline_adapters.watermark import Watermark
 
 Header = tuple[str, str | bytes | None]
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # the most that any topic's file allows, compressed
@@ -90,9 +90,11 @@ class KafkaPublisher:
 
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
-            value = encoded(topic, key, record)
+            value = encode_to_fit(topic, key, record)
         except TooLarge as error:
-            bury(self, unsent(topic, partition, key, error, self._service, _now_ms()))
+            send_to_dead_letters(
+                self, dead_letter_of_unsent(topic, partition, key, error, self._service, _now_ms())
+            )
             return False
         self._send(topic, key, value, partition)
         return True
@@ -126,7 +128,7 @@ class KafkaPublisher:
         if error is None:
             return
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and message.topic() != DEAD_LETTERS:
-            letter = letter_of_message(message, TOO_LARGE, error.str(), self._service)
+            letter = dead_letter_of_message(message, TOO_LARGE, error.str(), self._service)
             self._refused.setdefault(sender, []).append(letter)
             return
         self._failed.setdefault(sender, []).append(KafkaException(error, message.topic()))
@@ -137,7 +139,7 @@ class KafkaPublisher:
         left = self._producer.flush(timeout_s)
         refused = self._refused.pop(threading.get_ident(), [])
         for letter in refused:
-            bury(self, letter)
+            send_to_dead_letters(self, letter)
         if refused:
             left = self._producer.flush(timeout_s)
         failed = self._failed.pop(threading.get_ident(), [])
@@ -167,7 +169,7 @@ class KafkaInbox:
         self._owned: set[Place] = set()
         self._moved: set[Place] = set()
         self._full: set[Place] = set()  # and so paused
-        self._marks: dict[Place, Watermark] = {}
+        self._marks: dict[Place, OffsetTracker] = {}
         self._committed: dict[Place, int] = {}
         self._consumer = Consumer(
             {
@@ -219,12 +221,12 @@ class KafkaInbox:
         assert offset is not None
         if (topic, partition) not in self._owned:
             return None  # fetched before a rebalance took the partition: its new owner reads it
-        mark = self._marks.setdefault((topic, partition), Watermark(offset))
+        mark = self._marks.setdefault((topic, partition), OffsetTracker(offset))
         mark.read(offset)
         metrics.count("records_read", topic=topic)
         key = message.key()
         try:
-            demand_readable(topic, message.value())
+            check_size(topic, message.value())
             self._signer.verify(topic, partition, key, message.value(), message.headers())
             record = expected(topic, self._codec.decode(message.value()))
         except PoisonousRecord as poison:
@@ -236,9 +238,9 @@ class KafkaInbox:
 
     def reject_raw(self, message: Message, poison: PoisonousRecord) -> None:
         """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
-        letter = letter_of_message(message, poison.reason, str(poison), self._group)
+        letter = dead_letter_of_message(message, poison.reason, str(poison), self._group)
         self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=poison)
-        bury(self._publisher, letter)
+        send_to_dead_letters(self._publisher, letter)
 
     def done(self, delivery: Delivery) -> None:
         """See `Inbox.done`; a delivery of a partition that has moved on is ignored."""
@@ -248,9 +250,9 @@ class KafkaInbox:
     def commit(self) -> None:
         """See `Inbox.commit`."""
         moved = {
-            place: mark.low
+            place: mark.committable
             for place, mark in self._marks.items()
-            if mark.low != self._committed.get(place)
+            if mark.committable != self._committed.get(place)
         }
         if not moved:
             return
@@ -289,7 +291,7 @@ class KafkaInbox:
         consumer.incremental_unassign(partitions)
 
 
-def letter_of_message(message: Message, reason: str, why: str, service: str) -> DeadLettered:
+def dead_letter_of_message(message: Message, reason: str, why: str, service: str) -> DeadLettered:
     """About a record in the bytes that it has on the wire; its offset is below zero where the
     broker has not taken it."""
     key, value, offset = message.key(), message.value(), message.offset()

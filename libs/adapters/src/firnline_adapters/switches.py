@@ -10,10 +10,10 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.holds import Pause
 from firnline_domain.switches import TOPIC, Switchboard
 
+from firnline_adapters.full_topic import FullTopicReader
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
-from firnline_adapters.whole_topic import WholeTopic
 
 
 class KafkaSwitches:
@@ -28,7 +28,7 @@ class KafkaSwitches:
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._board = Switchboard()
         self._lock = threading.Lock()
-        self._topic = WholeTopic(bootstrap, TOPIC, self._take, signer=signer)
+        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer=signer)
 
     def _take(self, message: Message) -> None:
         value = message.value()

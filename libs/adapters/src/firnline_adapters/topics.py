@@ -13,7 +13,7 @@ from firnline_adapters.kafka import LIBRDKAFKA
 TIMEOUT_S = 30.0
 
 
-def demand_topics(bootstrap: str, wanted: Collection[str], buckets: int) -> None:
+def require_topics(bootstrap: str, wanted: Collection[str], buckets: int) -> None:
     """Return if each is there with so many partitions.
 
     Raises Misconfigured, with what to do; KafkaException where the broker does not answer.

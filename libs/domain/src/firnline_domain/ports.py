@@ -1,5 +1,5 @@
 """What the services need of the outside world. Each port has an in-memory twin in
-`firnline_adapters.memory`, held to the same contract tests."""
+`firnline_adapters.in_memory`, held to the same contract tests."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from firnline_adapters.memory import MemoryBroker, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.records import RecordCodec
 
 from firnline_cli._topics import Wanted

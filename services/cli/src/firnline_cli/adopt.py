@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from firnline_adapters.memory import MemoryBroker
+from firnline_adapters.in_memory import MemoryBroker
 from firnline_domain.adoption import Newcomer
 from firnline_domain.canary import objections
 from firnline_domain.errors import RetryLater

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from firnline_adapters.dead_letters import bury, letter_of
+from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_domain.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
@@ -110,7 +110,7 @@ class Pump:
         deliveries = self._inbox.poll(timeout_s, self._queues.full())
         self._queues.forget(self._inbox.moved())
         for delivery in deliveries:
-            self._queues.arrived(delivery, self._now())
+            self._queues.append(delivery, self._now())
 
     # ---- in work
 
@@ -209,7 +209,7 @@ class Pump:
         queue.since = self._now()
         queue.unfinished = queue.behind = len(done) < len(batch)
         if served.away is None:
-            queue.moving()
+            queue.progressed()
             queue.not_before = self._now() + served.pause_s
         else:
             self._away(queue, [one for one in batch if one not in done], served.away)
@@ -219,7 +219,7 @@ class Pump:
     def _away(self, queue: Queue, left: list[Delivery], error: RetryLater) -> None:
         """Catalog or storage do not answer: wait, and give up what has waited long enough."""
         self._log.warning("retry_later", table=table_of(left[0].record), why=error)
-        if queue.stuck(self._now()):
+        if queue.back_off(self._now()):
             self._give_all_up(queue, left, error)
 
     def _give_up_excess(self, queue: Queue) -> None:
@@ -261,4 +261,6 @@ class Pump:
             conflict = Conflict(reason, f"unusable: {error}"[:1000])
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
         why = error.reason if isinstance(error, PoisonousRecord) else "unusable"
-        bury(self._publisher, letter_of(delivery, why, error, "committer", at_ms))
+        send_to_dead_letters(
+            self._publisher, dead_letter_of(delivery, why, error, "committer", at_ms)
+        )

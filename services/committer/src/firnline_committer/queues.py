@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from firnline_adapters.lanes import Lane
+from firnline_adapters.retry_queue import RetryQueue
 from firnline_domain.ports import Delivery
 from firnline_domain.ports import Place as Partition
 from firnline_domain.results import RewriteFinished
@@ -22,7 +22,7 @@ Place = tuple[str | None, str | None]  # table uuid, ref
 
 
 @dataclass
-class Queue(Lane):
+class Queue(RetryQueue):
     """What waits for one table and ref, in order."""
 
     place: Place = (None, None)
@@ -52,11 +52,11 @@ class Queue(Lane):
         took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
         return now < min(self.newest + 2 * took_s, self.since + most_s)
 
-    def arrived(self, delivery: Delivery, now: float) -> None:
+    def append(self, delivery: Delivery, now: float) -> None:
         """One more."""
         if not self.waiting:
             self.since = now
-        super().arrived(delivery, now)
+        super().append(delivery, now)
 
 
 class Queues:
@@ -70,10 +70,10 @@ class Queues:
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
 
-    def arrived(self, delivery: Delivery, now: float) -> None:
+    def append(self, delivery: Delivery, now: float) -> None:
         """One more."""
         place = place_of(delivery.record)
-        self._queues.setdefault(place, Queue(place=place)).arrived(delivery, now)
+        self._queues.setdefault(place, Queue(place=place)).append(delivery, now)
         self._weights[_partition(delivery)] += weight(delivery.record)
 
     def served(self, queue: Queue) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from firnline_adapters import metrics
-from firnline_adapters.dead_letters import bury, letter_of
-from firnline_adapters.lanes import Lane
+from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
+from firnline_adapters.retry_queue import RetryQueue
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.events import FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher
@@ -36,7 +36,7 @@ class Pump:
         self._handlers = handlers
         self._log = log
         self._now = now
-        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._queues: dict[tuple[str, int], RetryQueue] = {}
 
     def step(self, timeout_s: float) -> None:
         """One round. Offsets commit only after what they led to is on the broker.
@@ -45,13 +45,13 @@ class Pump:
         """
         for delivery in self._inbox.poll(timeout_s):
             self._take_in(delivery)
-        handled = [delivery for lane in self._lanes.values() for delivery in self._run(lane)]
+        handled = [delivery for queue in self._queues.values() for delivery in self._run(queue)]
         if handled:
             self._publisher.flush()
             for delivery in handled:
                 self._inbox.done(delivery)
             self._inbox.commit()
-        if (waiting := sum(len(lane.waiting) for lane in self._lanes.values())) > MOST_WAITING:
+        if (waiting := sum(len(queue.waiting) for queue in self._queues.values())) > MOST_WAITING:
             raise RetryLater(f"{waiting} records wait for catalog or storage")
 
     def _take_in(self, delivery: Delivery) -> None:
@@ -59,24 +59,24 @@ class Pump:
             age_s = self._now() - delivery.record.committed_at_ms / 1000
             metrics.observe("event_lag_seconds", age_s)
         place = (delivery.topic, delivery.partition)
-        self._lanes.setdefault(place, Lane()).waiting.append(delivery)
+        self._queues.setdefault(place, RetryQueue()).waiting.append(delivery)
 
-    def _run(self, lane: Lane) -> list[Delivery]:
+    def _run(self, queue: RetryQueue) -> list[Delivery]:
         handled: list[Delivery] = []
-        while lane.waiting and len(handled) < SLICE and lane.not_before <= self._now():
-            if self._deal_with(lane.waiting[0], lane):
-                lane.moving()
-                handled.append(lane.waiting.popleft())
+        while queue.waiting and len(handled) < SLICE and queue.not_before <= self._now():
+            if self._deal_with(queue.waiting[0], queue):
+                queue.progressed()
+                handled.append(queue.waiting.popleft())
         return handled
 
-    def _deal_with(self, delivery: Delivery, lane: Lane) -> bool:
-        """False: not now, the lane pauses."""
+    def _deal_with(self, delivery: Delivery, queue: RetryQueue) -> bool:
+        """False: not now, the queue pauses."""
         started = self._now()
         try:
             self._publish(self._handlers.handle(delivery))
         except RetryLater as error:
             self._log.warning("retry_later", table=delivery.record.table.dotted, why=error)
-            if not lane.stuck(self._now()):
+            if not queue.back_off(self._now()):
                 return False
             self._give_up(delivery, "out_of_patience", error)
         except PoisonousRecord as poison:
@@ -95,5 +95,7 @@ class Pump:
     def _give_up(self, delivery: Delivery, reason: str, error: Exception) -> None:
         """The record is told without its files; the planner asks again later."""
         at_ms = int(self._now() * 1000)
-        bury(self._publisher, letter_of(delivery, reason, error, "enricher", at_ms))
+        send_to_dead_letters(
+            self._publisher, dead_letter_of(delivery, reason, error, "enricher", at_ms)
+        )
         self._publish(self._handlers.unread(delivery.record))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from firnline_adapters import metrics
-from firnline_adapters.dead_letters import bury
+from firnline_adapters.dead_letters import send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import PoisonousRecord, RetryLater
@@ -72,7 +72,7 @@ class Pump:
             raise
         except Exception as error:  # written by another version of this code, or damaged
             self._log.error("event_unreadable", error)
-            bury(self._publisher, self._letter(payload, error))
+            send_to_dead_letters(self._publisher, self._letter(payload, error))
             return
         if not sent:
             self._log.error("event_too_large", table=event.table.dotted[:200])

@@ -11,7 +11,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import signer_of
-from firnline_adapters.topics import demand_topics
+from firnline_adapters.topics import require_topics
 from firnline_domain.assignments import HANDOVERS, Assign
 from firnline_domain.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.budgets import Budget
@@ -70,7 +70,7 @@ def run(settings: Settings, log: Log) -> None:
     wanted = [TABLE_SCANS, WORKER_DIRECTIVES, *topics_of(defaults.groups)]
     wanted += _between_buckets(settings)
     signer = signer_of(settings)
-    demand_topics(settings.kafka, wanted, settings.buckets)
+    require_topics(settings.kafka, wanted, settings.buckets)
     metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log, signer)
     serve(settings, reader, defaults, log)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS
-from firnline_adapters.fitting import demand_readable
 from firnline_adapters.logs import Log
+from firnline_adapters.record_sizes import check_size
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import Headers, RecordSigner
 from firnline_domain.assignments import HANDOVERS
@@ -74,7 +74,7 @@ class Reader:
     def read(self, came: Input) -> Any:
         """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
         try:
-            demand_readable(came.topic, came.value)
+            check_size(came.topic, came.value)
             if came.offset != OWN:
                 self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)
             return expected(came.topic, self.codec.decode(came.value))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
-from firnline_adapters.dead_letters import DEAD_LETTERS, letter_key
-from firnline_adapters.fitting import TooLarge, encoded, unsent
+from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
+from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
 from firnline_domain.identity import Scope
 from firnline_domain.ranking import Candidate
 
@@ -47,12 +47,14 @@ class Output:
         if self.record is None:
             return Sent(self.topic, self.key, None, place)
         try:
-            return Sent(self.topic, self.key, encoded(self.topic, self.key, self.record), place)
+            return Sent(
+                self.topic, self.key, encode_to_fit(self.topic, self.key, self.record), place
+            )
         except TooLarge as error:
             metrics.count("dead_letters", reason=error.reason)
-            letter = unsent(self.topic, place, self.key, error, SERVICE, at_ms)
-            key = letter_key(letter)
-            return Sent(DEAD_LETTERS, key, encoded(DEAD_LETTERS, key, letter), bucket)
+            letter = dead_letter_of_unsent(self.topic, place, self.key, error, SERVICE, at_ms)
+            key = dead_letter_key(letter)
+            return Sent(DEAD_LETTERS, key, encode_to_fit(DEAD_LETTERS, key, letter), bucket)
 
 
 @dataclass

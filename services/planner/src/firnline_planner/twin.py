@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firnline_adapters.memory import MemoryAssignments, MemoryBroker
+from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker
 from firnline_adapters.records import RecordCodec
 from firnline_domain.assignments import Assign
 from firnline_domain.thresholds import Thresholds

@@ -17,7 +17,7 @@ from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
-from firnline_adapters.topics import demand_topics
+from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.groups import group_name
 from firnline_domain.lanes import Lane, Turns, topic_of
@@ -101,7 +101,7 @@ def build(settings: Settings, log: Log) -> Worker:
     resource_group = group_name("FIRNLINE_RESOURCE_GROUP", settings.resource_group)
     topics = topics_of(settings.lanes, resource_group)
     if resource_group:  # misspelt, it would wait for ever
-        demand_topics(settings.kafka, topics, settings.buckets)
+        require_topics(settings.kafka, topics, settings.buckets)
     signer = signer_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}"
     stop = threading.Event()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firnline_adapters import metrics
-from firnline_adapters.dead_letters import bury, letter_of
-from firnline_adapters.fitting import TOO_LARGE
+from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
+from firnline_adapters.record_sizes import TOO_LARGE
 from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.holds import Pause
@@ -88,8 +88,8 @@ class Handlers:
     def put_aside(self, delivery: Delivery, error: Exception) -> None:
         """A record that is no order, or whose work never comes to an end of its own."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
-        letter = letter_of(delivery, reason, error, "worker", self.now_ms())
-        bury(self.publisher, letter)
+        letter = dead_letter_of(delivery, reason, error, "worker", self.now_ms())
+        send_to_dead_letters(self.publisher, letter)
 
     def run(self, order: Order) -> Result:
         """The order's result; every failure becomes a `TaskFailed` with its reason."""

@@ -27,7 +27,7 @@ AT_ONCE = 500
 INFO, NOTHING = 6, 0  # what the client says on stderr of its connections
 
 
-class WholeTopic:
+class FullTopicReader:
     """Gives every record to `take`: those that are there on construction, then the new ones."""
 
     def __init__(

@@ -37,7 +37,7 @@ class TooLarge(PoisonousRecord):
         self.value = value
 
 
-def encoded(topic: str, key: str, record: Any) -> bytes:
+def encode_to_fit(topic: str, key: str, record: Any) -> bytes:
     """The record in its largest form that its topic takes. Raises TooLarge, and ValueError where it
     does not fit its schema."""
     whole = encode(record)
@@ -61,7 +61,7 @@ def fits(topic: str, key: str, value: bytes) -> bool:
     return size <= EXPANSION * limit and len(zlib.compress(value)) + len(key.encode()) <= limit
 
 
-def demand_readable(topic: str, value: bytes | None) -> None:
+def check_size(topic: str, value: bytes | None) -> None:
     """Raises PoisonousRecord for a record that no producer of ours sends: one that compression has
     carried past the topic's limit. What is made of it would not fit anywhere."""
     most = max_bytes(topic) * (EXPANSION if topic in COMPRESSED else 1)
@@ -70,7 +70,7 @@ def demand_readable(topic: str, value: bytes | None) -> None:
         raise PoisonousRecord(TOO_LARGE, text)
 
 
-def unsent(
+def dead_letter_of_unsent(
     topic: str, partition: int, key: str, error: TooLarge, service: str, at_ms: int
 ) -> DeadLettered:
     """The letter about a record that was not sent: where it should have gone, and no offset."""

@@ -19,11 +19,16 @@ from firnline_domain.seats import succeeds
 from firnline_domain.signing import Keyring
 from firnline_domain.switches import TOPIC, Switchboard
 
-from firnline_adapters.dead_letters import bury
-from firnline_adapters.fitting import TooLarge, demand_readable, encoded, unsent
+from firnline_adapters.dead_letters import send_to_dead_letters
+from firnline_adapters.offset_tracker import OffsetTracker
+from firnline_adapters.record_sizes import (
+    TooLarge,
+    check_size,
+    dead_letter_of_unsent,
+    encode_to_fit,
+)
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import RecordSigner
-from firnline_adapters.watermark import Watermark
 
 Header = tuple[str, bytes]
 _OFF = RecordSigner(Keyring())
@@ -83,9 +88,11 @@ class MemoryPublisher:
 
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
-            value = encoded(topic, key, record)
+            value = encode_to_fit(topic, key, record)
         except TooLarge as error:
-            bury(self, unsent(topic, partition, key, error, self._service, 0))
+            send_to_dead_letters(
+                self, dead_letter_of_unsent(topic, partition, key, error, self._service, 0)
+            )
             return False
         headers = self._signer.headers(topic, partition, key.encode(), value)
         self._broker.append(topic, partition, key, value, headers)
@@ -116,7 +123,7 @@ class MemoryInbox:
         self._group = group
         self._topics = list(topics)
         self._codec = RecordCodec()
-        self._marks: dict[Place, Watermark] = {}
+        self._marks: dict[Place, OffsetTracker] = {}
         self._moved: set[Place] = set()
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
@@ -141,13 +148,13 @@ class MemoryInbox:
     def _read(self, topic: str, partition: int) -> list[Delivery]:
         log = self._broker.logs[topic, partition]
         start = self._broker.committed.get((self._group, topic, partition), 0)
-        mark = self._marks.setdefault((topic, partition), Watermark(start))
+        mark = self._marks.setdefault((topic, partition), OffsetTracker(start))
         found = []
         for offset in range(mark.next_to_read, len(log)):
             key, value = log[offset]
             mark.read(offset)
             try:
-                demand_readable(topic, value)
+                check_size(topic, value)
                 headers = self._broker.headers.get((topic, partition, offset))
                 self._signer.verify(topic, partition, key, value, headers)
                 record = expected(topic, self._codec.decode(value))
@@ -164,7 +171,7 @@ class MemoryInbox:
                     self._group,
                     0,
                 )
-                bury(MemoryPublisher(self._broker), letter)
+                send_to_dead_letters(MemoryPublisher(self._broker), letter)
                 mark.done(offset)
         return found
 
@@ -176,7 +183,7 @@ class MemoryInbox:
     def commit(self) -> None:
         """See `Inbox.commit`."""
         for (topic, partition), mark in self._marks.items():
-            self._broker.committed[self._group, topic, partition] = mark.low
+            self._broker.committed[self._group, topic, partition] = mark.committable
 
     def close(self) -> None:
         """See `Inbox.close`."""

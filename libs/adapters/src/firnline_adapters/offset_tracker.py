@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class Watermark:
-    """Tracks one partition: everything below `low` is dealt with."""
+class OffsetTracker:
+    """Of one partition: everything below `committable` is done."""
 
     def __init__(self, start: int) -> None:
         self._next = start
@@ -16,20 +16,15 @@ class Watermark:
         return self._next
 
     @property
-    def low(self) -> int:
-        """The lowest offset not dealt with: the one to commit (Kafka commits the *next*)."""
+    def committable(self) -> int:
+        """The lowest offset that is not done: the one to commit (Kafka commits the *next*)."""
         return min(self._open, default=self._next)
 
     def read(self, offset: int) -> None:
-        """A record was taken; it holds the watermark until it is done."""
+        """A record was read; nothing above it is committed until it is done."""
         self._open.add(offset)
         self._next = max(self._next, offset + 1)
 
     def done(self, offset: int) -> None:
-        """A record is dealt with; telling it twice does no harm."""
+        """A record is done; saying it twice does no harm."""
         self._open.discard(offset)
-
-    @property
-    def open(self) -> int:
-        """Records taken and not done."""
-        return len(self._open)

@@ -1,0 +1,38 @@
+"""Deliveries that are handled in order, with longer and longer pauses while the first one fails."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from firnline_domain.ports import Delivery
+
+FIRST_PAUSE_S = 0.5
+MAX_PAUSE_S = 15.0
+PATIENCE_S = 600.0  # a catalog's or a store's usual outage is over by then
+
+
+@dataclass
+class RetryQueue:
+    """Of one topic partition, or of one table; other queues go on while it pauses."""
+
+    waiting: deque[Delivery] = field(default_factory=deque)
+    not_before: float = 0.0
+    newest: float = 0.0  # when the last one came
+    _pause: float = FIRST_PAUSE_S
+    _failing_since: float | None = None
+
+    def append(self, delivery: Delivery, now: float) -> None:
+        """Put one more behind the others."""
+        self.waiting.append(delivery)
+        self.newest = now
+
+    def back_off(self, now: float) -> bool:
+        """Pause, twice as long each time; True when patience is at its end."""
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        self.not_before, self._pause = now + self._pause, min(self._pause * 2, MAX_PAUSE_S)
+        return now - self._failing_since > PATIENCE_S
+
+    def progressed(self) -> None:
+        """One was handled: the next failure pauses for the shortest time again."""
+        self.not_before, self._pause, self._failing_since = 0.0, FIRST_PAUSE_S, None
