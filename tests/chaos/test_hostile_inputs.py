@@ -9,11 +9,11 @@ import pytest
 from firnline_adapters.signing import PLAIN
 from firnline_chaos import invariants
 from firnline_chaos.hostile import records, requests, tables
-from firnline_chaos.hostile.progress import Waiting
+from firnline_chaos.hostile.progress import OpenTasks, Waiting
 from firnline_chaos.hostile.tenant import Book, findings
 from firnline_chaos.hostile.values import PINNED, mutated
 from firnline_chaos.topics import Ledger
-from firnline_domain.values import to_plain
+from firnline_domain.values import replace, to_plain
 from firnline_schemas import codec
 from firnline_schemas.topics import all_topics
 
@@ -73,6 +73,22 @@ def test_a_record_that_nobody_takes_is_a_standstill() -> None:
     assert waiting.seen(place, committed=4, newest=9, now_s=16.0) == 6.0
     assert waiting.seen(place, committed=5, newest=9, now_s=17.0) == 0.0
     assert waiting.seen(place, committed=10, newest=9, now_s=40.0) == 0.0
+
+
+def test_a_committer_stands_still_where_results_wait_and_none_comes_to_its_end() -> None:
+    tasks = OpenTasks()
+    first = make("rewrite_finished/native")
+    second = replace(first, task_id="second")
+    tasks.take(first, 10.0)
+    tasks.take(second, 14.0)
+    assert tasks.standstill_s("committer", 16.0) == 6.0
+    assert tasks.standstill_s("worker", 16.0) == 0.0
+    tasks.take(replace(make("rewrite_conflicted/new_position_deletes"), task_id="second"), 17.0)
+    assert tasks.standstill_s("committer", 19.0) == 2.0
+    tasks.take(
+        replace(make("rewrite_conflicted/new_position_deletes"), task_id=first.task_id), 20.0
+    )
+    assert tasks.standstill_s("committer", 60.0) == 0.0
 
 
 def test_what_is_owed_and_not_there_is_found(tmp_path: Path) -> None:

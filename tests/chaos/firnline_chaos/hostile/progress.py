@@ -1,47 +1,63 @@
-"""Whether every service goes on: what waits for it is taken, and its process is the same one."""
+"""Whether every service goes on: what waits for it is taken, and its process is the same one.
+
+Enricher and planner are judged by their groups' offsets. Worker and committer are judged by the
+ends of ordinary tables' tasks: an offset goes by the oldest record, which may be a result of a
+table that a hostile order has paused, and that one waits by order.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from firnline_adapters.records import RecordCodec
+from firnline_adapters.schema_topic import SchemaTopic
+from firnline_domain.commands import ExpireSnapshots, RewriteFiles
+from firnline_domain.results import RewriteFinished
 from firnline_local.stack import Stack
 
-GROUPS: Mapping[str, tuple[tuple[str, ...], float]] = {
-    # service: what it reads, and for how long a record may wait without any being taken.
-    "enricher": (("table-commits", "resync-requests"), 5.0),
-    "planner": (("file-changes", "maintenance-events", "operator-orders", "table-scans"), 5.0),
-    "worker": (("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks"), 60.0),
-    "committer": (("task-results",), 60.0),
+from firnline_chaos.hostile.tenant import marked
+from firnline_chaos.topics import ENDS
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    # service: topics whose records may not wait for LIMIT_S without any being taken.
+    "enricher": ("table-commits", "resync-requests"),
+    "planner": ("file-changes", "maintenance-events", "operator-orders", "table-scans"),
 }
-SLOW = {"worker", "committer"}
-"""One of their records is a task or a commit and takes its time, and offsets go by the oldest: they
-stand still where nothing moves in any partition."""
-GATEWAY_S = 5.0
+BY_TASKS = ("worker", "committer")
+TASK_TOPICS = (
+    "rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "task-results", "maintenance-events",
+)  # fmt: skip
+LIMIT_S = 5.0
+WORKER_LIMIT_S = 30.0  # an expiry takes up to 12 s beside others, and is no standstill
 EVERY_S = 0.5
 PATIENCE_S = 10.0
 
 
-class Newest:
-    """The newest record of each partition. A topic's end says less: the marks of transactions
-    count there, too, and nobody ever takes those."""
+class Reader:
+    """Reads every topic that a service is judged by. One thread."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, tasks: OpenTasks) -> None:
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "chaos-progress",
              "enable.auto.commit": False, "fetch.message.max.bytes": 16 * 1024 * 1024}
         )  # fmt: skip
         known = self._consumer.list_topics(timeout=PATIENCE_S).topics
-        self.places = {
-            group: [TopicPartition(name, n) for name in topics for n in known[name].partitions]
-            for group, (topics, _) in GROUPS.items()
-        }
-        self._consumer.assign([one for places in self.places.values() for one in places])
+
+        def partitions(topics: Iterable[str]) -> list[TopicPartition]:
+            return [TopicPartition(name, n) for name in topics for n in known[name].partitions]
+
+        self.partitions = {group: partitions(topics) for group, topics in GROUPS.items()}
+        self._consumer.assign(partitions({*TASK_TOPICS, *chain(*GROUPS.values())}))
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._tasks = tasks
         self._offsets: dict[tuple[str, int], int] = {}
 
     def read(self) -> None:
@@ -50,13 +66,56 @@ class Newest:
             for one in found:
                 if not one.error():
                     self._offsets[one.topic(), one.partition()] = one.offset()
+                    if one.topic() in TASK_TOPICS and one.value() and not marked(one):
+                        self._tasks.take(self._codec.decode(one.value()), time.monotonic())
 
-    def offset(self, topic: str, partition: int) -> int:
-        """-1 where nothing was read yet."""
+    def newest(self, topic: str, partition: int) -> int:
+        """Offset of the newest record, -1 where nothing was read yet. A topic's end says less: the
+        marks of transactions count there, too, and nobody ever takes those."""
         return self._offsets.get((topic, partition), -1)
 
     def close(self) -> None:
         self._consumer.close()
+
+
+@dataclass
+class OpenTasks:
+    """Tasks that a service has to do something for. A later attempt of a task counts as ended."""
+
+    waiting: dict[str, set[str]] = field(
+        default_factory=lambda: {service: set() for service in BY_TASKS}
+    )
+    since_s: dict[str, float] = field(default_factory=dict)
+    _ended: dict[str, set[str]] = field(
+        default_factory=lambda: {service: set() for service in BY_TASKS}
+    )
+
+    def take(self, record: Any, now_s: float) -> None:
+        match record:
+            case RewriteFiles() | ExpireSnapshots():
+                self._begin("worker", record.task_id, now_s)
+            case RewriteFinished():
+                self._end("worker", record.task_id, now_s)
+                self._begin("committer", record.task_id, now_s)
+            case _ if isinstance(record, ENDS):
+                for service in self.waiting:
+                    self._end(service, record.task_id, now_s)
+
+    def standstill_s(self, service: str, now_s: float) -> float:
+        """Since a task waits, and none of them has come to its end."""
+        return now_s - self.since_s[service] if self.waiting[service] else 0.0
+
+    def _begin(self, service: str, task: str, now_s: float) -> None:
+        if task in self._ended[service]:
+            return
+        if not self.waiting[service]:
+            self.since_s[service] = now_s
+        self.waiting[service].add(task)
+
+    def _end(self, service: str, task: str, now_s: float) -> None:
+        self._ended[service].add(task)
+        self.waiting[service].discard(task)
+        self.since_s[service] = now_s
 
 
 @dataclass
@@ -85,7 +144,8 @@ class Progress:
         self._stack = stack
         self._waiting = Waiting()
         self._stop = threading.Event()
-        self._newest = Newest(stack.kafka)
+        self._tasks = OpenTasks()
+        self._reader = Reader(stack.kafka, self._tasks)
         self._restarts = {name: part.restarts for name, part in stack.record.parts.items()}
         self._consumers = {
             group: Consumer({"bootstrap.servers": stack.kafka, "group.id": group,
@@ -99,16 +159,15 @@ class Progress:
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-        for consumer in (self._newest, *self._consumers.values()):
+        for consumer in (self._reader, *self._consumers.values()):
             consumer.close()
 
     def findings(self) -> list[str]:
         """Services that died, or stood still for longer than they may."""
-        allowed = {"gateway": GATEWAY_S, **{name: limit for name, (_, limit) in GROUPS.items()}}
         found = [
             f"{name} stood still for {seconds:.1f} s"
             for name, seconds in self.longest.items()
-            if seconds > allowed[name]
+            if seconds > (WORKER_LIMIT_S if name == "worker" else LIMIT_S)
         ]
         for name, part in self._stack.record.parts.items():
             if died := part.restarts - self._restarts[name]:
@@ -118,7 +177,9 @@ class Progress:
     def _watch(self) -> None:
         while not self._stop.wait(EVERY_S):
             self._ask_gateway()
-            self._newest.read()
+            self._reader.read()
+            for service in self._tasks.waiting:
+                self._note(service, self._tasks.standstill_s(service, time.monotonic()))
             for group in GROUPS:
                 try:
                     self._look(group)
@@ -136,21 +197,12 @@ class Progress:
         self._note("gateway", time.monotonic() - began)
 
     def _look(self, group: str) -> None:
-        committed = self._consumers[group].committed(self._newest.places[group], timeout=PATIENCE_S)
-        now = {
-            (one.topic, one.partition): (
-                max(one.offset, 0),
-                self._newest.offset(one.topic, one.partition),
-            )
-            for one in committed
-        }
-        if group in SLOW:
-            waiting = any(at <= newest for at, newest in now.values())
-            done = sum(at for at, _ in now.values())
-            now = {("all", 0): (done, done if waiting else done - 1)}
-        for (topic, partition), (at, newest) in now.items():
-            place = (group, topic, partition)
-            self._note(group, self._waiting.seen(place, at, newest, time.monotonic()))
+        partitions = self._reader.partitions[group]
+        for one in self._consumers[group].committed(partitions, timeout=PATIENCE_S):
+            place = (group, one.topic, one.partition)
+            newest = self._reader.newest(one.topic, one.partition)
+            waited_s = self._waiting.seen(place, max(one.offset, 0), newest, time.monotonic())
+            self._note(group, waited_s)
 
     def _note(self, service: str, seconds: float) -> None:
         self.longest[service] = max(self.longest.get(service, 0.0), seconds)
