@@ -257,6 +257,26 @@ def _races(name: str, result: Any) -> str:
     return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
 
 
+def _statements(name: str, result: Any) -> str:
+    rows = [
+        (
+            who,
+            f"{one['failed']} of {one['statements']}",
+            "; ".join(one["failures"]) or "-",
+            "{median} / {p99}".format(**one["statement_s"]),
+            str(one["rewrites"]),
+            megabytes(one["bytes_committed"]),
+            megabytes(one["bytes_lost"]),
+            str(one["files_left"]),
+            {True: "yes", False: "**no**"}[one["rows_right"]],
+        )
+        for who, one in result["sides"].items()
+    ]
+    heads = ("engine, writers", "statements that failed", "why", "statement s, median / p99")
+    more = ("rewrites", "MB committed", "MB lost", "files left", "rows right")
+    return f"{_head(name, result)}\n\n{table((*heads, *more), rows)}"
+
+
 def _streams(name: str, result: Any) -> str:
     one = result["stream"]
     hot, quiet = one["writers"]["hot"], one["writers"]["quiet"]
@@ -329,6 +349,7 @@ TITLES = {
     "reads": "Reading the result",
     "requests": "Requests to an object store",
     "races": "Beside two commits a second",
+    "statements": "Beside MERGE and DELETE statements",
     "streams": "A table that is appended to all the time, on two busy cores",
     "head": "A commit into a table of very many files",
     "peers": "Sail and Trino beside us",
@@ -344,6 +365,7 @@ RENDERERS = {
     "reads": _reads,
     "requests": _requests,
     "races": _races,
+    "statements": _statements,
     "streams": _streams,
     "head": _commit_into_many,
     "peers": _peers,

@@ -28,6 +28,7 @@ from bench.rewrite.parts import (
     races,
     reads,
     requests,
+    statements,
     streams,
     tasks,
 )
@@ -64,6 +65,7 @@ PARTS = {
     "shapes": Part(production.run, scale=0.5),
     "requests": Part(requests.run),
     "races": Part(races.run),
+    "statements": Part(statements.run),
     "streams": Part(streams.run, options=_load),
     "head": Part(head.run),
     "peers": Part(peers.run, 3),

@@ -77,18 +77,18 @@ def _side(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
         name = place.copied(origin)
         turns: list[dict[str, Any]] = []
         with writing(place, origin.shape, name) as book:
-            turns += [_turn(visitor, origin, name) for _ in _orders()]
-        _turn(visitor, origin, name)  # alone: after it no delete is left to apply
+            turns += [turn(visitor, origin, name) for _ in orders()]
+        turn(visitor, origin, name)  # alone: after it no delete is left to apply
         with suppress(Failed):
-            _turn(visitor, origin, name)
+            turn(visitor, origin, name)
         return {**_told(turns, book), "rows_right": _right(place, name, book)}
 
 
-def _orders() -> Iterator[None]:
+def orders(seconds: float = SECONDS) -> Iterator[None]:
     """Now is the time for an order."""
     time.sleep(HEAD_START_S)
     due = time.monotonic()
-    end = due + SECONDS
+    end = due + seconds
     while due < end:
         time.sleep(max(0.0, due - time.monotonic()))
         yield
@@ -106,7 +106,7 @@ def _right(place: Arena, name: str, book: Book) -> bool:
     return found(place, name, set(book.newest)) == book.expected()
 
 
-def _turn(visitor: Visitor, origin: Source, name: str) -> dict[str, Any]:
+def turn(visitor: Visitor, origin: Source, name: str) -> dict[str, Any]:
     """One rewrite of everything; bytes that a commit took, and that none took."""
     asked = question(origin, name)
     if visitor.committer is not None:
@@ -131,7 +131,7 @@ def _stock_turn(visitor: Visitor, name: str, asked: dict[str, Any]) -> dict[str,
     return {"bytes_committed": committed, "bytes_lost": lost, "reasons": reasons}
 
 
-def _rank(times: list[float], share: float) -> float:
+def rank(times: list[float], share: float) -> float:
     return round(sorted(times)[int(share * (len(times) - 1))], 3)
 
 
@@ -150,6 +150,6 @@ def _told(turns: list[dict[str, Any]], book: Book) -> dict[str, Any]:
         "reasons": dict(reasons),
         "commits": book.commits,
         "failed": len(book.failures),
-        "statement_s": {"median": _rank(book.took_s, 0.5), "p99": _rank(book.took_s, 0.99)},
+        "statement_s": {"median": rank(book.took_s, 0.5), "p99": rank(book.took_s, 0.99)},
         "failures": sorted({one[:120] for one in book.failures})[:5],
     }
