@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import re
 import typing
 from pathlib import Path
 
 import pytest
 from firnline_adapters import metrics
+from firnline_adapters.settings import all_settings
 from firnline_domain.parquet_settings import PARQUET, PARQUET_COLUMNS
 from firnline_domain.thresholds import PROPERTIES, RANGES, WORKERS
 from firnline_schemas.topics import all_topics
@@ -21,8 +20,7 @@ SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
 
 
 def variables(service: str) -> set[str]:
-    settings = importlib.import_module(f"firnline_{service}.settings").Settings
-    return {field.metadata["variable"] for field in dataclasses.fields(settings)}
+    return {one.variable for one in all_settings() if service in one.services}
 
 
 def names(literal: object) -> set[str]:

@@ -3,7 +3,6 @@ docker-compose.yml. (The containers themselves need an engine; compose is only r
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import re
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from firnline_adapters.settings import from_environment
+from firnline_adapters.settings import all_settings, from_environment
 from firnline_local.artifacts import pins
 from firnline_local.parts import (
     ALL,
@@ -69,11 +68,7 @@ def test_compose_gives_a_service_its_settings(service: str) -> None:
 
 
 def test_compose_gives_no_variable_that_nobody_reads() -> None:
-    known = {
-        field.metadata["variable"]
-        for service in SERVICES
-        for field in dataclasses.fields(settings_of(service))
-    }
+    known = {one.variable for one in all_settings()}
     given: set[str] = set()
     for service in SERVICES:
         environment: Mapping[str, str] = compose()[service]["environment"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
 from firnline_adapters.redaction import redacted
-from firnline_adapters.settings import from_environment, setting, shown
+from firnline_adapters.settings import all_settings, from_environment, setting, shown
 from firnline_domain.errors import Misconfigured
 
 
@@ -16,11 +18,18 @@ class Settings:
     port: int = setting("X_PORT", "Port.", default=8080)
     dry: bool = setting("X_DRY", "Only say what would be done.", default=False)
     token: str | None = setting("X_TOKEN", "Catalog token.", default=None, secret=True)
+    limit: int = 7
 
 
 def test_types_and_defaults() -> None:
     found = from_environment(Settings, {"X_KAFKA": "h:1", "X_PORT": "9", "X_DRY": "yes"})
     assert found == Settings("h:1", 9, True, None)
+
+
+def test_a_field_without_a_variable_is_no_setting() -> None:
+    found = from_environment(Settings, {"X_KAFKA": "h:1", "LIMIT": "9", "limit": "9"})
+    assert found.limit == 7
+    assert "limit" not in shown(found)
 
 
 def test_every_mistake_is_named_at_once() -> None:
@@ -52,3 +61,39 @@ def test_what_the_environment_holds_is_masked_wherever_it_is_quoted() -> None:
     text = redacted("got plain-s3cret, other/s3cret word, other%2Fs3cret%20word, 3rd/s3cret")
     assert text == "got ***, ***, ***, ***"
     assert redacted("/a has 7") == "/a has 7"
+
+
+def test_all_settings_are_listed_and_no_service_is_loaded() -> None:
+    names = "\n".join(
+        [
+            "import sys",
+            "from firnline_adapters.settings import all_settings",
+            "found = {one.variable: one for one in all_settings()}",
+            "heavy = {'pyspark', 'pyiceberg', 'confluent_kafka', 'redis', 'aiohttp', 'faust'}",
+            "print(*sorted(found), *(heavy & set(sys.modules)))",
+        ]
+    )
+    told = subprocess.run([sys.executable, "-c", names], check=True, capture_output=True, text=True)
+    found = {one.variable: one for one in all_settings()}
+    assert told.stdout.split() == sorted(found)
+    assert found["FIRNLINE_KAFKA"].required
+    assert len(found["FIRNLINE_KAFKA"].services) == 6
+    assert found["FIRNLINE_CATALOG_TOKEN"].secret
+    assert (
+        found["FIRNLINE_SET_BUDGET_BYTES"].unit,
+        found["FIRNLINE_SET_BUDGET_BYTES"].default,
+    ) == (
+        "bytes",
+        1024**3,
+    )
+
+
+def test_a_variable_has_one_meaning_of_its_value() -> None:
+    """Another text, where a service keeps something else there; never another default or kind."""
+    seen: dict[str, tuple[bool, bool]] = {}
+    for one in all_settings():
+        assert one.variable.startswith("FIRNLINE_")
+        assert seen.setdefault(one.variable, (one.secret, one.required)) == (
+            one.secret,
+            one.required,
+        )

@@ -1,10 +1,14 @@
 """Settings come from the environment once, into one frozen dataclass per service.
 
-A field's metadata says its variable, its meaning and whether it is a secret:
+A field declares its variable, default, meaning and whether it is a secret:
 
     @dataclass(frozen=True)
     class Settings:
         kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+
+The end of a variable's name is its unit (`UNITS`). A field without a variable is a constant that
+tests give other values. The reference, `firnline settings` and the log of a start show these
+declarations.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, TypeVar
 
 from firnline_domain.errors import Misconfigured
@@ -22,14 +27,58 @@ from firnline_adapters import redaction
 T = TypeVar("T")
 _MISSING = dataclasses.MISSING
 _TRUE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+UNITS = {"_SECONDS": "seconds", "_BYTES": "bytes", "_GB_HOURS": "GB-hours", "_SHARE": "0 to 1"}
+# Who reads variables -> the module with its `Settings`; imported only when they are listed.
+READERS = {
+    service: f"firnline_{service}.settings"
+    for service in ("gateway", "enricher", "planner", "worker", "committer", "console")
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A variable as its readers declare it. `default` None = required, or unset."""
+
+    variable: str
+    about: str
+    default: Any
+    required: bool
+    secret: bool
+    services: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """'' = a number of things, a name, an address ..."""
+        return next((unit for end, unit in UNITS.items() if self.variable.endswith(end)), "")
 
 
 def setting(variable: str, about: str, default: Any = _MISSING, secret: bool = False) -> Any:
     """A dataclass field that is read from `variable`; required where it has no default."""
-    metadata = {"variable": variable, "about": about, "secret": secret}
+    given = None if default is _MISSING else default
+    declared = Setting(variable, about, given, default is _MISSING, secret)
     if default is _MISSING:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return dataclasses.field(metadata={"setting": declared})
+    return dataclasses.field(default=default, metadata={"setting": declared})
+
+
+def declared(settings: type[Any]) -> dict[str, Setting]:
+    """Field name -> what its class declares of it."""
+    return {
+        field.name: field.metadata["setting"]
+        for field in dataclasses.fields(settings)
+        if "setting" in field.metadata
+    }
+
+
+def all_settings() -> list[Setting]:
+    """What all readers declare, by variable; two of one variable where they mean different things.
+    Starts nothing."""
+    found: dict[Setting, tuple[str, ...]] = {}
+    for service, module in READERS.items():
+        for one in declared(import_module(module).Settings).values():
+            found[one] = (*found.get(one, ()), service)
+    together = [dataclasses.replace(one, services=services) for one, services in found.items()]
+    return sorted(together, key=lambda one: (one.variable, one.services))
 
 
 def from_environment(settings: type[T], environment: Mapping[str, str]) -> T:
@@ -40,18 +89,17 @@ def from_environment(settings: type[T], environment: Mapping[str, str]) -> T:
     hints = typing.get_type_hints(settings)
     values: dict[str, Any] = {}
     wrong: list[str] = []
-    for field in dataclasses.fields(settings):  # type: ignore[arg-type]
-        variable = field.metadata["variable"]
-        text = environment.get(variable, "")
+    for name, one in declared(settings).items():
+        text = environment.get(one.variable, "")
         if text:
-            if field.metadata.get("secret"):
+            if one.secret:
                 redaction.learn([text])
             try:
-                values[field.name] = _parse(text, hints[field.name])
+                values[name] = _parse(text, hints[name])
             except ValueError as error:
-                wrong.append(redaction.redacted(f"{variable}={text!r}: {error}"))
-        elif field.default is _MISSING:
-            wrong.append(f"{variable} is not set: {field.metadata['about']}")
+                wrong.append(redaction.redacted(f"{one.variable}={text!r}: {error}"))
+        elif one.required:
+            wrong.append(f"{one.variable} is not set: {one.about}")
     if wrong:
         raise Misconfigured("set these and start again:\n  " + "\n  ".join(wrong))
     return settings(**values)
@@ -68,10 +116,8 @@ def _parse(text: str, kind: Any) -> Any:
 
 
 def shown(settings: Any) -> dict[str, str]:
-    """Field name -> value for the log, secrets masked, also those inside of URIs."""
+    """Field name -> value for people, secrets masked, also those inside of URIs."""
     return {
-        field.name: MASK
-        if field.metadata.get("secret")
-        else redaction.redacted(str(getattr(settings, field.name)))
-        for field in dataclasses.fields(settings)
+        name: MASK if one.secret else redaction.redacted(str(getattr(settings, name)))
+        for name, one in declared(type(settings)).items()
     }
