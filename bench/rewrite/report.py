@@ -285,7 +285,7 @@ def _streams(name: str, result: Any) -> str:
     failed = hot["failed"] + hot["unknown"]
     text = [
         f"{one['rate']:g} appends a second asked for, {hot['a_second']:g} made by "
-        f"{one['pyiceberg_writers']} PyIceberg writers, for "
+        f"{one['writer_processes']} writers, for "
         f"{one['minutes']:g} minutes, {'' if one['busy'] else 'not '}beside a process that takes a "
         f"core; {quiet['a_second']:g} a second into a quiet table. Both: {properties}.",
         f"Our commits: {one['commits']}, with {one['committed_bytes'] / 1e6:.2f} MB of the "

@@ -72,14 +72,14 @@ def test_a_stream_is_told_with_its_load_and_what_the_quiet_table_waited():
         "append_s": {"median": 0.08, "p99": 0.4}, "failures": [],
     }  # fmt: skip
     one = {
-        "rate": 5.0, "pyiceberg_writers": 2, "minutes": 3.0, "busy": True,
+        "rate": 5.0, "writer_processes": 2, "minutes": 3.0, "busy": True,
         "properties": {"firnline.x": "8"}, "commits": 40,
         "committed_bytes": 9_000_000, "rewritten_bytes": 10_000_000, "small": [0, 12, 44],
         "writers": {"hot": writer, "quiet": {**writer, "a_second": 0.5}}, "cpu_s": 200.0,
         "waits_s": {"hot": [0.5, 0.7, 2.0], "quiet": [0.1, 0.2, 0.9]}, "pss_peak": 2_000_000_000,
     }  # fmt: skip
     text = figures({"streams": {**HEAD, "stream": one}})
-    assert "5 appends a second asked for, 4.8 made by 2 PyIceberg writers, for 3 minutes" in text
+    assert "5 appends a second asked for, 4.8 made by 2 writers, for 3 minutes" in text
     assert (
         "40, with 9.00 MB of the 10.00 that were rewritten. Small files: 12 in the median, 44"
         in text

@@ -1,4 +1,4 @@
-"""A table that a PyIceberg writer appends to several times a second, and a quiet one beside it, on
+"""A table that a writer appends to several times a second, and a quiet one beside it, on
 the whole embedded stack with the machine kept busy: how often our commits come through, how much of
 what was rewritten they take, how many small files there are, and how long the quiet table waits."""
 
@@ -43,8 +43,7 @@ from bench.rewrite.trees import Usage, Watch
 HOT, QUIET = "hot", "quiet"
 QUIET_RATE = 0.5
 PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
-# PyIceberg reads all of a table's metadata at each append: up to 650 snapshots one writer made 3.3
-# a second on two busy cores. Who commits so often has old ones expired.
+# A commit's metadata has every snapshot: who commits so often has old ones expired.
 PROPERTIES = {
     "history.expire.max-snapshot-age-ms": "30000",
     "firnline.expire.enabled": "true",
@@ -279,7 +278,7 @@ def body(
     }
     stream = {
         "rate": load.rate,
-        "pyiceberg_writers": load.writers,
+        "writer_processes": load.writers,
         "minutes": round(seconds / 60, 2),
         "busy": load.busy,
         "properties": PROPERTIES,
