@@ -21,8 +21,8 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.state import State
+from firnline_planner.state.bucket_state import State
+from firnline_planner.state.stores import MemoryPairs
 from firnline_schemas import codec
 
 SCOPE = Scope(0, '["2026-11-22"]')

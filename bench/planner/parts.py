@@ -11,7 +11,9 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from firnline_domain.identity import MAIN, bucket_of
-from firnline_planner import changelog, kafka_life, values
+from firnline_planner.kafka import changelog
+from firnline_planner.kafka.service import topic_of
+from firnline_planner.state import encoding
 
 from bench.planner import fleet
 from bench.planner.stage import (
@@ -42,7 +44,7 @@ def seed(stage: Stage) -> dict[str, Any]:
         send(to, topic, key, value, partition)
         sizes[kind] += len(key) + len(value)
     for partition, end in ends(stage.kafka).items():
-        send(to, topic, values.cursor_key("file-changes"), str(end).encode(), partition)
+        send(to, topic, encoding.cursor_key("file-changes"), str(end).encode(), partition)
     to.flush()
     stage.skip()
     return {
@@ -55,16 +57,16 @@ def seed(stage: Stage) -> dict[str, Any]:
 def changelog_topic(stage: Stage) -> str:
     """Where the driver keeps the state."""
     if stage.driver == "kafka":
-        return kafka_life.topic_of(stage.app)
+        return topic_of(stage.app)
     return f"{stage.app}-state-changelog"
 
 
 def _entries(tables: int) -> Iterator[tuple[str, int, bytes, bytes]]:
     for table, partition in fleet.lived(range(tables)):
         uuid, place = table.counters.table.uuid, bucket_of(table.counters.table.uuid, BUCKETS)
-        key = values.partition_key(uuid, MAIN, partition.counters.scope)
-        yield "partition", place, key, values.to_bytes(partition)
-        yield "table", place, values.table_key(uuid, MAIN), values.to_bytes(table)
+        key = encoding.partition_key(uuid, MAIN, partition.counters.scope)
+        yield "partition", place, key, encoding.to_bytes(partition)
+        yield "table", place, encoding.table_key(uuid, MAIN), encoding.to_bytes(table)
 
 
 def cold_start(stage: Stage) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from firnline_domain.results import InputFile, Mode, OutputFile, RewriteFinished
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 PARTITIONS = 500

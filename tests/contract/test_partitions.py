@@ -26,14 +26,14 @@ from firnline_adapters.records import RecordCodec
 from firnline_cli.__main__ import main
 from firnline_domain.identity import bucket_of
 from firnline_domain.thresholds import Thresholds
-from firnline_planner import changelog, faust_driver
-from firnline_planner.faust_app import FaustPairs, faust_app
-from firnline_planner.faust_driver import FaustDriver
+from firnline_planner import faust_driver
+from firnline_planner.effects import TABLE_STATES, Output
+from firnline_planner.faust_driver import FaustDriver, FaustPairs, faust_app
 from firnline_planner.inputs import TICKS, Reader
-from firnline_planner.kafka_clients import KafkaClients
+from firnline_planner.kafka import changelog
+from firnline_planner.kafka.clients import KafkaClients
+from firnline_planner.kafka.transactions import Batch, KafkaTransactions, Send
 from firnline_planner.settings import Settings
-from firnline_planner.step import TABLE_STATES, Output
-from firnline_planner.transactions import Batch, KafkaTransactions, Send
 
 from tests.examples import make
 

@@ -48,7 +48,7 @@ from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import serving
 from firnline_planner.inputs import Reader
-from firnline_planner.twin import MemoryDriver
+from firnline_planner.memory_driver import MemoryDriver
 
 BUCKETS = 8
 OUTPUTS = (

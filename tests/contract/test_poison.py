@@ -26,7 +26,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as EnricherHandlers
 from firnline_enricher.pump import Pump as EnricherPump
 from firnline_planner.inputs import FACTS, Reader
-from firnline_planner.twin import MemoryDriver
+from firnline_planner.memory_driver import MemoryDriver
 from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of
 from firnline_worker.handlers import Handlers

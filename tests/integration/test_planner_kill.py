@@ -33,7 +33,7 @@ from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import Process, serving
 from firnline_planner.inputs import Reader
-from firnline_planner.twin import MemoryDriver
+from firnline_planner.memory_driver import MemoryDriver
 from firnline_planner.watchdog import STALLED
 
 from tests.topics import forget

@@ -13,15 +13,15 @@ from firnline_domain.counters import TableCounters
 from firnline_domain.identity import TableName
 from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
-from firnline_planner import changelog, standby
-from firnline_planner.changelog import Changelog
-from firnline_planner.clock import wall_ms
-from firnline_planner.holdings import Holdings
-from firnline_planner.kafka_clients import KafkaClients
-from firnline_planner.kafka_life import topic_of
-from firnline_planner.local_store import FRESH_MS, Changes, LocalStore, Mark, shared_cache
-from firnline_planner.standby import ChangelogFollower
-from firnline_planner.values import table_key, to_bytes
+from firnline_planner.inputs import wall_ms
+from firnline_planner.kafka import changelog, standby
+from firnline_planner.kafka.changelog import Changelog
+from firnline_planner.kafka.clients import KafkaClients
+from firnline_planner.kafka.local_store import FRESH_MS, Changes, LocalStore, Mark, shared_cache
+from firnline_planner.kafka.ownership import Holdings
+from firnline_planner.kafka.service import topic_of
+from firnline_planner.kafka.standby import ChangelogFollower
+from firnline_planner.state.encoding import table_key, to_bytes
 
 pytestmark = pytest.mark.stack
 

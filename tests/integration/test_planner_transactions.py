@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from firnline_planner import changelog
-from firnline_planner.changelog import Changelog
-from firnline_planner.kafka_clients import KafkaClients
-from firnline_planner.local_store import LocalStore, shared_cache
-from firnline_planner.membership import await_stable
-from firnline_planner.transactions import Batch, KafkaTransactions, NotCommitted
+from firnline_planner.kafka import changelog
+from firnline_planner.kafka.changelog import Changelog
+from firnline_planner.kafka.clients import KafkaClients
+from firnline_planner.kafka.local_store import LocalStore, shared_cache
+from firnline_planner.kafka.ownership import await_stable
+from firnline_planner.kafka.transactions import Batch, KafkaTransactions, NotCommitted
 
 pytestmark = pytest.mark.stack
 

@@ -28,8 +28,8 @@ from firnline_domain.states import TableAdvice, TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.step import ADVICE, Output
+from firnline_planner.effects import ADVICE, Output
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 MISSPELT = {"firnline.rewrite.min-fragment": "3"}

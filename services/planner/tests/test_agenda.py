@@ -8,16 +8,16 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
-from firnline_planner.agenda import Agenda, Due
 from firnline_planner.bucket import Bucket
-from firnline_planner.kafka_driver import (
+from firnline_planner.effects import Output
+from firnline_planner.kafka.driver import (
     BATCH_RECORDS,
     SHOWS_AT_LEAST,
     SHOWS_AT_MOST,
     room_for_shows,
 )
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.step import Output
+from firnline_planner.reconcile.schedule import Agenda, Due
+from firnline_planner.state.stores import MemoryPairs
 
 SCOPE = Scope(0, "[]")
 LIMITS = Thresholds(quiet_ms=5_000, hot_ms=0, min_fragments=8)

@@ -12,14 +12,12 @@ from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, Ti
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
-from firnline_planner.ahead import keys_of
 from firnline_planner.bucket import Bucket
-from firnline_planner.holdings import Holding
 from firnline_planner.inputs import PORTION_BYTES, Input, Reader, portions
-from firnline_planner.overlay import Overlay
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.routing import Fleet, Routing
-from firnline_planner.values import PARTITION, TABLE
+from firnline_planner.kafka.ownership import Holding
+from firnline_planner.placement.routing import Fleet, Routing
+from firnline_planner.state.encoding import PARTITION, TABLE
+from firnline_planner.state.stores import MemoryPairs, Overlay, keys_of
 
 TABLES = [TableName(f"u{number}", ("db",), "t") for number in range(3)]
 DAYS = [Scope(1, f'["{day}"]') for day in range(4)]

@@ -13,8 +13,8 @@ from firnline_domain.states import TableState
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import NAMESPACE, PROPERTIES, Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.step import Step
+from firnline_planner.effects import Step
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 NAMES = (*PROPERTIES, *UNDERSTOOD, "firnline.", "firnline.windows")

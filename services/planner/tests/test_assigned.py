@@ -40,9 +40,9 @@ from firnline_planner.inputs import (
     WITH_HANDOVERS,
     Reader,
 )
-from firnline_planner.state import State
-from firnline_planner.twin import MemoryDriver
-from firnline_planner.values import PARTITION, TABLE, table_uuid
+from firnline_planner.memory_driver import MemoryDriver
+from firnline_planner.state.bucket_state import State
+from firnline_planner.state.encoding import PARTITION, TABLE, table_uuid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -18,8 +18,8 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import HOUR_MS, Thresholds
 from firnline_planner.bootstrap import thresholds_of
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
 from firnline_planner.settings import Settings
+from firnline_planner.state.stores import MemoryPairs
 
 SCOPE = Scope(0, "[]")
 MB = 1 << 20

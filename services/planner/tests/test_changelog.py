@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from firnline_domain.errors import Misconfigured
-from firnline_planner import changelog
+from firnline_planner.kafka import changelog
 
 
 def ended(outcome: Any) -> Future[Any]:

@@ -14,8 +14,8 @@ from firnline_domain.progress import Partition, Table
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.state import State
+from firnline_planner.state.bucket_state import State
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u", ("db",), "t")
 A, B, PLAIN = Scope(1, '["a"]'), Scope(1, '["b"]'), Scope(0, "[]")

@@ -38,10 +38,10 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.step import Step
-from firnline_planner.values import PARTITION, partition_from, table_from
-from firnline_planner.values import TABLE as TABLE_KEYS
+from firnline_planner.effects import Step
+from firnline_planner.state.encoding import PARTITION, partition_from, table_from
+from firnline_planner.state.encoding import TABLE as TABLE_KEYS
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')

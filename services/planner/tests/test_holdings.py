@@ -13,10 +13,10 @@ from firnline_domain.counters import TableCounters
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
-from firnline_planner.holdings import Holdings
-from firnline_planner.local_store import LocalStore, Mark, shared_cache
-from firnline_planner.standby import NoStandby
-from firnline_planner.values import table_key, to_bytes
+from firnline_planner.kafka.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.kafka.ownership import Holdings
+from firnline_planner.kafka.standby import NoStandby
+from firnline_planner.state.encoding import table_key, to_bytes
 
 
 class Changelog:

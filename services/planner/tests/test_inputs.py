@@ -12,11 +12,11 @@ from firnline_domain.events import KeptPair, RewriteSkipped, TableHanded, TickPa
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
+from firnline_planner.effects import Step
 from firnline_planner.inputs import Input, Reader
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.routing import Fleet
-from firnline_planner.step import Step
-from firnline_planner.values import UnknownVersion, table_key
+from firnline_planner.placement.routing import Fleet
+from firnline_planner.state.encoding import UnknownVersion, table_key
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u", ("db",), "t")
 

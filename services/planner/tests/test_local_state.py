@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firnline_planner.local_state import LocalState
+from firnline_planner.faust_driver import LocalState
 
 
 def test_a_fresh_directory_is_whole(tmp_path: Path) -> None:

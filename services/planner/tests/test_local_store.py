@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from firnline_planner.local_store import FRESH_MS, LocalStore, Mark, shared_cache
-from firnline_planner.overlay import Overlay
+from firnline_planner.kafka.local_store import FRESH_MS, LocalStore, Mark, shared_cache
+from firnline_planner.state.stores import Overlay
 
 NOW = 1_800_000_000_000
 MARK = Mark("topic-1", 5, NOW)
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from firnline_planner.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.kafka.local_store import LocalStore, Mark, shared_cache
 
 class Deadly(dict):
     def items(self):

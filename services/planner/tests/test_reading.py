@@ -25,12 +25,11 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.due import look_ms
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.state import State
-from firnline_planner.step import Step
-from firnline_planner.values import table_from, to_bytes
-from firnline_planner.visit import visit_of
+from firnline_planner.effects import Step
+from firnline_planner.reconcile.context import visit_of
+from firnline_planner.state.bucket_state import State
+from firnline_planner.state.encoding import look_ms, table_from, to_bytes
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000

@@ -14,8 +14,8 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import DAY_MS, Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.looking import SHADOW_LOOK_MS
-from firnline_planner.pairs import MemoryPairs
+from firnline_planner.reconcile.table import SHADOW_LOOK_MS
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 FLEET = Thresholds(quiet_ms=0, max_age_ms=10**15, shadow=True)

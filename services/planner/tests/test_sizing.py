@@ -24,8 +24,8 @@ from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.values import SHARE, share_from, to_bytes
+from firnline_planner.state.encoding import SHARE, share_from, to_bytes
+from firnline_planner.state.stores import MemoryPairs
 
 TABLE = TableName("u1", ("db",), "t")
 BUCKET = 5

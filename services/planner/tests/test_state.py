@@ -8,8 +8,8 @@ from firnline_domain.holds import Pause
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.progress import Partition, Table
 from firnline_domain.values import replace
-from firnline_planner.pairs import MemoryPairs
-from firnline_planner.state import State
+from firnline_planner.state.bucket_state import State
+from firnline_planner.state.stores import MemoryPairs
 
 NAME = TableName("u1", ("db",), "t")
 TABLE = Table(TableCounters(NAME, MAIN))

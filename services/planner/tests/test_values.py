@@ -12,10 +12,10 @@ from firnline_domain.lineage import Lineage
 from firnline_domain.progress import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.tallies import FileTally, Tally
 from firnline_domain.values import replace
-from firnline_planner.due import due_ms
-from firnline_planner.values import (
+from firnline_planner.state.encoding import (
     Head,
     UnknownVersion,
+    due_ms,
     group_of,
     head_of,
     partition_from,

@@ -28,7 +28,7 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable
 from firnline_iceberg.tallying import partition_changes
 from firnline_planner.inputs import Reader
-from firnline_planner.twin import MemoryDriver
+from firnline_planner.memory_driver import MemoryDriver
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table

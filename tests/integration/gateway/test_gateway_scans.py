@@ -28,7 +28,7 @@ from firnline_domain.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_iceberg.java import load_table, rest_catalog
 from firnline_planner.bucket import Bucket
-from firnline_planner.pairs import MemoryPairs
+from firnline_planner.state.stores import MemoryPairs
 from firnline_worker.settings import Settings
 from firnline_worker.spark import catalog
 from pyiceberg.catalog.rest import RestCatalog

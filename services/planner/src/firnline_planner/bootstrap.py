@@ -22,13 +22,12 @@ from firnline_domain.memory_tuning import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.thresholds import Thresholds
 from firnline_domain.windows import problem
 
-from firnline_planner.clock import wall_ms
 from firnline_planner.defaults import with_defaults
-from firnline_planner.inputs import TABLE_SCANS, Reader
+from firnline_planner.inputs import TABLE_SCANS, Reader, wall_ms
 from firnline_planner.settings import Settings
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
-LIVES = {"faust": "firnline_planner.faust_life", "kafka": "firnline_planner.kafka_life"}
+LIVES = {"faust": "firnline_planner.faust_driver", "kafka": "firnline_planner.kafka.service"}
 Serve = Callable[[Settings, Reader, Thresholds, Log], None]
 
 

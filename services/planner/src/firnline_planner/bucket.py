@@ -10,15 +10,14 @@ from firnline_domain.events import TickPassed
 from firnline_domain.progress import Table
 from firnline_domain.thresholds import Thresholds
 
-from firnline_planner.agenda import NOTHING, Agenda
-from firnline_planner.ahead import keys_of
-from firnline_planner.auction import Auction, order_winners
-from firnline_planner.handlers import on_record, on_tick
-from firnline_planner.pairs import Pairs
-from firnline_planner.routing import Routing
-from firnline_planner.sizing import size_workers
-from firnline_planner.state import State
-from firnline_planner.step import Step
+from firnline_planner.effects import Step
+from firnline_planner.handlers.dispatch import on_record, on_tick
+from firnline_planner.placement.routing import Routing
+from firnline_planner.reconcile.budget_queue import Auction, order_winners
+from firnline_planner.reconcile.schedule import NOTHING, Agenda
+from firnline_planner.reconcile.worker_memory import size_workers
+from firnline_planner.state.bucket_state import State
+from firnline_planner.state.stores import Pairs, keys_of
 
 
 class Bucket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,8 +18,8 @@ from firnline_domain.events import DeadLettered, TickPassed
 from firnline_domain.signing import Keyring
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.step import SERVICE, Output, Step
-from firnline_planner.values import UnknownVersion
+from firnline_planner.effects import SERVICE, Output, Step
+from firnline_planner.state.encoding import UnknownVersion
 
 FILE_CHANGES = "file-changes"
 MAINTENANCE_EVENTS = "maintenance-events"
@@ -127,3 +128,8 @@ class Reader:
             at_ms=now_ms,
         )
         return Step(outputs=[Output(DEAD_LETTERS, f"{came.topic}/{came.partition}", letter)])
+
+
+def wall_ms() -> int:
+    """Now, in milliseconds since 1970."""
+    return int(time.time() * 1000)

@@ -12,7 +12,7 @@ from firnline_domain.lanes import lane_at
 from firnline_domain.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.step import RESYNC_REQUESTS, Output, Step
+from firnline_planner.effects import RESYNC_REQUESTS, Output, Step
 
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
 COUNTED: dict[str, metrics.CounterName] = {

@@ -1,0 +1,51 @@
+"""TableScanned: how often a table is read, and by what; another look at it where that changes its
+policy, another word to its owner where that changes the advice."""
+
+from __future__ import annotations
+
+from firnline_domain.events import TableScanned
+from firnline_domain.filters import filtered
+from firnline_domain.identity import MAIN
+from firnline_domain.reads import Reads, share_read, watched
+from firnline_domain.thresholds import Thresholds, reads_in_force, thresholds
+from firnline_domain.values import replace
+
+from firnline_planner.effects import Step
+from firnline_planner.reconcile.advice import column_sought
+from firnline_planner.reconcile.context import visit_of
+from firnline_planner.reconcile.publishing import to_be_shown
+from firnline_planner.state.bucket_state import State
+
+
+def on_table_scanned(event: TableScanned, state: State, defaults: Thresholds, now_ms: int) -> None:
+    """Count the scans for `main`: reports name a snapshot and no ref. Nothing is decided here: the
+    moments of all partitions move with the rate, so the table is due for a look at them."""
+    table = state.table(event.table.uuid, MAIN)
+    if table is None or table.counters.removed:
+        return
+    before, files = table.work, table.counters.totals.holds.data.files
+    reads = watched(before.reads, _whole_scans(event, files), event.to_ms, now_ms)
+    work = replace(before, reads=reads, filters=filtered(before.filters, event, files, now_ms))
+    if work == before:
+        return
+    limits = thresholds(table.counters.settings, defaults)
+    if _is_news(before.reads, reads, limits, now_ms):
+        work = work.looking(now_ms)
+    table = replace(table, work=work)
+    if column_sought(before, now_ms) != column_sought(work, now_ms):
+        table = to_be_shown(visit_of(state, table, defaults, now_ms, Step()), table)
+    state.put_table(table)
+
+
+def _whole_scans(event: TableScanned, files: int) -> float:
+    return event.scans * share_read(event.scans, event.data_files, files)
+
+
+def _is_news(before: Reads | None, reads: Reads, limits: Thresholds, now_ms: int) -> bool:
+    """True if partitions were decided about by another rate: at the last report, or since, when it
+    had decayed."""
+    rate = reads_in_force(limits, reads.in_force)
+    if before is None:
+        return False
+    used = (before.in_force, before.believed(now_ms))
+    return any(reads_in_force(limits, one) != rate for one in used)

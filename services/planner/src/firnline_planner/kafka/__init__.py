@@ -1,0 +1,1 @@
+"""The transactional driver: a batch of records, one transaction."""

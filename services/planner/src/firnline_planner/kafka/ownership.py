@@ -1,0 +1,188 @@
+"""The buckets that this planner owns: opened, caught up with the changelog, and let go again."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from firnline_adapters.logs import Log
+from firnline_domain.thresholds import Thresholds
+from rocksdict import Cache
+
+from firnline_planner.bucket import Bucket
+from firnline_planner.inputs import FILE_CHANGES
+from firnline_planner.kafka.changelog import Changelog
+from firnline_planner.kafka.clients import TIMEOUT_S
+from firnline_planner.kafka.local_store import Changes, LocalStore, Mark
+from firnline_planner.kafka.standby import Standby
+from firnline_planner.placement.routing import Fleet
+from firnline_planner.state.stores import Overlay
+
+# Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
+# and events must not wait until all are looked at.
+MOST_LOOKS = 200
+
+
+@dataclass
+class Holding:
+    """One bucket: what is on disk, what the batch at hand changed, and the bucket over both."""
+
+    store: LocalStore
+    pairs: Overlay
+    bucket: Bucket
+
+    def read_ahead(self, records: Iterable[Any]) -> None:
+        """Have at hand what the bucket will ask for when it handles these."""
+        self.pairs.read_ahead(self.bucket.needs(records))
+
+
+class Holdings:
+    """By partition number."""
+
+    def __init__(
+        self,
+        directory: Path,
+        changelog: Changelog,
+        defaults: Thresholds,
+        log: Log,
+        now: Callable[[], int],
+        cache: Cache,
+        standby: Standby,
+        fleet: Fleet | None = None,
+    ) -> None:
+        """`fleet`: where tables may be in another bucket than that of their hash."""
+        self._directory = directory
+        self._changelog = changelog
+        self._defaults = defaults
+        self._log = log
+        self._now = now
+        self._cache = cache
+        self._standby = standby
+        self._fleet = fleet
+        self._held: dict[int, Holding] = {}
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._held
+
+    def __getitem__(self, partition: int) -> Holding:
+        return self._held[partition]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._held)
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """All of them."""
+        return [one.bucket for one in self._held.values()]
+
+    def open(self, partitions: Iterable[int]) -> None:
+        """Own these from now on; returns when their state is whole. May take as long as reading
+        the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
+        new = [one for one in partitions if one not in self._held]
+        self._standby.release(new)
+        stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
+        read = self._changelog.catch_up(stores, self._now())
+        for one, store in stores.items():
+            pairs = Overlay(store)
+            self._held[one] = Holding(store, pairs, self._bucket(one, pairs))
+        if new:
+            self._log.info("restored", buckets=len(new), records=read)
+
+    def close(self, partitions: Iterable[int]) -> None:
+        """Own these no more; their files stay, and serve if they come back."""
+        for one in partitions:
+            if held := self._held.pop(one, None):
+                held.store.close()
+                self._standby.follow([one])
+
+    def reopen(self) -> None:
+        """Forget what is not committed: the buckets as they are on disk."""
+        for one, held in self._held.items():
+            held.pairs.discard()
+            held.bucket = self._bucket(one, held.pairs)
+
+    def _bucket(self, number: int, pairs: Overlay) -> Bucket:
+        routing = self._fleet.routing(number) if self._fleet else None
+        bucket = Bucket(pairs, self._defaults, MOST_LOOKS, routing)
+        # A full collection goes through the keys and moments of every table, 0.1 s for a million of
+        # them, and finds no garbage there.
+        gc.freeze()
+        return bucket
+
+    def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
+        """What the batch changed is in the changelog, up to `position`."""
+        held = self._held[partition]
+        if changes:
+            assert position is not None, "the broker has not told where the changes are"
+            held.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
+        held.pairs.discard()
+
+
+class Membership:
+    """Opens the bucket of each partition of `file-changes` that the consumer is given.
+
+    Only that topic is subscribed to: no assignor of librdkafka's moves partition n of several
+    topics together and stickily, so those of the other topics follow by hand.
+    """
+
+    def __init__(self, consumer: Consumer, holdings: Holdings, topics: Sequence[str]) -> None:
+        self._consumer = consumer
+        self._holdings = holdings
+        self._topics = topics
+        self.is_new = False  # given partitions since somebody last looked
+
+    def join(self) -> None:
+        """From now on `consume` gives and takes buckets. Raises KafkaException."""
+        self._consumer.subscribe(
+            [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def read_again(self) -> None:
+        """Go back to where the state of each bucket is."""
+        owned = {(place.topic, place.partition) for place in self._consumer.assignment()}
+        for place in self._places(self._holdings):
+            if (place.topic, place.partition) in owned:
+                self._consumer.seek(place)
+
+    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
+        partitions = [one.partition for one in given]
+        if partitions:
+            wanted = [TopicPartition(topic, one) for one in partitions for topic in self._topics]
+            await_stable(consumer, wanted)
+            self._holdings.open(partitions)
+        consumer.incremental_assign(self._places(partitions))
+        self.is_new = True
+
+    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        partitions = [one.partition for one in taken if one.partition in self._holdings]
+        places = self._places(partitions)
+        self._holdings.close(partitions)
+        consumer.incremental_unassign(places)
+
+    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        """Where to go on in each topic, as the state says: with the changelog gone, at the first
+        record that there is."""
+        return [
+            TopicPartition(topic, one, self._holdings[one].bucket.next_offset(topic))
+            for one in partitions
+            for topic in self._topics
+        ]
+
+
+def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
+    """Return when no former owner's transaction is pending on the places (`KafkaDriver` commits
+    offsets with every change); a dead one's ends by itself (`TRANSACTION_MS`). Raises
+    KafkaException."""
+    deadline_s = time.monotonic() + 2 * TIMEOUT_S
+    while True:
+        found = consumer.committed(places, timeout=TIMEOUT_S)
+        errors = [one.error for one in found if one.error]
+        if not errors:
+            return
+        if time.monotonic() > deadline_s:
+            raise KafkaException(errors[0])

@@ -1,0 +1,120 @@
+"""A planner under the transactional driver, from its start to a signal."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from firnline_adapters.assignments import KafkaAssignments, assign_of
+from firnline_adapters.logs import Log
+from firnline_domain.assignments import Assign, Board
+from firnline_domain.thresholds import Thresholds
+from rocksdict import Cache
+
+from firnline_planner import watchdog
+from firnline_planner.inputs import Reader, wall_ms
+from firnline_planner.kafka import changelog
+from firnline_planner.kafka.changelog import Changelog
+from firnline_planner.kafka.clients import KafkaClients
+from firnline_planner.kafka.driver import KafkaDriver
+from firnline_planner.kafka.local_store import shared_cache
+from firnline_planner.kafka.ownership import Holdings
+from firnline_planner.kafka.standby import ChangelogFollower, NoStandby, Standby
+from firnline_planner.kafka.transactions import KafkaTransactions
+from firnline_planner.placement.routing import Fleet
+from firnline_planner.settings import Settings
+
+
+def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
+    """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
+    clients = KafkaClients(settings.kafka, settings.app)
+    directory = Path(settings.state_dir) / "kafka"
+    directory.mkdir(parents=True, exist_ok=True)
+    log_of_state = changelog.opened(
+        clients, topic_of(settings.app), settings.buckets, settings.replicas
+    )
+    cache = shared_cache()
+    standby = _standby(settings, directory, log_of_state, cache, log)
+    consumer = clients.inputs()
+    producer = clients.producer(_transactional_id(directory, settings.app))
+    stop = partial(watchdog.stop, log)
+    assignments = _assignments(settings, reader)
+    driver = KafkaDriver(
+        consumer,
+        KafkaTransactions(producer, consumer, log_of_state.topic),
+        Holdings(
+            directory,
+            log_of_state,
+            defaults,
+            log,
+            wall_ms,
+            cache,
+            standby,
+            _fleet(settings, assignments, reader),
+        ),
+        reader,
+        settings.tick_s,
+        log,
+        stop,
+        assignments,
+    )
+
+    def end(*_: object) -> None:
+        standby.stop()
+        driver.end()
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, end)
+    signs = {"rounds or recovery": lambda: (driver.rounds, log_of_state.read)}
+    guard = watchdog.Watchdog(signs, settings.stall_s, stop)
+    guard.start()
+    try:
+        driver.run()
+    finally:
+        guard.end()
+        standby.end()
+
+
+def _assignments(settings: Settings, reader: Reader) -> KafkaAssignments | None:
+    """Read before this planner joins: whatever it is given, it knows where its tables are."""
+    if assign_of(settings.assign) is Assign.HASH:
+        return None
+    return KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
+
+
+def _fleet(
+    settings: Settings, assignments: KafkaAssignments | None, reader: Reader
+) -> Fleet | None:
+    if assignments is None:
+        return None
+    assign = assign_of(settings.assign)
+    return Fleet(assign, settings.buckets, assignments.board, reader.codec)
+
+
+def _standby(
+    settings: Settings, directory: Path, changelog: Changelog, cache: Cache, log: Log
+) -> Standby:
+    if not settings.standby:
+        return NoStandby()
+    own = replace(changelog, read=0)  # what it reads is no sign of life of the planner
+    follower = ChangelogFollower(directory, own, cache, log, wall_ms)
+    follower.follow(range(settings.buckets))
+    follower.start()
+    return follower
+
+
+def topic_of(app: str) -> str:
+    """Name of an application's changelog: `firnline-planner-state`."""
+    return f"firnline-{app}-state"
+
+
+def _transactional_id(directory: Path, app: str) -> str:
+    """The same for every life of this state directory: the next life aborts at once what a killed
+    one has left open, and readers of its topics need not wait for that to time out."""
+    path = directory / "transactional-id"
+    if not path.exists():
+        path.write_text(f"{app}-{uuid.uuid4().hex}")
+    return path.read_text()

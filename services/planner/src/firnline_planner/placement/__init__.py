@@ -1,0 +1,1 @@
+"""Which bucket counts a table, and how a table moves."""

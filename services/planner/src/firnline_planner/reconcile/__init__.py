@@ -1,0 +1,1 @@
+"""From a table that changed to orders, advice and a published state."""

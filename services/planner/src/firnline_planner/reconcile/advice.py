@@ -1,0 +1,89 @@
+"""Advice for a table's owner: judged whenever its state is shown, told when it changes."""
+
+from __future__ import annotations
+
+from firnline_domain.advice import EASE, advise
+from firnline_domain.advice_sorting import RULE, SCANS, sought
+from firnline_domain.advising import Known
+from firnline_domain.events import (
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
+from firnline_domain.habits import after_commit, after_result
+from firnline_domain.others import noticed
+from firnline_domain.progress import DUPLICATE_FILES, Table, TableWork
+from firnline_domain.results import TaskFailed
+from firnline_domain.schedule import earliest
+from firnline_domain.states import TableAdvice
+from firnline_domain.values import replace
+
+from firnline_planner.effects import ADVICE, Output, Step
+
+MOST_SAID = 500  # characters; a path may be longer than anybody reads
+
+
+def advised(known: Known, step: Step) -> Table:
+    """The table with the advice that holds for it; what changed is told."""
+    after = advise(known)
+    step.send(Output(ADVICE, _key(one), one) for one in after.told)
+    return replace(known.table, work=replace(known.table.work, advice=after.given))
+
+
+def _key(advice: TableAdvice) -> str:
+    return f"{advice.table.uuid}/{advice.ref}/{advice.rule}"
+
+
+def stale_ms(table: Table, now_ms: int) -> int | None:
+    """When advice about an hour of the writers', or a day of the readers', is over, though nothing
+    more happens."""
+    work = table.work
+    return earliest(work.habits.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
+
+
+def _faded_ms(work: TableWork, now_ms: int) -> int | None:
+    if RULE not in work.advice or work.filters is None:
+        return None
+    faded_ms = work.filters.fades_ms(SCANS * EASE)
+    return faded_ms if faded_ms > now_ms else None
+
+
+def column_sought(work: TableWork, now_ms: int) -> str | None:
+    """The column that a table's readers miss an order by, if its files are worth it."""
+    given = work.advice.get(RULE)
+    if work.filters is None:
+        return None
+    ease, mark = (EASE, given.mark) if given else (1.0, 0)
+    use = sought(work.filters.at(now_ms), ease, mark)
+    return use.column if use else None
+
+
+def noting_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
+    """With one more commit: in the writers' hour, or of another maintainer."""
+    work = table.work
+    habits = after_commit(work.habits, change, now_ms)
+    other = noticed(work.other, change, now_ms)
+    return replace(table, work=replace(work, habits=habits, other=other))
+
+
+def noting_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
+    """With one more result of ours in it."""
+    habits = after_result(table.work.habits, event, now_ms)
+    return replace(table, work=replace(table.work, habits=habits))
+
+
+def noting_duplicate(
+    table: Table, event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
+) -> Table:
+    """With what worker or committer say of a file that the table has twice. Who commits, or finds
+    nothing to do, has looked and found none."""
+    if isinstance(event, TaskFailed | RewriteConflicted):
+        if event.reason != DUPLICATE_FILES:
+            return table
+        said = event.message if isinstance(event, TaskFailed) else event.detail
+    else:
+        said = ""
+    if said[:MOST_SAID] == table.work.duplicate:
+        return table
+    return replace(table, work=replace(table.work, duplicate=said[:MOST_SAID]))

@@ -1,0 +1,209 @@
+"""Showing a table: when, and its state with its advice; and forgetting one that is gone."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from firnline_domain.advising import Known
+from firnline_domain.decisions import Decision, Reason
+from firnline_domain.holds import rewrite_hold_of, turns_ms
+from firnline_domain.policy import decide, depth, explained, status_of
+from firnline_domain.progress import Partition, Table
+from firnline_domain.recounting import Recount, is_gone
+from firnline_domain.retention import ExpiryReason, begins_ms
+from firnline_domain.schedule import earliest
+from firnline_domain.settings import SettingInForce, effective
+from firnline_domain.spread import Spread
+from firnline_domain.states import ExpiryPlan, PartitionState, TableReads, TableState
+from firnline_domain.thresholds import DAY_MS, Origin, Thresholds
+from firnline_domain.values import replace
+
+from firnline_planner.effects import TABLE_STATES, Output
+from firnline_planner.reconcile.advice import advised, stale_ms
+from firnline_planner.reconcile.context import Visit
+
+REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
+
+
+def to_be_shown(visit: Visit, table: Table) -> Table:
+    """With a moment at which people see what has changed."""
+    work, latest_ms = table.work, visit.now_ms + interval_ms(table)
+    # Never later: where the clock was set back, it was shown in what is now the future.
+    show_ms = min(max(visit.now_ms, work.shown_ms + interval_ms(table)), latest_ms)
+    planned = work.show_ms
+    if planned is not None and (planned <= show_ms or table.counters.removed):
+        return table
+    return replace(table, work=replace(work, show_ms=show_ms))
+
+
+def show_or_forget(visit: Visit, table: Table) -> None:
+    """On a tick: publish the table's state if it is due; forget what was removed long ago."""
+    work = table.work
+    if work.show_ms is None or work.show_ms > visit.now_ms:
+        return
+    if table.counters.removed and work.shown_ms:
+        visit.state.drop_table(table)
+        return
+    recount = Recount(table.counters)
+    spread = Spread(visit.limits.target_bytes)
+    statuses = Statuses(table, visit.limits, visit.now_ms)
+    every = statuses.through(spread.through(recount.through(_without_gone(visit, table))))
+    deepest = deepest_in_debt(table, every, visit.limits)
+    table = replace(table, counters=recount.checked(visit.now_ms))
+    known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
+    table = advised(known, visit.step)
+    again = _shown_again_ms(visit, table)
+    table = replace(table, work=replace(table.work, show_ms=again, shown_ms=visit.now_ms))
+    shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms, statuses.counts)
+    visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
+    visit.state.put_table(table)
+
+
+def _shown_again_ms(visit: Visit, table: Table) -> int | None:
+    """When time alone makes another state of it."""
+    if table.counters.removed:
+        return visit.now_ms + REMEMBER_REMOVED_MS
+    return earliest(turns_ms(table, visit.limits, visit.now_ms), stale_ms(table, visit.now_ms))
+
+
+def _without_gone(visit: Visit, table: Table) -> Iterator[Partition]:
+    """Every partition that the counters speak of; the others are dropped on the way."""
+    counters = table.counters
+    for partition in visit.state.partitions(counters.table.uuid, counters.ref):
+        if is_gone(counters, partition.counters):
+            scope = partition.counters.scope
+            visit.state.drop_partition(counters.table.uuid, counters.ref, scope)
+        else:
+            yield partition
+
+
+SHOWN_PARTITIONS = 100
+WOULD_ORDER = "would_order"  # a partition's status in shadow
+INTERVAL_MS = 1_000  # between two states of a table at the least
+INTERVAL_MAX_MS = 60_000
+
+
+def interval_ms(table: Table) -> int:
+    """How often a table is shown; a scan of 1,000 partitions is to cost 2 % of the time."""
+    return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
+
+
+def deepest_in_debt(
+    table: Table, partitions: Iterable[Partition], limits: Thresholds
+) -> list[Partition]:
+    """The partitions to show."""
+    return heapq.nlargest(
+        SHOWN_PARTITIONS, partitions, key=lambda partition: depth(table, partition, limits)
+    )
+
+
+def table_state(
+    table: Table,
+    deepest: Iterable[Partition],
+    limits: Thresholds,
+    fleet: Thresholds,
+    now_ms: int,
+    statuses: Mapping[str, int],
+) -> TableState:
+    """The state to publish; `fleet` is what holds where table and namespace say nothing.
+    `statuses`: of all partitions, not of the deepest alone."""
+    counters = table.counters
+    return TableState(
+        table=counters.table,
+        ref=counters.ref,
+        head_snapshot_id=counters.head_snapshot_id,
+        sequence_number=counters.sequence_number,
+        epoch=counters.epoch,
+        ordinal=counters.ordinal,
+        format_version=counters.format_version,
+        holds=counters.totals.holds,
+        partition_count=counters.totals.partitions,
+        partitions=tuple(partition_state(table, one, limits, now_ms) for one in deepest),
+        snapshot_count=counters.snapshot_count,
+        oldest_snapshot_ms=counters.oldest_snapshot_ms,
+        waiting_for_resync=counters.waiting is not None,
+        settings=counters.settings,
+        expiry_reason=table.work.expiry_reason,
+        removed=counters.removed,
+        updated_at_ms=now_ms,
+        hold=rewrite_hold_of(table, limits, now_ms),
+        in_force=in_force(table, fleet),
+        advised=tuple(table.work.advice),
+        reads=reads_state(table, limits, now_ms),
+        statuses=dict(statuses),
+        expiry_plan=expiry_plan(table, limits, now_ms),
+    )
+
+
+def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | None:
+    """What was announced and has not begun yet."""
+    going = table.work.expiry.going
+    begins = begins_ms(table, limits, now_ms)
+    if table.work.expiry_reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
+        return None
+    return ExpiryPlan(begins, going.snapshots, going.files, going.bytes)
+
+
+class Statuses:
+    """Counts the partitions that pass `through` by their status."""
+
+    def __init__(self, table: Table, limits: Thresholds, now_ms: int) -> None:
+        self._table, self._limits, self._now_ms = table, limits, now_ms
+        self.counts: Counter[str] = Counter()
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            if not partition.counters.is_empty:
+                self.counts[self._status(partition)] += 1
+            yield partition
+
+    def _status(self, partition: Partition) -> str:
+        table, limits, now_ms = self._table, self._limits, self._now_ms
+        if limits.shadow and decide(table, partition, limits, now_ms).reason is Reason.SHADOW:
+            return WOULD_ORDER
+        return status_of(table, partition, limits, now_ms)
+
+
+def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:
+    """What readers report, and what is made of it."""
+    if (reads := table.work.reads) is None:
+        return None
+    return TableReads(round(reads.per_hour(now_ms), 3), reads.since_ms, limits.reads_per_hour)
+
+
+def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
+    """Settings that are not the default, or about which there is something to say."""
+    found = effective(table.counters.settings, fleet).values()
+    return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
+
+
+def unshadowed(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """What would be decided if orders went out."""
+    return explained(table, partition, replace(limits, shadow=False), now_ms)
+
+
+def partition_state(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> PartitionState:
+    """One partition, with the decision that holds for it now and its numbers."""
+    decision = explained(table, partition, limits, now_ms)
+    status, until_ms = decision.status, decision.until_ms
+    if decision.reason is Reason.SHADOW:
+        decision = unshadowed(table, partition, limits, now_ms)
+        status, until_ms = WOULD_ORDER, None
+    task = table.work.task_of(partition.counters.scope)
+    failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
+    why = partition.work.failure if failing else decision.reason
+    return PartitionState(
+        scope=partition.counters.scope,
+        holds=partition.counters.holds,
+        status=status,
+        reason=task.reason if task else why,
+        numbers=task.numbers if task else decision.numbers,
+        task_id=task.task_id if task else None,
+        until_ms=until_ms,
+        failures=partition.work.failures,
+    )

@@ -1,0 +1,60 @@
+"""The heavy lanes' memory: what outcomes show of it, and what is wished for (`memory_tuning`)."""
+
+from __future__ import annotations
+
+from firnline_domain.commands import SizeWorkers
+from firnline_domain.groups import DEFAULT
+from firnline_domain.lanes import Lane, lane_told
+from firnline_domain.memory_tuning import TOPIC as WORKER_DIRECTIVES
+from firnline_domain.memory_tuning import MemoryTuning
+from firnline_domain.progress import OUT_OF_MEMORY, RunningTask
+from firnline_domain.results import TaskFailed
+
+from firnline_planner.effects import Output, Step
+from firnline_planner.reconcile.context import Visit
+from firnline_planner.state.bucket_state import State
+
+
+def noting_failure(visit: Visit, task: RunningTask, event: TaskFailed) -> None:
+    """An order's worker gave it up. Other reasons than its memory say nothing here."""
+    if event.reason == OUT_OF_MEMORY and _is_heavy(task):
+        memory, ordered_ms = visit.state.share.memory_of(task.group), task.ordered_at_ms
+        after = memory.after_oom(event.memory, _name(task), ordered_ms, visit.now_ms)
+        _keep(visit.state, task.group, after)
+
+
+def noting_success(visit: Visit, task: RunningTask) -> None:
+    """An order's worker came to its result, whatever becomes of that."""
+    if task.committed_at_ms is None and _is_heavy(task):
+        memory = visit.state.share.memory_of(task.group)
+        after = memory.after_success(_name(task), task.ordered_at_ms, visit.now_ms)
+        _keep(visit.state, task.group, after)
+
+
+def size_workers(bucket: int, state: State, now_ms: int, step: Step) -> None:
+    """On a tick, which alone knows its bucket: tell what is not told yet."""
+    for group in (DEFAULT, *sorted(state.share.memories)):
+        tuning = state.share.memory_of(group).after_time(now_ms)
+        if tuning.untold(now_ms):
+            directive = tuning.directive(group, bucket, now_ms)
+            step.send([Output(WORKER_DIRECTIVES, _key(directive), directive)])
+            _keep(state, group, tuning.saying(now_ms))
+
+
+def _key(directive: SizeWorkers) -> str:
+    """The default group's as before there were others."""
+    key = f"{directive.lane}/{directive.bucket}"
+    return key if directive.group == DEFAULT else f"{key}/{directive.group}"
+
+
+def _is_heavy(task: RunningTask) -> bool:
+    return lane_told(task.numbers) is Lane.HEAVY
+
+
+def _name(task: RunningTask) -> str:
+    return f"{task.task_id}/{task.attempt}"
+
+
+def _keep(state: State, group: str, memory: MemoryTuning) -> None:
+    if memory != state.share.memory_of(group):
+        state.put_share(state.share.with_memory(group, memory))

@@ -1,0 +1,1 @@
+"""What one bucket keeps, and how it is written down."""

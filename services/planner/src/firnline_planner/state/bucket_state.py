@@ -1,0 +1,376 @@
+"""The planner's state of one bucket, and changes of it that are not final yet."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+
+from firnline_domain.assignments import Route
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.fleet_share import FleetShare
+from firnline_domain.holds import Pause
+from firnline_domain.identity import Scope
+from firnline_domain.progress import Partition, Table
+from firnline_domain.values import replace
+
+from firnline_planner.state.encoding import (
+    CURSOR,
+    PAUSE,
+    ROUTE,
+    SHARE,
+    TABLE,
+    Head,
+    cursor_key,
+    head_of,
+    partition_from,
+    partition_key,
+    partition_prefix,
+    pause_from,
+    pause_key,
+    pause_to_bytes,
+    route_from,
+    route_key,
+    share_from,
+    table_from,
+    table_key,
+    table_uuid,
+    to_bytes,
+    waiting_key,
+)
+from firnline_planner.state.stores import Pairs
+
+# Values of a bucket, for tables that change often and for what is shown a second later. More are
+# memory that is in no cache when it is let go of.
+REMEMBERED = 500
+# Of a key with its value: Faust's changelog takes 1 MB of one record. A table may hold 0.5 MB of
+# changes back (`gaps.HELD_BYTES`), and its settings are 0.2 MB at most (`kept_settings`).
+MAX_VALUE_BYTES = 900_000
+MAX_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Changes as they were at one moment."""
+
+    staged: Staged
+    scopes: dict[bytes, set[bytes]]
+
+
+class State:
+    """Tables, partitions, switches and cursors of one bucket, and its share of what is the whole
+    fleet's. Nothing is kept before `commit`.
+
+    Values are read from bytes once and written once per commit, and the newest of them stay
+    readable: a table is mostly shown a second after it has changed.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._staged: Staged = {}
+        self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
+        self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
+        self._packed: dict[bytes, tuple[Value, bytes]] = {}  # staged values that were measured
+        self.switches = Switches(pairs, self._staged)
+        self.routes = Routes(pairs, self._staged)
+        self.cursors = Cursors(pairs, self._staged)
+        kept = pairs.get(SHARE)
+        self._share = share_from(kept) if kept else FleetShare()
+
+    def table(self, uuid: str, ref: str) -> Table | None:
+        """One ref of a table."""
+        return self.table_at(table_key(uuid, ref))
+
+    def table_at(self, key: bytes) -> Table | None:
+        """The table of a key as `heads` gave it."""
+        table = self._value(key, table_from)
+        assert table is None or isinstance(table, Table)
+        return None if table is None else self._paused(table)
+
+    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
+        """Those that are not of remembered tables or partitions, once each."""
+        return [key for key in dict.fromkeys(keys) if key not in self._known]
+
+    def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
+        if key in self._staged:
+            return self._staged[key]
+        if known := self._known.get(key):
+            return known
+        data = self._pairs.get(key)
+        return None if data is None else read(data)
+
+    def _paused(self, table: Table) -> Table:
+        pause = self.switches.holding(table.counters.table.uuid)
+        return table if pause == table.pause else replace(table, pause=pause)
+
+    def tables(self) -> Iterator[tuple[bytes, Table]]:
+        """Every table with its key, in no order."""
+        for key in self._keys(TABLE):
+            if table := self.table_at(key):
+                yield key, table
+
+    def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
+        """What to follow of every table that is kept, by key, and whether it is paused."""
+        for key, data in self._pairs.scan(TABLE):
+            yield key, head_of(data), self.switches.holding(table_uuid(key)) is not None
+
+    def put_table(self, table: Table) -> None:
+        """Keep a table."""
+        self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = table
+
+    def drop_table(self, table: Table) -> None:
+        """Forget a table."""
+        self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = None
+        self.switches.drop(table.counters.table.uuid)
+
+    def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
+        """One partition."""
+        return self._partition_at(partition_key(uuid, ref, scope))
+
+    def _partition_at(self, key: bytes) -> Partition | None:
+        found = self._value(key, partition_from)
+        assert found is None or isinstance(found, Partition)
+        return found
+
+    def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
+        """Every partition of a ref; changes made meanwhile are not seen."""
+        prefix = partition_prefix(uuid, ref)
+        changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
+        for key, data in self._pairs.scan(prefix):
+            if key not in changed:
+                found = self._known.get(key) or partition_from(data)
+                assert isinstance(found, Partition)
+                yield found
+        for _, one in sorted(changed.items(), key=itemgetter(0)):
+            if isinstance(one, Partition):
+                yield one
+
+    def _keys(self, prefix: bytes) -> list[bytes]:
+        changed = [key for key in self._staged if key.startswith(prefix)]
+        return [*dict.fromkeys([*(key for key, _ in self._pairs.scan(prefix)), *changed])]
+
+    def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
+        """Keep a partition."""
+        self._change(uuid, ref, partition.counters.scope, partition)
+
+    def _change(self, uuid: str, ref: str, scope: Scope, value: Partition | None) -> None:
+        key = partition_key(uuid, ref, scope)
+        self._staged[key] = value
+        self._scopes.setdefault(partition_prefix(uuid, ref), set()).add(key)
+
+    def drop_partition(self, uuid: str, ref: str, scope: Scope) -> None:
+        """Forget a partition."""
+        self._change(uuid, ref, scope, None)
+
+    def dropped(self) -> list[str]:
+        """Tables that are not kept any more, once this is committed."""
+        gone = (key for key, value in self._staged.items() if value is None)
+        return [table_uuid(key) for key in gone if key.startswith(TABLE)]
+
+    def mark(self) -> Mark:
+        """What was changed so far, to go `back_to`."""
+        return Mark(dict(self._staged), {key: set(one) for key, one in self._scopes.items()})
+
+    def back_to(self, mark: Mark) -> None:
+        """Forget what was changed since."""
+        self.discard()
+        self._staged.update(mark.staged)
+        self._scopes.update({key: set(one) for key, one in mark.scopes.items()})
+
+    @property
+    def share(self) -> FleetShare:
+        """What the bucket keeps for all of its tables together."""
+        changed = self._staged.get(SHARE)
+        return changed if isinstance(changed, FleetShare) else self._share
+
+    def put_share(self, share: FleetShare) -> None:
+        """Keep it."""
+        self._staged[SHARE] = share
+
+    def demand_small(self) -> None:
+        """Raises PoisonousRecord where a changed value is larger than any that is kept: its
+        transaction would fail, and with it all that was read beside it, for ever."""
+        self._packed.clear()
+        for key, value in self._staged.items():
+            if isinstance(value, Table | Partition) and self._known.get(key) is not value:
+                data = to_bytes(value)
+                if len(key) + len(data) > MAX_VALUE_BYTES:
+                    name = key[:MAX_SHOWN].decode(errors="replace")
+                    raise PoisonousRecord("state_too_large", f"{len(data)} bytes of {name}")
+                self._packed[key] = value, data
+
+    def commit(self) -> dict[bytes, Table | None]:
+        """Keep everything changed since, in the order of the keys; the tables among it by key,
+        None = dropped."""
+        touched: dict[bytes, Table | None] = {}
+        for key, value in sorted(self._staged.items(), key=itemgetter(0)):
+            self._keep(key, value)
+            if key.startswith(TABLE):
+                touched[key] = value if isinstance(value, Table) else None
+        self.discard()
+        return touched
+
+    def _keep(self, key: bytes, value: Value) -> None:
+        match value:
+            case Table() | Partition():  # first: most are
+                if self._known.get(key) is not value:
+                    packed, data = self._packed.get(key, (None, b""))
+                    self._pairs.put(key, data if packed is value else to_bytes(value))
+                self._remember(key, value)
+            case None:
+                self._known.pop(key, None)
+                self.switches.forget(key)
+                if self._pairs.get(key) is not None:
+                    self._pairs.delete(key)
+            case int():
+                self.cursors.keep(key, value)
+            case Switch():
+                self.switches.keep(key, value)
+            case FleetShare():
+                self._share = value
+                self._pairs.put(key, to_bytes(value))
+            case Route():
+                self._pairs.put(key, to_bytes(value))
+            case bytes():
+                self._pairs.put(key, value)
+
+    def _remember(self, key: bytes, value: Table | Partition) -> None:
+        self._known[key] = value
+        self._known.move_to_end(key)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+
+    def discard(self) -> None:
+        """Forget everything changed since the last commit."""
+        self._packed.clear()
+        self._staged.clear()
+        self._scopes.clear()
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A pause as it stands in the state: pulled, or let go."""
+
+    pause: Pause | None
+
+
+Value = Table | Partition | FleetShare | Switch | Route | bytes | int | None  # None = deleted
+Staged = dict[bytes, Value]
+
+
+class Switches:
+    """Those that are kept, read once, and what is staged of them."""
+
+    def __init__(self, pairs: Pairs, staged: Staged) -> None:
+        self._pairs = pairs
+        self._staged = staged
+        self._kept = {key: pause_from(data) for key, data in pairs.scan(PAUSE)}
+
+    def holding(self, uuid: str) -> Pause | None:
+        """What holds for a table, whether or not it is known: the fleet's switch, or its own."""
+        return self.of(None) or self.of(uuid)
+
+    def of(self, uuid: str | None) -> Pause | None:
+        """A table's own pause, or (None) the fleet's."""
+        if not self._kept and not self._staged:
+            return None
+        key = pause_key(uuid)
+        if key not in self._staged:
+            return self._kept.get(key)
+        staged = self._staged[key]
+        return staged.pause if isinstance(staged, Switch) else None
+
+    def put(self, uuid: str | None, pause: Pause | None) -> None:
+        """Pull a table's switch (or, None, the fleet's), or let go of it.
+
+        Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
+        seen it last (its index knows one partition of a key).
+        """
+        self._staged[pause_key(uuid)] = Switch(pause)
+
+    def drop(self, uuid: str) -> None:
+        """Say nothing of a table's own pause any more."""
+        self._staged[pause_key(uuid)] = None
+
+    def keep(self, key: bytes, switch: Switch) -> None:
+        """One is final."""
+        self._kept[key] = switch.pause
+        self._pairs.put(key, pause_to_bytes(switch.pause))
+
+    def forget(self, key: bytes) -> None:
+        """Of a key that is no longer in the state."""
+        self._kept.pop(key, None)
+
+
+class Cursors:
+    """Those that are kept, each read once, and what is staged of them."""
+
+    def __init__(self, pairs: Pairs, staged: Staged) -> None:
+        self._pairs = pairs
+        self._staged = staged
+        self._kept: dict[bytes, int] = {}
+
+    @property
+    def are_none(self) -> bool:
+        """True if no record is in the state."""
+        return next(self._pairs.scan(CURSOR), None) is None
+
+    def of(self, topic: str) -> int:
+        """The offset after the last record of the topic that is in the state."""
+        key = cursor_key(topic)
+        if key not in self._kept:
+            self._kept[key] = int(self._pairs.get(key) or 0)
+        staged = self._staged.get(key)
+        return staged if isinstance(staged, int) else self._kept[key]
+
+    def put(self, topic: str, offset: int) -> None:
+        """A record is in the state with this commit; a repeated one moves nothing back."""
+        if offset >= self.of(topic):
+            self._staged[cursor_key(topic)] = offset + 1
+
+    def keep(self, key: bytes, offset: int) -> None:
+        """One is final."""
+        self._kept[key] = offset
+        self._pairs.put(key, str(offset).encode())
+
+
+class Routes:
+    """Those that are kept, and what is staged of them."""
+
+    def __init__(self, pairs: Pairs, staged: Staged) -> None:
+        self._pairs = pairs
+        self._staged = staged
+
+    def of(self, uuid: str) -> Route | None:
+        """Where a table is; None = where it always was, at home."""
+        key = route_key(uuid)
+        if key in self._staged:
+            staged = self._staged[key]
+            return staged if isinstance(staged, Route) else None
+        data = self._pairs.get(key)
+        return None if data is None else route_from(data)
+
+    def put(self, uuid: str, route: Route) -> None:
+        """Keep where a table is."""
+        self._staged[route_key(uuid)] = route
+
+    def drop(self, uuid: str) -> None:
+        """A table is at home, or no more."""
+        self._staged[route_key(uuid)] = None
+
+    def kept(self) -> Iterator[Route]:
+        """All, without what is staged."""
+        return (route_from(data) for _, data in self._pairs.scan(ROUTE))
+
+    def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
+        """Keep a record until its table is back."""
+        self._staged[waiting_key(uuid, number)] = record
+
+    def take_waiting(self, uuid: str, count: int) -> list[bytes]:
+        """The records kept so, the first one first; they are no longer kept."""
+        keys = [waiting_key(uuid, number) for number in range(count)]
+        staged = self._staged
+        found = [staged[key] if key in staged else self._pairs.get(key) for key in keys]
+        staged.update(dict.fromkeys(keys))
+        return [one for one in found if isinstance(one, bytes)]

@@ -1,0 +1,138 @@
+"""A bucket's state as pairs of bytes: what a driver has to bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from firnline_domain.events import FilesChanged
+from firnline_domain.identity import MAIN
+
+from firnline_planner.state.encoding import (
+    SEPARATOR_BYTES,
+    group_of,
+    partition_key,
+    route_key,
+    table_key,
+)
+
+
+class Readable(Protocol):
+    """Keys and values of one bucket, sorted by key."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs whose key starts with the prefix, in order; the pairs do not change meanwhile."""
+
+
+class Store(Readable, Protocol):
+    """Pairs that were kept."""
+
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """The value of each key, or None."""
+
+
+class Pairs(Readable, Protocol):
+    """All that a driver has to bring."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set a value; never blocks for long, and is not undone."""
+
+    def delete(self, key: bytes) -> None:
+        """Remove a key that is there."""
+
+
+class MemoryPairs:
+    """Pairs in a dict."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Pairs.get`."""
+        return self.values.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """See `Pairs.put`."""
+        self.values[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """See `Pairs.delete`."""
+        del self.values[key]
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Pairs.scan`."""
+        yield from sorted(pair for pair in self.values.items() if pair[0].startswith(prefix))
+
+
+class Overlay:
+    """Pairs whose changes are seen at once, and kept beside the store below.
+
+    Changes lie by the group of their key: a batch changes thousands of tables, and shows each.
+    """
+
+    def __init__(self, below: Store) -> None:
+        self._below = below
+        self._ahead: dict[bytes, bytes | None] = {}
+        self._groups: dict[bytes, dict[bytes, bytes | None]] = {}
+
+    @property
+    def changes(self) -> dict[bytes, bytes | None]:
+        """All of them; None = deleted."""
+        found: dict[bytes, bytes | None] = {}
+        for group in self._groups.values():
+            found.update(group)
+        return found
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Pairs.get`."""
+        group = self._groups.get(group_of(key))
+        if group and key in group:
+            return group[key]
+        return self._ahead[key] if key in self._ahead else self._below.get(key)
+
+    def read_ahead(self, keys: list[bytes]) -> None:
+        """Have these at hand, and nothing else of the store, until they are replaced or changes
+        are kept or discarded."""
+        self._ahead = dict(zip(keys, self._below.get_all(keys), strict=True)) if keys else {}
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """See `Pairs.put`."""
+        self._groups.setdefault(group_of(key), {})[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """See `Pairs.delete`."""
+        self._groups.setdefault(group_of(key), {})[key] = None
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Pairs.scan`; what is changed while it runs is not seen."""
+        changed = self._changed(prefix)
+        for key, value in self._below.scan(prefix):
+            if key not in changed:
+                yield key, value
+        yield from ((key, value) for key, value in sorted(changed.items()) if value is not None)
+
+    def _changed(self, prefix: bytes) -> dict[bytes, bytes | None]:
+        if group_of(prefix) == prefix and prefix.endswith(SEPARATOR_BYTES):
+            return dict(self._groups.get(prefix, {}))
+        return {key: value for key, value in self.changes.items() if key.startswith(prefix)}
+
+    def discard(self) -> None:
+        """Forget the changes, and what was read ahead: the store may have other values now."""
+        self._groups.clear()
+        self._ahead.clear()
+
+
+def keys_of(record: Any, assigned: bool) -> Iterator[bytes]:
+    """Of the entries that handling a record begins with, also of its route where tables are
+    `assigned`. None of what comes too seldom."""
+    if not isinstance(record, FilesChanged) or record.ref != MAIN:
+        return
+    uuid = record.table.uuid
+    if assigned:
+        yield route_key(uuid)
+    yield table_key(uuid, MAIN)
+    for part in record.partitions:
+        yield partition_key(uuid, MAIN, part.scope)
