@@ -24,8 +24,8 @@ $(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS
 	@touch $@
 
 .PHONY: lock
-lock: ## Resolve requirements.in into requirements.lock (hashes, no registry hosts)
-	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 requirements.in -o requirements.lock
+lock: ## Resolve pyproject.toml into requirements.lock (hashes, no registry hosts)
+	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements.lock
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock --no-emit-package numpy --no-emit-package pyarrow requirements-readers.in -o requirements-readers.lock
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) requirements-peers.in -o requirements-peers.lock
 	$(BIN)/python -c "import pathlib,re; text=pathlib.Path('requirements.lock').read_text(); pathlib.Path('requirements-uv.lock').write_text(re.search(r'(?ms)^uv==.*?(?=^\S)', text + '\n#').group(0))"
@@ -33,6 +33,13 @@ lock: ## Resolve requirements.in into requirements.lock (hashes, no registry hos
 .PHONY: demo
 demo: setup ## The main job on the embedded stack: three writers, before and after, rows verified
 	$(BIN)/firnline demo
+
+DIST ?= dist
+.PHONY: dist
+dist: setup ## One wheel of all members, with the `firnline` command: DIST=folder
+	@rm -rf build firnline.egg-info
+	$(BIN)/python -m uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST)
+	@rm -rf build firnline.egg-info
 
 # Tests wait for servers as often as for a core.
 WORKERS ?= 4

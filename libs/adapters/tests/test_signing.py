@@ -31,8 +31,10 @@ def believed(topic: str, age_h: float, max_age_h: float = 168) -> bool:
 @pytest.mark.parametrize("topic", [*NAMES, "rewrite-tasks.etl", "rewrite-tasks-heavy.etl"])
 def test_all_that_is_believed_is_signed(topic: str) -> None:
     signer = RecordSigner(Keyring((SigningKey("k", b"k" * 32),)))
-    assert bool(signer.headers(topic, 0, b"k", b"v")) == (topic not in PLAIN)
-    assert bool(signer.headers(topic, 0, b"k", None)) == (topic not in PLAIN)
+    for value in (b"v", None):
+        version, *signature = signer.headers(topic, 0, b"k", value)
+        assert version == ("firnline-version", b"0.1.0")
+        assert bool(signature) == (topic not in PLAIN)
     if topic not in PLAIN:
         with pytest.raises(SignatureRefused):
             signer.verify(topic, 0, b"k", b"v", None)

@@ -15,6 +15,7 @@ from firnline_domain import conflicts, swaps
 from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.results import RewriteFinished
 from firnline_domain.values import replace
+from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 
 pytestmark = pytest.mark.stack
@@ -133,6 +134,7 @@ def test_two_groups_go_in_two_rewrites_of_one_transaction(
     for snapshot_id in event.snapshot_ids:
         summary = table.loaded.snapshot(snapshot_id).summary
         assert summary.get("firnline.task-id") == result.task_id
+        assert summary.get("firnline.version") == VERSION
 
 
 def test_the_same_two_groups_in_one_rewrite_bring_the_row_back(

@@ -16,11 +16,13 @@ from pathlib import Path
 from firnline_domain.errors import Misconfigured
 from firnline_domain.lanes import BEFORE_GROUP
 from firnline_domain.signing import Keyring, Signature, SigningKey
+from firnline_domain.version import VERSION
 
 from firnline_adapters import redaction
 from firnline_adapters.settings import from_environment, setting
 
 HEADER = "firnline-signature"  # key id, ms since 1970 and HMAC-SHA256 in hexadecimal
+PRODUCER = ("firnline-version", VERSION.encode())
 PURPOSE = b"record"
 DAY_H = 24.0
 HOUR_MS = 3_600_000
@@ -88,11 +90,10 @@ class RecordSigner:
     def headers(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None
     ) -> list[tuple[str, bytes]]:
-        """What a record is to be sent with; empty where it is not signed."""
-        if topic in PLAIN:
-            return []
-        signature = self.keys.sign(self._now_ms(), *_parts(topic, partition, key, value))
-        return [] if signature is None else [(HEADER, _written(signature))]
+        """What a record is sent with: its producer's version, and a signature where one is due."""
+        parts = _parts(topic, partition, key, value)
+        signature = None if topic in PLAIN else self.keys.sign(self._now_ms(), *parts)
+        return [PRODUCER] if signature is None else [PRODUCER, (HEADER, _written(signature))]
 
     def verify(
         self,

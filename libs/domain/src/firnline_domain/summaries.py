@@ -8,6 +8,7 @@ from firnline_domain.numbers import number
 from firnline_domain.others import PRODUCER
 
 TASK_ID = "firnline.task-id"  # of a snapshot that Firnline committed; ids, comma-separated
+BY_VERSION = "firnline.version"  # beside TASK_ID: the version that committed it
 MAX_IDS = 64_000  # characters of task ids: 1,900 results in one commit
 # What Firnline, and a person who reads its events, knows of a summary: Iceberg's own counts (spec,
 # appendix F) and who made the snapshot.

@@ -17,7 +17,8 @@ from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.latches import HEADER, PASS
 from firnline_domain.results import TableForm
-from firnline_domain.summaries import TASK_ID
+from firnline_domain.summaries import BY_VERSION, TASK_ID
+from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary
 
@@ -329,6 +330,7 @@ class JavaCommits:
             change.toBranch(ref)
         change.validateFromSnapshot(rewrite.start_snapshot_id)
         change.set(TASK_ID, ",".join(rewrite.task_ids))
+        change.set(BY_VERSION, VERSION)
         for name, value in rewrite.notes.items():
             change.set(name, value)
         if pin is not None:

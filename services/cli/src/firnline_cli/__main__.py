@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 from firnline_adapters.redaction import learn_environment, redacted
+from firnline_domain.version import VERSION
 
 import firnline_cli
+from firnline_cli._extras import lacking
 
 
 class Commands(click.Group):
@@ -24,6 +26,8 @@ class Commands(click.Group):
         except click.ClickException as error:
             error.message = redacted(error.message)
             raise
+        except ModuleNotFoundError as error:  # of an extra
+            raise lacking(error) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         modules = (module.name for module in pkgutil.iter_modules(firnline_cli.__path__))
@@ -38,6 +42,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands)
+@click.version_option(VERSION, message="%(prog)s %(version)s")
 def main() -> None:
     """Keep Iceberg tables healthy, seconds after each commit."""
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from firnline_cli._extras import with_everything
+
 
 @click.command("demo")
 @click.option(
@@ -24,6 +26,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Figures as JSON on stdout.")
 def command(state: Path, seconds: float, seed: int, kills: str, as_json: bool) -> None:
     """Three real writers, a table of before and after, and every row verified."""
+    with_everything()
     # Spark and PyArrow take a second to import; only this command pays for them.
     from firnline_demo.run import run
 

@@ -19,6 +19,7 @@ from firnline_local.supervisor import StartFailed, Supervisor
 from firnline_local.topics import WrongPartitions
 from rich.console import Console
 
+from firnline_cli._extras import with_everything
 from firnline_cli._stack import STATE_OPTION, show
 
 MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]"}
@@ -45,6 +46,7 @@ def command(state: Path, detach: bool, only: str | None) -> None:
     Stays in the foreground (Ctrl-C stops everything). Exit code: 0 stopped as asked or already
     running, 1 did not come up, 2 wrong use, or what runs already lacks a part of --only.
     """
+    with_everything()
     wanted = tuple(only.split(",")) if only else None
     place = StateDir.at(state)
     console = Console()

@@ -12,7 +12,8 @@ from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.progress import DUPLICATE_FILES
-from firnline_domain.summaries import TASK_ID, number_in
+from firnline_domain.summaries import BY_VERSION, TASK_ID, number_in
+from firnline_domain.version import VERSION
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
@@ -80,6 +81,7 @@ class Handover:
     def _told(action: Any, order: RewriteFiles, reason: str) -> Any:
         """On the order's branch, with its task id."""
         action = action.snapshotProperty(TASK_ID, order.task_id)
+        action = action.snapshotProperty(BY_VERSION, VERSION)
         action = action.snapshotProperty("firnline.handover-reason", reason)
         return action if order.ref == MAIN else action.toBranch(order.ref)
 

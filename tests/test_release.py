@@ -1,0 +1,133 @@
+"""The distribution as a stranger installs it: one wheel, narrow extras, the command."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from firnline_domain.version import VERSION
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+MEMBERS = [*ROOT.glob("*/src/firnline_*"), *ROOT.glob("*/*/src/firnline_[a-z]*")]
+UV = (sys.executable, "-m", "uv", "--quiet", "--offline")  # `make setup` has filled its cache
+DISTRIBUTION = {"yaml": "pyyaml", "faust": "faust-streaming"}  # where the import has another name
+BROUGHT = {"requests", "multidict", "yarl"}  # by pyiceberg and aiohttp
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, text=True, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run("make", "dist", f"DIST={folder}")
+    [found] = folder.glob("*.whl")
+    return found
+
+
+def installed(wheel: Path, folder: Path, extra: str = "") -> Path:
+    """The `bin` of an empty environment with the wheel."""
+    run(*UV, "venv", "--python", sys.executable, folder)
+    pinned = ("--constraints", ROOT / "requirements.lock")
+    run(*UV, "pip", "install", "--python", folder / "bin/python", *pinned, f"{wheel}{extra}")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def firnline(wheel: Path) -> Path:
+    """The command in an environment that has the plain wheel alone."""
+    return installed(wheel, wheel.parent / "plain") / "firnline"
+
+
+def test_the_command_in_an_empty_environment(wheel: Path, firnline: Path) -> None:
+    assert wheel.name == f"firnline-{VERSION}-py3-none-any.whl"
+    assert run(firnline, "--version") == f"firnline {VERSION}\n"
+    # A command whose packages are not there names them.
+    away = subprocess.run([firnline, "plan", "--dry-run"], text=True, capture_output=True)
+    assert f"pip install 'firnline[all] @ file://{wheel}'" in away.stderr
+
+
+# Stands for uv: `uv venv ... FOLDER` makes a python that prints its arguments.
+FAKE_UV = """#!/bin/sh
+echo "$@" >> {log}
+for last; do :; done
+if [ "$1" = venv ]; then
+  mkdir -p "$last/bin" && printf '#!/bin/sh\\necho again "$@"\\n' > "$last/bin/python"
+  chmod +x "$last/bin/python"
+fi
+"""
+
+
+def test_the_demo_fetches_its_packages_once(wheel: Path, firnline: Path, tmp_path: Path) -> None:
+    log, uv = tmp_path / "log", tmp_path / "uv"
+    uv.write_text(FAKE_UV.format(log=log))
+    uv.chmod(0o755)
+    environment = {**os.environ, "UV": str(uv), "FIRNLINE_CACHE": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(
+            [firnline, "demo", "--seconds", "9"], env=environment, text=True, capture_output=True
+        )
+        assert done.stdout == "again -m firnline_cli demo --seconds 9\n"
+    made, filled = log.read_text().splitlines()
+    assert made.startswith("venv")
+    assert filled.endswith(f"firnline[all] @ file://{wheel}")
+
+
+def test_a_gateway_comes_without_spark(wheel: Path, tmp_path: Path) -> None:
+    python = installed(wheel, tmp_path / "gateway", "[gateway]") / "python"
+    run(python, "-c", "import firnline_gateway.bootstrap")
+    listed = run(*UV, "pip", "freeze", "--python", python)
+    assert "aiohttp==" in listed
+    assert not re.search("^(pyspark|pyarrow|pyiceberg|faust-streaming)", listed, re.MULTILINE)
+
+
+def test_every_data_file_is_in_the_wheel(wheel: Path) -> None:
+    tracked = run("git", "ls-files", "*/src/*").splitlines()
+    assert {path.partition("/src/")[2] for path in tracked} <= set(ZipFile(wheel).namelist())
+
+
+def required(names: Iterable[str]) -> set[str]:
+    """Distributions that the base and these extras ask for, without versions."""
+    found = set[str]()
+    for text in [*PROJECT["dependencies"], *(one for name in names for one in EXTRAS[name])]:
+        if inner := re.match(r"firnline\[(.*)\]", text):
+            found |= required(inner[1].split(","))
+        found.add(re.split(r"[<=>\[]", text)[0])
+    return found
+
+
+def imported(member: Path) -> set[str]:
+    """Top-level names that a member imports outside of functions, and our members among them."""
+    nodes = [node for path in member.rglob("*.py") for node in ast.parse(path.read_text()).body]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("service", sorted(set(EXTRAS) - {"all"}))
+def test_an_extra_has_what_its_service_imports(service: str) -> None:
+    todo, seen, foreign = [f"firnline_{service}"], set[str](), set[str]()
+    while todo:
+        member = todo.pop()
+        seen.add(member)
+        folder = next(path for path in MEMBERS if path.name == member)
+        names = imported(folder)
+        todo += [one for one in names if one.startswith("firnline_") and one not in seen]
+        foreign |= {one for one in names if not one.startswith("firnline_")}
+    wanted = {DISTRIBUTION.get(name, name).replace("_", "-") for name in foreign - BROUGHT}
+    assert wanted <= required([service])
