@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.results import RewriteFinished
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.results import RewriteFinished
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.artifacts import iceberg_jar
 from firnline_local.stack import Stack, running
 from firnline_local.topics import buckets

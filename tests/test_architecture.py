@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,60 @@ def test_imports_follow_the_arrows(member: Path) -> None:
 def test_one_module_of_the_domain_knows_what_its_values_are_made_of() -> None:
     found = {path.name for path in sources(ROOT / "libs/domain") if "msgspec" in path.read_text()}
     assert found == {"values.py"}
+
+
+DOMAIN = ROOT / "libs/domain/src/firnline_domain"
+BELOW = {  # packages of the domain, and those that each may import; "" = the modules beside them
+    "": set[str](),
+    "records": {""},
+    "settings": {"", "records"},
+    "counters": {"", "records", "settings"},
+    "policy": {"", "records", "settings", "counters"},
+    "advice": {"", "records", "settings", "counters", "policy"},
+    "commits": {"", "records"},
+    "ports": {"", "records"},
+}
+
+
+def domain_imports(name: str, source: str) -> set[str]:
+    """Modules of the domain that a module imports; in both the name of the domain is left out."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("firnline_domain"):
+            package = str(node.module).removeprefix("firnline_domain").removeprefix(".")
+            modules = {f"{package}.{alias.name}".removeprefix(".") for alias in node.names}
+            known = {one for one in modules if (DOMAIN / f"{one.replace('.', '/')}.py").exists()}
+            found |= known or {package}
+    return found - {name}
+
+
+def layer(module: str) -> str:
+    return module if module == "ports" else module.rpartition(".")[0]
+
+
+def domain_graph() -> dict[str, set[str]]:
+    paths = {path.relative_to(DOMAIN).with_suffix(""): path for path in DOMAIN.rglob("*.py")}
+    names = {".".join(key.parts): path for key, path in paths.items() if key.name != "__init__"}
+    return {name: domain_imports(name, path.read_text()) for name, path in names.items()}
+
+
+def upward(name: str, used: set[str]) -> set[str]:
+    return {one for one in used if layer(one) not in {layer(name), *BELOW[layer(name)]}}
+
+
+def test_packages_of_the_domain_import_only_those_below_them() -> None:
+    assert not {name: up for name, used in domain_graph().items() if (up := upward(name, used))}
+
+
+def test_no_modules_of_the_domain_import_each_other_in_a_circle() -> None:
+    list(TopologicalSorter(domain_graph()).static_order())  # raises CycleError
+
+
+def test_an_import_of_a_higher_package_is_caught() -> None:
+    source = "def f():\n    from firnline_domain.policy.holds import hold_of"
+    assert upward("counters.work", domain_imports("counters.work", source)) == {"policy.holds"}
+    source = "from firnline_domain.policy import holds"
+    assert upward("records.events", domain_imports("records.events", source)) == {"policy.holds"}
 
 
 @pytest.mark.parametrize(

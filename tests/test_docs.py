@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from firnline_adapters import metrics
 from firnline_adapters.settings import all_settings
-from firnline_domain.parquet_settings import PARQUET, PARQUET_COLUMNS
-from firnline_domain.thresholds import PROPERTIES, RANGES, WORKERS
+from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS
 from firnline_schemas.topics import all_topics
 
 ROOT = Path(__file__).parents[1]

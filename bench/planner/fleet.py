@@ -12,13 +12,13 @@ from functools import cache
 from typing import Any
 
 from firnline_adapters.records import encode
-from firnline_domain.counters import TableCounters
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.lineage import SNAPSHOTS, Lineage
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.lineage import SNAPSHOTS, Lineage
-from firnline_domain.progress import Partition, Table
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.bucket_state import State

@@ -17,7 +17,7 @@ from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_local.artifacts import iceberg_jar

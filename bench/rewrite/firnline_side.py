@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import MAIN, Scope, TableName, task_id
-from firnline_domain.results import RewriteFinished
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.tables import Tables
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables

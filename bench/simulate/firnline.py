@@ -8,26 +8,20 @@ asked about (a test shows that asking changes nothing).
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.burden import READ_COST
-from firnline_domain.costs import FIRNLINE
-from firnline_domain.counters import PartitionCounters, TableCounters
-from firnline_domain.debts import Debt, debt_of
-from firnline_domain.decisions import Reason
+from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.debts import Debt, debt_of
+from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy import decide, order_for
-from firnline_domain.progress import (
-    Partition,
-    PartitionWork,
-    RunningTask,
-    Table,
-    TableWork,
-    ordered,
-    succeeded,
-)
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.policy.burden import READ_COST
+from firnline_domain.policy.costs import FIRNLINE
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.outcomes import ordered, succeeded
+from firnline_domain.policy.rewrite import decide, order_for
+from firnline_domain.policy.worth import KEY_SHARE, Action
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
-from firnline_domain.worth import KEY_SHARE, Action
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds, fills, merged_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.costs import FIRNLINE, CostModel
+from firnline_domain.policy.costs import FIRNLINE, CostModel
 from firnline_domain.values import Value, field
 
 MB = 1 << 20

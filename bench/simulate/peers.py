@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.costs import FIRNLINE, STOCK_CACHED
+from firnline_domain.policy.costs import FIRNLINE, STOCK_CACHED
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import Holds

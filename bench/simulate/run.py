@@ -7,7 +7,7 @@ import json
 import time
 from pathlib import Path
 
-from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import replace
 
 from bench.simulate.figures import Sums, added, figures_of, sums_of, table_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from bench.simulate.figures import figures_of, shown

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from firnline_domain.costs import CostModel, Work
+from firnline_domain.policy.costs import CostModel, Work
 
 from bench.simulate.fleet import Floats, Ints
 from bench.simulate.lake import Holds, put_whole

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
-from firnline_domain.costs import CostModel
+from firnline_domain.policy.costs import CostModel
 
 from bench.simulate.fleet import Fleet, Floats, Ints, Timetable, fleet_of
 from bench.simulate.lake import commit, lake_of

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 
 import numpy as np
 import pytest
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from bench.simulate.figures import added, course_of, figures_of, table_of

@@ -12,11 +12,11 @@ from firnline_chaos.catalog_proxy import Sent
 from firnline_chaos.invariants import FileFacts
 from firnline_chaos.model import MARKER, Change, Lineage
 from firnline_chaos.topics import Ledger
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.events import RewriteSkipped
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import TaskFailed
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.events import RewriteSkipped
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.tallies import FileTally, Tally
 
 from tests.examples import make
 

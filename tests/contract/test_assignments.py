@@ -15,9 +15,9 @@ from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_adapters.signing import signer_here
-from firnline_domain.assignments import TOPIC, Board
-from firnline_domain.events import TableAssigned, TableCommitted
 from firnline_domain.identity import bucket_of
+from firnline_domain.records.assignments import TOPIC, Board
+from firnline_domain.records.events import TableAssigned, TableCommitted
 
 from tests.examples import make
 

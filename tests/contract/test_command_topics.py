@@ -13,8 +13,8 @@ from firnline_adapters.records import encode
 from firnline_adapters.signing import signer_here
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics
-from firnline_domain.commands import ResyncTable
 from firnline_domain.identity import MAIN, TableName, bucket_of
+from firnline_domain.records.orders import ResyncTable
 
 TOPIC = "resync-requests"
 

@@ -18,11 +18,11 @@ from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import DeadLettered, RewriteSkipped
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
-from firnline_domain.results import InputFile, Mode, RewriteFinished, RewriteGroup
-from firnline_domain.signing import Keyring, SigningKey
+from firnline_domain.records.events import DeadLettered, RewriteSkipped
+from firnline_domain.records.results import InputFile, Mode, RewriteFinished, RewriteGroup
+from firnline_domain.records.signing import Keyring, SigningKey
 
 BUCKETS = 8
 TOPIC = "maintenance-events"

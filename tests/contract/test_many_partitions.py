@@ -18,18 +18,24 @@ from firnline_adapters.logs import Log
 from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
     PartitionChange,
     RewriteCommitted,
     TickPassed,
 )
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import InputFile, Mode, OutputFile, RewriteFinished, RewriteGroup
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import (
+    InputFile,
+    Mode,
+    OutputFile,
+    RewriteFinished,
+    RewriteGroup,
+)
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.stores import MemoryPairs
 

@@ -25,7 +25,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_cli.__main__ import main
 from firnline_domain.identity import bucket_of
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import faust_driver
 from firnline_planner.effects import TABLE_STATES, Output
 from firnline_planner.faust_driver import FaustDriver, FaustPairs, faust_app

@@ -18,16 +18,8 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
 from firnline_adapters.signing import RecordSigner, signer_here
-from firnline_domain.commands import (
-    HoldPartitions,
-    PauseMaintenance,
-    ResumeMaintenance,
-    ResyncTable,
-    RewriteFiles,
-    SizeWorkers,
-    UnparkTable,
-)
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.records.events import (
     ChangeKind,
     DeadLettered,
     FilesChanged,
@@ -36,13 +28,21 @@ from firnline_domain.events import (
     TableScanned,
     TickPassed,
 )
-from firnline_domain.events import ConflictReason as Conflict
-from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.results import TaskFailed
-from firnline_domain.signing import Keyring, SigningKey
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import ConflictReason as Conflict
+from firnline_domain.records.orders import (
+    HoldPartitions,
+    PauseMaintenance,
+    ResumeMaintenance,
+    ResyncTable,
+    RewriteFiles,
+    SizeWorkers,
+    UnparkTable,
+)
+from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.signing import Keyring, SigningKey
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine

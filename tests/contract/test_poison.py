@@ -19,10 +19,10 @@ from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
 from firnline_console.handlers import on_deliveries, topics_read
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
-from firnline_domain.groups import groups_of
 from firnline_domain.identity import bucket_of
-from firnline_domain.lanes import Lane, topic_of
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.policy.lanes import Lane, topic_of
+from firnline_domain.settings.groups import groups_of
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as EnricherHandlers
 from firnline_enricher.pump import Pump as EnricherPump
 from firnline_planner.inputs import FACTS, Reader

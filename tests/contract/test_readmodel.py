@@ -13,8 +13,8 @@ from firnline_console.keys import Keys
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
 from firnline_console.redis_model import RedisReadModel
-from firnline_domain.events import TableChange
 from firnline_domain.identity import TableName
+from firnline_domain.records.events import TableChange
 from firnline_domain.values import replace
 
 from tests.examples import make

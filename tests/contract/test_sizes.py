@@ -15,9 +15,13 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import OVERHEAD, TooLarge, check_size, encode_to_fit
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.counters import TableCounters
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.work import ExpiryWork, Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.expiry import after_expired
+from firnline_domain.ports import Delivery, Publisher
+from firnline_domain.records.events import (
     DeadLettered,
     PartitionChange,
     RefMoved,
@@ -25,16 +29,12 @@ from firnline_domain.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.kept_settings import KNOWN, of_table
-from firnline_domain.ports import Delivery, Publisher
-from firnline_domain.progress import ExpiryWork, Table
-from firnline_domain.retention import after_expired
-from firnline_domain.summaries import TASK_ID
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 from firnline_enricher.announcements import Subject, absolute, delta
 from firnline_enricher.handlers import Handlers
+from firnline_enricher.kept_settings import KNOWN, of_table
 from firnline_gateway.calls import Call
 from firnline_gateway.commits import MAX_EXPIRED_IDS, changes_of, event_of
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables

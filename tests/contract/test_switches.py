@@ -12,10 +12,10 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher, MemorySwitches
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.switches import KafkaSwitches
-from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
-from firnline_domain.holds import Pause
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Publisher, Switches
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
+from firnline_domain.records.pauses import Pause
 
 BUCKETS = 8
 TOPIC = "operator-orders"

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_cli.__main__ import main
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.lanes import TOPICS
-from firnline_domain.results import (
+from firnline_domain.policy.lanes import TOPICS
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import (
     InputFile,
     Mode,
     OutputFile,

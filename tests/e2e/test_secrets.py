@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.summaries import TASK_ID
+from firnline_domain.records.summaries import TASK_ID
 from firnline_local import leftovers
 from firnline_local.parts import SERVICES, Addresses, Settings, pick_ports
 from firnline_local.stack import Stack, running

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_cli.__main__ import main
-from firnline_domain.commands import RewriteFiles
+from firnline_domain.records.orders import RewriteFiles
 from firnline_local.process import serving
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
-from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.lanes import topics_of_group
-from firnline_domain.states import TableAdvice
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.policy.lanes import topics_of_group
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.states import TableAdvice
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.groups import Group
 from firnline_local.process import serving
 from firnline_local.topics import make_topics
 

@@ -23,12 +23,12 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
-from firnline_domain.commands import ResyncTable, RewriteFiles
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.orders import ResyncTable, RewriteFiles
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import Process, serving

@@ -13,10 +13,10 @@ import pytest
 from firnline_adapters.assignments import FollowedAssignments, KafkaAssignments
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.assignments import Board
-from firnline_domain.commands import MoveTable, PauseMaintenance
-from firnline_domain.holds import HoldReason
 from firnline_domain.identity import bucket_of
+from firnline_domain.records.assignments import Board
+from firnline_domain.records.orders import MoveTable, PauseMaintenance
+from firnline_domain.records.pauses import HoldReason
 from firnline_local.process import Process
 
 from tests.integration.test_planner_kill import (

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.states import TableAdvice, TableState
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.states import TableAdvice, TableState
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import serving

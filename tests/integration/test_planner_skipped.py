@@ -18,10 +18,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import serving

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.logs import Log
-from firnline_domain.counters import TableCounters
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.progress import Table
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.inputs import wall_ms
 from firnline_planner.kafka import changelog, standby
 from firnline_planner.kafka.changelog import Changelog

@@ -21,12 +21,12 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.switches import KafkaSwitches
 from firnline_cli.__main__ import main
-from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
-from firnline_domain.groups import groups_of
 from firnline_domain.identity import TableName, bucket_of
-from firnline_domain.lanes import topics_of_group
-from firnline_domain.results import TaskFailed
-from firnline_domain.switches import FLEET
+from firnline_domain.policy.lanes import topics_of_group
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
+from firnline_domain.records.pauses import FLEET
+from firnline_domain.records.results import TaskFailed
+from firnline_domain.settings.groups import groups_of
 from firnline_local import carried
 from firnline_local import kafka as broker
 from firnline_local import rebucket as module

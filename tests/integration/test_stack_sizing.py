@@ -15,8 +15,8 @@ from firnline_adapters.directives import KafkaDirectives
 from firnline_adapters.kafka import Header
 from firnline_adapters.records import encode
 from firnline_adapters.signing import signer_here
-from firnline_domain.commands import SizeWorkers
-from firnline_domain.memory_tuning import HOLDS_MS, Steps
+from firnline_domain.policy.memory_tuning import HOLDS_MS, Steps
+from firnline_domain.records.orders import SizeWorkers
 from firnline_local.stack import Stack, running
 from firnline_local.topics import DEFAULT_BUCKETS
 from firnline_worker.settings import Settings

@@ -12,8 +12,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import groups_of, named
-from firnline_domain.lanes import TOPICS, Lane, topic_of, topics_of_group
+from firnline_domain.policy.lanes import TOPICS, Lane, topic_of, topics_of_group
+from firnline_domain.settings.groups import groups_of, named
 from firnline_local.topics import DEFAULT_BUCKETS, WrongPartitions, make_topics
 from firnline_schemas.codec import all_schemas
 from firnline_schemas.topics import all_topics, topic

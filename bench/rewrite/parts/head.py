@@ -18,9 +18,15 @@ from firnline_committer.latching import catalog
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
-from firnline_domain.events import RewriteCommitted
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.results import InputFile, Mode, OutputFile, RewriteFinished, RewriteGroup
+from firnline_domain.records.events import RewriteCommitted
+from firnline_domain.records.results import (
+    InputFile,
+    Mode,
+    OutputFile,
+    RewriteFinished,
+    RewriteGroup,
+)
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import LoadedTable

@@ -18,10 +18,10 @@ from urllib.request import urlopen
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.events import RewriteCommitted, RewriteConflicted
-from firnline_domain.results import RewriteFinished, TaskFailed
-from firnline_domain.summaries import TASK_ID
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES, FRAGMENTS_IN_TARGET
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished, TaskFailed
+from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, FRAGMENTS_IN_TARGET
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import Tables
 from firnline_local import stack as stacks

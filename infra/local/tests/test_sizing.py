@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from firnline_domain.memory_tuning import Steps
+from firnline_domain.policy.memory_tuning import Steps
 from firnline_local import sizing
 from firnline_local.sizing import Size, most_bytes, size, size_bytes
 

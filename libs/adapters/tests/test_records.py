@@ -9,8 +9,8 @@ import fastavro
 import pytest
 from firnline_adapters.records import RecordCodec, encode, expected, record_types
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import RewriteSkipped
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.events import RewriteSkipped
 from firnline_schemas import codec
 
 from tests.examples import FOLDER, make

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_domain.events import DeadLettered
+from firnline_domain.records.events import DeadLettered
 
 SAYS = """
 import logging, threading

@@ -8,7 +8,7 @@ import pytest
 from firnline_adapters.redaction import redacted
 from firnline_adapters.signing import AGED, PLAIN, RecordSigner, signer_at
 from firnline_domain.errors import Misconfigured
-from firnline_domain.signing import Keyring, SignatureRefused, SigningKey
+from firnline_domain.records.signing import Keyring, SignatureRefused, SigningKey
 from firnline_schemas.topics import all_topics
 
 HOUR_MS = 3_600_000

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.kept_settings import KNOWN
 from firnline_domain.numbers import number
-from firnline_domain.parquet_settings import PARQUET, PARQUET_COLUMNS, readable
-from firnline_domain.settings import effective, unreadable, with_namespace
-from firnline_domain.summaries import number_in
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES, TARGET_BYTES, target_bytes_of
-from firnline_domain.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds, thresholds
+from firnline_domain.records.summaries import number_in
+from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, TARGET_BYTES, target_bytes_of
+from firnline_domain.settings.in_force import effective, unreadable, with_namespace
+from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS, readable
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds, thresholds
 
 DEFAULTS = Thresholds()
 NUMBERS = {
@@ -70,11 +69,6 @@ def test_the_bounds_themselves_are_read(name: str) -> None:
         assert [*unreadable({name: f" {text}\t"})] == []
         if name in NUMBERS:
             assert getattr(thresholds({name: f" {text}\t"}), NUMBERS[name]) == value
-
-
-def test_every_such_property_reaches_the_planner() -> None:
-    """Advice about what is not told would never be given."""
-    assert {name for name in EVERY if name not in COLUMNS} <= set(KNOWN)
 
 
 @pytest.mark.parametrize("text", NONE)

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import fastavro
 import pytest
-from firnline_domain.conflicts import judge
+from firnline_domain.commits.conflicts import judge
+from firnline_domain.commits.live import Head, Rest
+from firnline_domain.commits.swaps import plan
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.live import Head, Rest
-from firnline_domain.results import (
+from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,
     InputFile,
@@ -23,7 +24,6 @@ from firnline_domain.results import (
     RewriteGroup,
     TableForm,
 )
-from firnline_domain.swaps import plan
 from firnline_iceberg import examining
 from firnline_iceberg.digests import Digest, hashes, read_digest
 from firnline_iceberg.examining import Subject, entries_named, examined

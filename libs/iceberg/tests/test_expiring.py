@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from firnline_domain.progress import Going
+from firnline_domain.records.results import Going
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.tables import LoadedTable

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 from firnline_domain.errors import RetryLater
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list

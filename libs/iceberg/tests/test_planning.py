@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.planning import DeleteIndex, LiveFiles, live_files

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileStats, Status
 from firnline_iceberg.pruning import may_match
 from pyiceberg.schema import Schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.signing import Keyring, SignatureRefused, SigningKey
+from firnline_domain.records.signing import Keyring, SignatureRefused, SigningKey
 from firnline_iceberg.signed_files import signed, verified
 
 KEYS = Keyring((SigningKey("k", b"k" * 32),))

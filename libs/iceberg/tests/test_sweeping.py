@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.signing import Keyring, SigningKey
+from firnline_domain.records.signing import Keyring, SigningKey
 from firnline_iceberg import output_lists, sweeping
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.naming import Run

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_domain.events import PartitionChange
 from firnline_domain.identity import MAX_PARTITION, Scope
-from firnline_domain.results import DeleteKind
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.events import PartitionChange
+from firnline_domain.records.results import DeleteKind
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.tallying import partition_changes
 

@@ -16,14 +16,14 @@ from firnline_cli._adoption_known import Known
 from firnline_cli._adoption_lines import expiry_words
 from firnline_cli._adoption_tables import CatalogLake, Gone, Name, Unreadable
 from firnline_cli._canary import Canary
+from firnline_cli._newcomers import FirstExpiry, Newcomer
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_cli._under_way import LOOK_S, SLOW_S, Clock, Stopped, UnderWay
-from firnline_domain.adoption import FirstExpiry, Newcomer
-from firnline_domain.commands import ResyncTable
 from firnline_domain.identity import MAIN, Scope, TableName, bucket_of
-from firnline_domain.states import PartitionState, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.states import PartitionState, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from pyiceberg.schema import Schema

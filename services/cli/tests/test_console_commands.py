@@ -20,7 +20,7 @@ from firnline_cli.explain import report
 from firnline_console.api import Api
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
-from firnline_domain.states import TableState
+from firnline_domain.records.states import TableState
 from firnline_domain.values import replace
 from firnline_local.ports import free_port
 from firnline_local.state import PartRecord, StackRecord, StateDir

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import InputFile, Mode, OutputFile, RewriteFinished, RewriteGroup
+from firnline_domain.records.results import (
+    InputFile,
+    Mode,
+    OutputFile,
+    RewriteFinished,
+    RewriteGroup,
+)
 
 Result = Callable[..., RewriteFinished]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from firnline_committer.claims import unfounded
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import InputFile, OutputFile, RewriteFinished
+from firnline_domain.records.results import InputFile, OutputFile, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned, pinned
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables

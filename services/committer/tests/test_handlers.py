@@ -9,9 +9,9 @@ import pytest
 from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers, batches
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import RewriteCommitted, RewriteSkipped, TickPassed
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import Mode, RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.events import RewriteCommitted, RewriteSkipped, TickPassed
+from firnline_domain.records.results import Mode, RowsCompared, SnapshotsExpired, TaskFailed
 
 TABLE = TableName("uuid-a", ("ns",), "t")
 

@@ -13,9 +13,9 @@ from firnline_committer.batch import Turn
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.sweeping import Sweeps
-from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, bucket_of
+from firnline_domain.records.events import (
     ConflictReason,
     DeadLettered,
     OutputsSwept,
@@ -23,8 +23,8 @@ from firnline_domain.events import (
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.identity import Scope, bucket_of
-from firnline_domain.results import TaskFailed
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
+from firnline_domain.records.results import TaskFailed
 from firnline_iceberg.jvm import JvmEnded
 from firnline_iceberg.sweeping import Swept
 

@@ -8,11 +8,11 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_committer import reports
 from firnline_committer.sweeping import AGAIN_MS, Sweeps
-from firnline_domain.conflicts import Conflict
+from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason, OutputsSwept
 from firnline_domain.identity import TableName
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.events import ConflictReason, OutputsSwept
+from firnline_domain.records.results import SnapshotsExpired, TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg.sweeping import Left, Swept
 from firnline_iceberg.tables import TableGone

@@ -19,9 +19,9 @@ from firnline_committer.queues import MOST_AT_ONCE
 from firnline_committer.sweeping import Sweeps
 from firnline_committer.threads import Inline, Threads
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason, RewriteConflicted, RewriteSkipped
 from firnline_domain.identity import bucket_of
-from firnline_domain.results import TaskFailed
+from firnline_domain.records.events import ConflictReason, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.results import TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg.jvm import JvmEnded
 from firnline_iceberg.sweeping import Swept

@@ -11,13 +11,13 @@ from firnline_console.explain import explained
 from firnline_console.settings_shown import settings_json
 from firnline_console.tables import TableStates, fold_state, fold_states
 from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
-from firnline_domain.decisions import Reason
-from firnline_domain.events import ConflictReason
-from firnline_domain.holds import Hold
-from firnline_domain.retention import ExpiryReason
-from firnline_domain.settings import SettingInForce, effective
-from firnline_domain.states import ExpiryPlan, TableReads
-from firnline_domain.thresholds import PROPERTIES, Thresholds
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.expiry import ExpiryReason
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.pauses import Hold
+from firnline_domain.records.states import ExpiryPlan, SettingInForce, TableReads
+from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds
 from firnline_domain.values import replace
 
 Make = Callable[..., Any]

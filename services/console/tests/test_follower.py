@@ -14,8 +14,8 @@ from firnline_console.handlers import TOPICS, on_deliveries, topics_read
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
-from firnline_domain.groups import groups_of
 from firnline_domain.ports import Delivery, Inbox, Place
+from firnline_domain.settings.groups import groups_of
 
 Make = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_console.lines import line_of
-from firnline_domain.events import TableChange
+from firnline_domain.records.events import TableChange
 from firnline_domain.values import replace
 
 Make = Callable[..., Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 from firnline_console.folds import Key, fold, touched
 from firnline_console.tables import TableStates, TableView, totals_of
-from firnline_domain.events import TableChange
 from firnline_domain.identity import TableName
+from firnline_domain.records.events import TableChange
 from firnline_domain.values import replace
 
 Make = Callable[..., Any]

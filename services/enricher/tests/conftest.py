@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.ports import Delivery
+from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
     RefMoved,
@@ -16,9 +18,7 @@ from firnline_domain.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.ports import Delivery
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.tallies import FileTally
 from firnline_enricher.handlers import Handlers
 from firnline_iceberg.memory import Commit, MemoryCatalog, MemoryTables
 from pyiceberg.partitioning import PartitionField, PartitionSpec

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.events import ChangeKind, PartitionChange, SnapshotAdded
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.events import ChangeKind, PartitionChange, SnapshotAdded
+from firnline_domain.records.tallies import FileTally
 from firnline_enricher.announcements import (
     CHUNK_PARTITIONS,
     Subject,

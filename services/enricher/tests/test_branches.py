@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from firnline_domain.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
 from firnline_domain.identity import TableName
+from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
 from firnline_enricher.branches import BranchMove, branch_moves
 
 

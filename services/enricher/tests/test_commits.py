@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firnline_domain.commands import ResyncTable
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ChangeKind, TableChange
 from firnline_domain.identity import Scope
-from firnline_domain.kept_settings import of_table
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.events import ChangeKind, TableChange
+from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
+from firnline_enricher.kept_settings import of_table
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tallying import partition_changes

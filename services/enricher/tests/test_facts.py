@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.identity import TableName
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES
 from firnline_enricher import facts
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_iceberg.foreign import OwnPlaces

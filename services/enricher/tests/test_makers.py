@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.events import SnapshotAdded
+from firnline_domain.records.events import SnapshotAdded
 from firnline_enricher.makers import LONGEST, maker_of
 
 

@@ -9,9 +9,9 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublish
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S, PATIENCE_S
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import FilesChanged, RefMoved, TableChange, TableCommitted
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
+from firnline_domain.records.events import FilesChanged, RefMoved, TableChange, TableCommitted
 from firnline_enricher import pump as pumps
 from firnline_enricher.announcements import Subject, moved
 from firnline_enricher.handlers import Handlers

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from firnline_domain.commands import ResyncTable
-from firnline_domain.events import ChangeKind
+from firnline_domain.records.events import ChangeKind
+from firnline_domain.records.orders import ResyncTable
 from firnline_enricher.resyncs import missing_snapshots
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.events import TableCommitted
+from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.calls import Call
 from firnline_gateway.handlers import Gateway

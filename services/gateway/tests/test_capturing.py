@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 from firnline_adapters.logs import Log
 from firnline_domain.errors import Misconfigured
-from firnline_domain.events import TableChange
+from firnline_domain.records.events import TableChange
 from firnline_gateway import bootstrap, capture
 from firnline_gateway.room import SMALL_BYTES
 from firnline_gateway.sqlite_outbox import SqliteOutbox

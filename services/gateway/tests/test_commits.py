@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_domain.events import RefMoved, TableChange
+from firnline_domain.records.events import RefMoved, TableChange
 from firnline_gateway.calls import Call
 from firnline_gateway.commits import PlannedChange, UnreadableCall, changes_of, event_of, uuid_in
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.events import RefMoved, SnapshotAdded, TableChange
+from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
 from firnline_domain.values import replace
 from firnline_gateway.commits import PlannedChange
 from firnline_gateway.evidence import facts, seen

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from firnline_domain.events import TableLayout
+from firnline_domain.records.events import TableLayout
 from firnline_gateway.layouts import Loaded, loaded_table
 
 

@@ -11,8 +11,8 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import DeadLettered, TableChange, TableCommitted, TickPassed
 from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.records.events import DeadLettered, TableChange, TableCommitted, TickPassed
 from firnline_domain.values import replace
 from firnline_gateway.calls import Call
 from firnline_gateway.journal import Journal

@@ -14,8 +14,8 @@ from firnline_adapters import metrics
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import FilteredBy, TableLayout, TableScanned
 from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
 from firnline_gateway import bootstrap
 from firnline_gateway.calls import TableRoute, reported_table
 from firnline_gateway.identities import KEPT_S, UNKNOWN_S, Identities, Identity

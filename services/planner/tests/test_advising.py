@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from firnline_domain.advice_habits import METADATA_COMMITS
-from firnline_domain.advice_sorting import DATA_FILES, SCANS, TARGETS
-from firnline_domain.events import (
+from firnline_domain.advice.habits import METADATA_COMMITS
+from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
+from firnline_domain.counters.filters import TAU_MS
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
     FilesChanged,
@@ -20,13 +22,11 @@ from firnline_domain.events import (
     TableScanned,
     TickPassed,
 )
-from firnline_domain.filters import TAU_MS
-from firnline_domain.habits import HOUR_MS
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import TaskFailed
-from firnline_domain.states import TableAdvice, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.states import TableAdvice, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import ADVICE, Output
 from firnline_planner.state.stores import MemoryPairs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Output
 from firnline_planner.kafka.driver import (

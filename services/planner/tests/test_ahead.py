@@ -7,11 +7,11 @@ from typing import Any
 
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
-from firnline_domain.assignments import Assign, Board
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.assignments import Assign, Board
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import PORTION_BYTES, Input, Reader, portions
 from firnline_planner.kafka.ownership import Holding

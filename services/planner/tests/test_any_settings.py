@@ -6,12 +6,12 @@ import random
 
 import pytest
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.amoro import UNDERSTOOD
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import NAMESPACE, PROPERTIES, Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.amoro import UNDERSTOOD
+from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Step
 from firnline_planner.state.stores import MemoryPairs

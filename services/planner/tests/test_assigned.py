@@ -10,15 +10,10 @@ import pytest
 from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.assignments import HANDOVERS, TOPIC, Assign
-from firnline_domain.commands import (
-    MoveTable,
-    PauseMaintenance,
-    ResumeMaintenance,
-    RewriteFiles,
-)
 from firnline_domain.errors import Misconfigured
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.records.assignments import HANDOVERS, TOPIC, Assign
+from firnline_domain.records.events import (
     BucketLoaded,
     ChangeKind,
     FilesChanged,
@@ -27,9 +22,14 @@ from firnline_domain.events import (
     TableScanned,
     TickPassed,
 )
-from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import (
+    MoveTable,
+    PauseMaintenance,
+    ResumeMaintenance,
+    RewriteFiles,
+)
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import (

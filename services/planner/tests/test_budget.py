@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from firnline_domain.budgets import Budget
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import Misconfigured
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
-from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy import BUDGET_LOOK_MS
-from firnline_domain.states import PartitionState, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import HOUR_MS, Thresholds
+from firnline_domain.policy.rewrite import BUDGET_LOOK_MS
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.states import PartitionState, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.groups import Budget, Group
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
 from firnline_planner.bootstrap import thresholds_of
 from firnline_planner.bucket import Bucket
 from firnline_planner.settings import Settings

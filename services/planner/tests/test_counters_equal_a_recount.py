@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_domain.commands import ResyncTable
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.bucket_state import State

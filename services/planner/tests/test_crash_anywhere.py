@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.progress import Partition, Table
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.bucket_state import State
 from firnline_planner.state.stores import MemoryPairs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import groups_of
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.groups import groups_of
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.defaults import with_defaults
 

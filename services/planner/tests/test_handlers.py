@@ -8,18 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from firnline_domain.commands import (
-    ExpireSnapshots,
-    HoldPartitions,
-    PauseMaintenance,
-    ResumeMaintenance,
-    ResyncTable,
-    RewriteFiles,
-    UnparkTable,
-)
-from firnline_domain.costs import FIRNLINE, Work
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
     FilesChanged,
@@ -30,12 +22,21 @@ from firnline_domain.events import (
     RewriteSkipped,
     TickPassed,
 )
-from firnline_domain.groups import groups_of, unserved
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.states import ExpiryPlan, PartitionState, TableAdvice, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import DAY_MS, Thresholds
+from firnline_domain.records.orders import (
+    ExpireSnapshots,
+    HoldPartitions,
+    PauseMaintenance,
+    ResumeMaintenance,
+    ResyncTable,
+    RewriteFiles,
+    UnparkTable,
+)
+from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.states import ExpiryPlan, PartitionState, TableAdvice, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.groups import groups_of, unserved
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Step

@@ -9,10 +9,10 @@ from weakref import ref
 
 import pytest
 from firnline_adapters.logs import Log
-from firnline_domain.counters import TableCounters
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.work import Table
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.progress import Table
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.kafka.local_store import LocalStore, Mark, shared_cache
 from firnline_planner.kafka.ownership import Holdings
 from firnline_planner.kafka.standby import NoStandby

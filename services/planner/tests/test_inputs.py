@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.assignments import Assign, Board
-from firnline_domain.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
 from firnline_domain.identity import TableName, bucket_of
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.assignments import Assign, Board
+from firnline_domain.records.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Step
 from firnline_planner.inputs import Input, Reader

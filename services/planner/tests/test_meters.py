@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.folding import Verdict
+from firnline_domain.counters.folding import Verdict
 from firnline_planner import meters
 from firnline_planner.effects import RESYNC_REQUESTS, Output, Step
 from prometheus_client import REGISTRY

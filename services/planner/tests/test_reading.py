@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from firnline_domain.commands import RewriteFiles
-from firnline_domain.counters import TableCounters
-from firnline_domain.events import (
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.filters import MOST, Filters, Use
+from firnline_domain.counters.reads import Reads
+from firnline_domain.counters.work import Table
+from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
     PartitionChange,
@@ -16,13 +19,10 @@ from firnline_domain.events import (
     TableScanned,
     TickPassed,
 )
-from firnline_domain.filters import MOST, Filters, Use
-from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.progress import Table
-from firnline_domain.reads import Reads
-from firnline_domain.states import PartitionState, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.states import PartitionState, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Step

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.states import PartitionState, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import DAY_MS, Thresholds
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.states import PartitionState, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.reconcile.table import SHADOW_LOOK_MS

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.commands import RewriteFiles, SizeWorkers
-from firnline_domain.events import (
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.memory_tuning import AGAIN_MS, WELL, Steps
+from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
     FilesChanged,
@@ -15,15 +16,14 @@ from firnline_domain.events import (
     RewriteSkipped,
     TickPassed,
 )
-from firnline_domain.fleet_share import FleetShare
-from firnline_domain.groups import Group
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.memory_tuning import AGAIN_MS, WELL, Steps
-from firnline_domain.results import TaskFailed
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import RewriteFiles, SizeWorkers
+from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.groups import Group
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
+from firnline_planner.fleet_share import FleetShare
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
 from firnline_planner.state.stores import MemoryPairs
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from firnline_domain.assignments import Route
-from firnline_domain.counters import PartitionCounters, TableCounters
-from firnline_domain.holds import Pause
+from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.progress import Partition, Table
+from firnline_domain.records.assignments import Route
+from firnline_domain.records.pauses import Pause
 from firnline_domain.values import replace
 from firnline_planner.state.bucket_state import State
 from firnline_planner.state.stores import MemoryPairs

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from firnline_domain.counters import PartitionCounters, TableCounters, Totals
-from firnline_domain.debts import Debt
-from firnline_domain.holds import Pause
+from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.counters.debts import Debt
+from firnline_domain.counters.lineage import Lineage
+from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.lineage import Lineage
-from firnline_domain.progress import Partition, PartitionWork, RunningTask, Table, TableWork
-from firnline_domain.tallies import FileTally, Tally
+from firnline_domain.records.pauses import Pause
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 from firnline_planner.state.encoding import (
     Head,

@@ -7,11 +7,11 @@ import pytest
 import redis
 from firnline_adapters.in_memory import MemoryBroker, MemoryLeases, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import (
+from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
+from firnline_domain.records.pauses import Pause
+from firnline_domain.records.results import (
     Mode,
     RewriteFinished,
     RowsCompared,

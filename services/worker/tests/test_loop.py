@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import ResyncTable, RewriteFiles
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.values import replace
 from firnline_worker.bootstrap import Worker, consumer_group, topics_of
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.values import replace
 from firnline_worker import outputs
 

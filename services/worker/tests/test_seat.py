@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from firnline_adapters.in_memory import MemoryLeases
 from firnline_adapters.logs import Log
-from firnline_domain.seats import succeeds
+from firnline_domain.identity import succeeds
 from firnline_worker.leases import Busy, TaskLeases
 from firnline_worker.seat import take
 

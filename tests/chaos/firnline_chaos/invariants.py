@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline_domain.identity import Scope
-from firnline_domain.results import RewriteFinished, TaskFailed
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.results import RewriteFinished, TaskFailed
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally
 
 from firnline_chaos.catalog_proxy import Sent
 from firnline_chaos.model import Lineage

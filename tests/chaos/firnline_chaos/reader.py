@@ -14,7 +14,7 @@ import py4j.java_gateway
 import py4j.protocol
 from firnline_demo.session import CATALOG, writer_session
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.tallies import FileTally
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.file_cache import FileCache

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
-from firnline_domain.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.results import SnapshotsExpired, TaskFailed
 
 from firnline_chaos.rounds import Run
 from firnline_chaos.topics import Ledger

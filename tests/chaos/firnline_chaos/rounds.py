@@ -15,7 +15,7 @@ from typing import Any
 
 from firnline_adapters.signing import signer_at
 from firnline_committer.sweeping import AGAIN_MS
-from firnline_domain.events import RewriteCommitted
+from firnline_domain.records.events import RewriteCommitted
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.sweeping import Sweeper

@@ -11,10 +11,10 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
-from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
-from firnline_domain.states import TableState
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.records.states import TableState
 
 from firnline_chaos.hostile.tenant import marked
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from firnline_domain.identity import MAIN
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 from firnline_iceberg.java import content_file, removal_json
 from firnline_iceberg.planning import LiveFiles, live_files

@@ -11,11 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
-from firnline_domain.events import RewriteConflicted
 from firnline_domain.identity import Scope, task_id
-from firnline_domain.results import Mode, RewriteFinished
+from firnline_domain.records.events import RewriteConflicted
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import Mode, RewriteFinished
 from firnline_iceberg.planning import live_files
 from hypothesis import reject
 from py4j.protocol import Py4JJavaError

@@ -27,9 +27,9 @@ from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_deletes import row_map, vectors
-from firnline_domain import conflicts
+from firnline_domain.commits import conflicts
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.results import (
+from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,
     InputFile,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import normal_path
-from firnline_domain.results import DeleteKind, RewriteFinished
+from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.java import content_file, removal_json
 from firnline_iceberg.planning import live_files

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_domain.events import ConflictReason, RewriteCommitted
-from firnline_domain.results import RewriteFinished
+from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.records.results import RewriteFinished
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_committer import aftermath
-from firnline_domain import conflicts
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
-from firnline_domain.results import RewriteFinished
+from firnline_domain.commits import conflicts
+from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg import commits
 from firnline_iceberg.commits import JavaCommits

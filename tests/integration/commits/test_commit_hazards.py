@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from firnline_committer import aftermath
-from firnline_domain import conflicts, swaps
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
-from firnline_domain.results import RewriteFinished
+from firnline_domain.commits import conflicts, swaps
+from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog

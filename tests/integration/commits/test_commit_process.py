@@ -19,8 +19,8 @@ import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_here
-from firnline_domain.events import OutputsSwept, RewriteCommitted
-from firnline_domain.results import RewriteFinished, TaskFailed
+from firnline_domain.records.events import OutputsSwept, RewriteCommitted
+from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg import output_lists
 from firnline_iceberg.output_lists import OutputList

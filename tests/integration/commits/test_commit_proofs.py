@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from firnline_adapters import records
-from firnline_domain import conflicts
-from firnline_domain.events import ConflictReason, GroupProof
-from firnline_domain.results import KeyChecksums, RewriteFinished
+from firnline_domain.commits import conflicts
+from firnline_domain.records.events import ConflictReason, GroupProof
+from firnline_domain.records.results import KeyChecksums, RewriteFinished
 from firnline_domain.values import replace
 
 pytestmark = pytest.mark.stack

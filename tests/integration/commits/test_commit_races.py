@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from firnline_committer import swapping
-from firnline_domain.events import RewriteCommitted
+from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.values import replace
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm

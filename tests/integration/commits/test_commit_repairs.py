@@ -13,9 +13,9 @@ import pytest
 from firnline_committer.repairs import Repairs
 from firnline_deletes import position_files
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import normal_path
-from firnline_domain.results import DeleteKind, RewriteFinished
+from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.heads import Pinned

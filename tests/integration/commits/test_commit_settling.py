@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from firnline_committer import settlement, swapping
-from firnline_domain import conflicts, swaps
+from firnline_domain.commits import conflicts, swaps
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
-from firnline_domain.results import RewriteFinished
+from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits, Pin
 from firnline_iceberg.tables import Tables

@@ -16,10 +16,10 @@ from firnline_committer.latching import unlatched
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
-from firnline_domain import conflicts
-from firnline_domain.events import ConflictReason, RewriteCommitted
-from firnline_domain.lifetimes import Lifetimes
-from firnline_domain.results import RewriteFinished
+from firnline_domain.commits import conflicts
+from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from firnline_domain.events import RewriteCommitted
+from firnline_domain.records.events import RewriteCommitted
 
 pytestmark = pytest.mark.stack
 Table = Any  # conftest.Workshop

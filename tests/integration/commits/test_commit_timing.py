@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from firnline_committer.moments import FEWEST, LONGEST_MS
 from firnline_committer.swapping import MOST_WAITS
-from firnline_domain.events import RewriteCommitted
-from firnline_domain.moments import FEWEST, LONGEST_MS
+from firnline_domain.records.events import RewriteCommitted
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.tables import Tables
 

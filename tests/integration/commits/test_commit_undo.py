@@ -16,10 +16,10 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_here
 from firnline_cli.__main__ import main
-from firnline_domain import conflicts
-from firnline_domain.commands import CompareRows, HoldPartitions
+from firnline_domain.commits import conflicts
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import OutputsSwept, RewriteCommitted
+from firnline_domain.records.events import OutputsSwept, RewriteCommitted
+from firnline_domain.records.orders import CompareRows, HoldPartitions
 from firnline_iceberg import output_lists
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.output_lists import OutputList

@@ -10,18 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from firnline_domain.commands import ResyncTable
-from firnline_domain.events import (
+from firnline_domain.counters.other_maintainers import is_others_maintenance
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.ports import Delivery
+from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
     RefMoved,
     TableChange,
     TableCommitted,
 )
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.others import is_others_maintenance
-from firnline_domain.ports import Delivery
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.tallies import FileTally
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.resyncs import added
 from firnline_iceberg.tables import LoadedTable, Tables

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from firnline_demo.upserts import upsert
-from firnline_domain.events import ChangeKind
 from firnline_domain.identity import Scope
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.events import ChangeKind
+from firnline_domain.records.tallies import FileTally
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable

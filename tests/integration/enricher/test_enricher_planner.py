@@ -14,12 +14,12 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.commands import ResyncTable
-from firnline_domain.events import TableCommitted, TickPassed
 from firnline_domain.identity import Scope, bucket_of
-from firnline_domain.states import TableState
-from firnline_domain.tallies import FileTally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import TableCommitted, TickPassed
+from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.states import TableState
+from firnline_domain.records.tallies import FileTally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
 from firnline_iceberg.manifests import Detail

@@ -15,9 +15,15 @@ import pyarrow as pa
 import pytest
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import ResyncTable
-from firnline_domain.events import ChangeKind, FilesChanged, RefMoved, TableChange, TableCommitted
 from firnline_domain.identity import TableName
+from firnline_domain.records.events import (
+    ChangeKind,
+    FilesChanged,
+    RefMoved,
+    TableChange,
+    TableCommitted,
+)
+from firnline_domain.records.orders import ResyncTable
 from firnline_enricher.resyncs import added
 from firnline_iceberg.tables import Tables
 from pyiceberg.schema import Schema

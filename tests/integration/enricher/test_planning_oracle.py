@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from firnline_domain.identity import normal_path
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.pruning import may_match

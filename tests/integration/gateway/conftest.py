@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.records import RecordCodec
-from firnline_domain.events import TableCommitted
+from firnline_domain.records.events import TableCommitted
 from firnline_local import catalog
 from firnline_local.command import Command
 from firnline_local.ports import free_port

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from firnline_domain.events import RefMoved, TableChange
+from firnline_domain.records.events import RefMoved, TableChange
 
 from .conftest import Events
 

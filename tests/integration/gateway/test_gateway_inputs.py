@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
-from firnline_domain.events import TableCommitted
+from firnline_domain.records.events import TableCommitted
 from pyiceberg.catalog.rest import RestCatalog
 
 from .conftest import Events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from firnline_domain.events import TableChange, TableCommitted
+from firnline_domain.records.events import TableChange, TableCommitted
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.types import StringType
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.records import RecordCodec
-from firnline_domain.advice_sorting import quoted
-from firnline_domain.events import (
+from firnline_domain.advice.sorting import quoted
+from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
     FilteredBy,
@@ -21,10 +22,9 @@ from firnline_domain.events import (
     TableScanned,
     TickPassed,
 )
-from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.states import TableReads, TableState
-from firnline_domain.tallies import FileTally, Tally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.states import TableReads, TableState
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_iceberg.java import load_table, rest_catalog
 from firnline_planner.bucket import Bucket

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.events import TableChange, TableCommitted
+from firnline_domain.records.events import TableChange, TableCommitted
 from pyspark.sql import SparkSession
 
 from .conftest import Events

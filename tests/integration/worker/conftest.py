@@ -23,10 +23,10 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.swapping import Swapper
 from firnline_deletes.fields import field_id
 from firnline_deletes.projection import table_schema
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.results import RewriteFinished
-from firnline_domain.summaries import TASK_ID
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import RewriteFinished
+from firnline_domain.records.summaries import TASK_ID
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.java import rest_catalog

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_domain.events import RewriteConflicted
 from firnline_domain.identity import Scope
-from firnline_domain.results import Mode
+from firnline_domain.records.events import RewriteConflicted
+from firnline_domain.records.results import Mode
 from firnline_fuzz.fixtures import fuzz_bench, fuzz_jvm, fuzz_shelf
 from firnline_fuzz.shapes import SHAPES, Maker, append, change, erase
 from firnline_fuzz.trials import Trial

@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from firnline_domain.commands import CompareRows
+from firnline_domain.records.orders import CompareRows
 from firnline_domain.values import replace
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.planning import live_files

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from firnline_domain.commands import ExpireSnapshots
-from firnline_domain.thresholds import DAY_MS
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_worker import expiry
 from firnline_worker.expiry import Expirer

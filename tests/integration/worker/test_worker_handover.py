@@ -7,9 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 from firnline_committer import reports
-from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import TaskRefused
-from firnline_domain.results import Mode
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.records.results import Mode
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.undoing import undo_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from firnline_domain.results import Mode
+from firnline_domain.records.results import Mode
 from firnline_worker.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]

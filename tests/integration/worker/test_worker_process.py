@@ -17,11 +17,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.commands import CompareRows, PauseMaintenance, RewriteFiles
-from firnline_domain.groups import Group
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.lanes import Lane, topic_of, topics_of_group
-from firnline_domain.results import RewriteFinished
+from firnline_domain.policy.lanes import Lane, topic_of, topics_of_group
+from firnline_domain.records.orders import CompareRows, PauseMaintenance, RewriteFiles
+from firnline_domain.records.results import RewriteFinished
+from firnline_domain.settings.groups import Group
 from firnline_local import consumer_groups
 from firnline_local.command import Command
 from firnline_local.process import NotReady, Process, serving

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from firnline_deletes import row_map
-from firnline_domain.events import ConflictReason
-from firnline_domain.live import outlives
-from firnline_domain.results import RewriteFinished, RewriteGroup
-from firnline_domain.summaries import TASK_ID
+from firnline_domain.commits.live import outlives
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import RewriteFinished, RewriteGroup
+from firnline_domain.records.summaries import TASK_ID
 
 from firnline_schedules.rows import MAIN
 from firnline_schedules.table import Table

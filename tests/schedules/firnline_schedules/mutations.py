@@ -15,9 +15,9 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled
 from firnline_deletes import row_map
 from firnline_deletes.row_map import Moves
-from firnline_domain import conflicts, swaps
-from firnline_domain.results import DeleteKind
-from firnline_domain.swaps import AddedDelete
+from firnline_domain.commits import conflicts, swaps
+from firnline_domain.commits.swaps import AddedDelete
+from firnline_domain.records.results import DeleteKind
 from firnline_domain.values import replace
 from firnline_iceberg.commits import Pin
 from firnline_iceberg.heads import Pinned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 
 from firnline_schedules.rows import Rows
 from firnline_schedules.table import Mark, Table

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_deletes import puffin, vectors
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.java import content_file, removal_json
 from firnline_iceberg.naming import PREFIX

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline_domain.conflicts import outputs
-from firnline_domain.events import ConflictReason, RewriteCommitted, RewriteConflicted
-from firnline_domain.results import RewriteFinished
+from firnline_domain.commits.conflicts import outputs
+from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished
 
 from firnline_schedules.deliveries import Expected, expected, yields_to
 from firnline_schedules.oracle import Broken, Said, said

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from firnline_deletes import row_map
 from firnline_domain.identity import Scope
-from firnline_domain.results import (
+from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,
     InputFile,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 
 from firnline_schedules.rows import MAIN, Place, Row, without_keys

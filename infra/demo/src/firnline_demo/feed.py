@@ -11,14 +11,14 @@ from typing import Any
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import RecordSigner
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.events import (
+from firnline_domain.records.events import (
     OutputsSwept,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
 
 TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "maintenance-events")
 

@@ -25,11 +25,11 @@ from firnline_adapters.kafka import Header
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import signer_here
-from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import bucket_of
-from firnline_domain.switches import FLEET, FLEET_PARTITION
-from firnline_domain.switches import TOPIC as ORDERS
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
+from firnline_domain.records.pauses import FLEET, FLEET_PARTITION
+from firnline_domain.records.pauses import TOPIC as ORDERS
 
 from firnline_local.consumer_groups import LOOK_S, answered
 from firnline_local.topics import REPLICAS, TIMEOUT_S

@@ -17,9 +17,9 @@ from functools import partial
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import Group
-from firnline_domain.lanes import group_at
-from firnline_domain.switches import TOPIC as ORDERS
+from firnline_domain.policy.lanes import group_at
+from firnline_domain.records.pauses import TOPIC as ORDERS
+from firnline_domain.settings.groups import Group
 
 from firnline_local import carried, consumer_groups
 from firnline_local.consumer_groups import LOOK_S

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from firnline_domain.memory_tuning import Steps, grown
+from firnline_domain.policy.memory_tuning import Steps, grown
 
 SHARE_VARIABLE = "FIRNLINE_WORKER_MEMORY_SHARE"
 # Half of it for the heap: what masks rows is Python beside it, and the servers want theirs.

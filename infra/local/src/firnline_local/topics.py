@@ -14,8 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from firnline_adapters.schema_topic import publish_schemas
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import VARIABLE, Group, groups_of, named
-from firnline_domain.lanes import TOPICS, Lane, topic_of
+from firnline_domain.policy.lanes import TOPICS, Lane, topic_of
+from firnline_domain.settings.groups import VARIABLE, Group, groups_of, named
 from firnline_schemas.topics import Topic, all_topics, topic
 
 DEFAULT_BUCKETS = 8

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from firnline_adapters.directives import KafkaDirectives
 from firnline_adapters.signing import RecordSigner
 from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.groups import group_name
-from firnline_domain.memory_tuning import Steps
+from firnline_domain.policy.memory_tuning import Steps
+from firnline_domain.settings.groups import group_name
 
 from firnline_local.sizing import Size, most_bytes, size
 from firnline_local.state import Event

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from confluent_kafka import Message
-from firnline_domain.assignments import TOPIC, Assign, Board
 from firnline_domain.errors import Misconfigured, PoisonousRecord, RetryLater
+from firnline_domain.records.assignments import TOPIC, Assign, Board
 
 from firnline_adapters.full_topic import NOTHING, FullTopicReader
 from firnline_adapters.logs import Log

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from firnline_domain.events import DeadLettered
 from firnline_domain.ports import Delivery, Publisher
+from firnline_domain.records.events import DeadLettered
 
 from firnline_adapters import metrics
 from firnline_adapters.records import encode

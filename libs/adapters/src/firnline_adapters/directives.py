@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from confluent_kafka import Message
-from firnline_domain.commands import SizeWorkers
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.groups import DEFAULT
-from firnline_domain.lanes import Lane
-from firnline_domain.memory_tuning import TOPIC, Steps, wished
+from firnline_domain.policy.lanes import Lane
+from firnline_domain.policy.memory_tuning import TOPIC, Steps, wished
+from firnline_domain.records.orders import SizeWorkers
+from firnline_domain.settings.groups import DEFAULT
 
 from firnline_adapters.full_topic import NOTHING, FullTopicReader
 from firnline_adapters.records import RecordCodec

@@ -15,7 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from firnline_domain.errors import RetryLater
-from firnline_domain.signing import SignatureRefused
+from firnline_domain.records.signing import SignatureRefused
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log

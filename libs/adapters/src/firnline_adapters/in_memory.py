@@ -8,16 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from firnline_domain.assignments import ROUTED, Board
-from firnline_domain.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import DeadLettered
-from firnline_domain.holds import Pause
-from firnline_domain.identity import bucket_of
+from firnline_domain.identity import bucket_of, succeeds
 from firnline_domain.ports import Delivery, Place
-from firnline_domain.seats import succeeds
-from firnline_domain.signing import Keyring
-from firnline_domain.switches import TOPIC, Switchboard
+from firnline_domain.records.assignments import ROUTED, Board
+from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
+from firnline_domain.records.events import DeadLettered
+from firnline_domain.records.pauses import TOPIC, Pause, Switchboard
+from firnline_domain.records.signing import Keyring
 
 from firnline_adapters.dead_letters import send_to_dead_letters
 from firnline_adapters.offset_tracker import OffsetTracker

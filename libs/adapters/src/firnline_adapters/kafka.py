@@ -17,11 +17,11 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from firnline_domain.assignments import ROUTED
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import DeadLettered
 from firnline_domain.identity import bucket_of
 from firnline_domain.ports import Delivery, Place
+from firnline_domain.records.assignments import ROUTED
+from firnline_domain.records.events import DeadLettered
 
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places

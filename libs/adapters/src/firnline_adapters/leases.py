@@ -7,7 +7,7 @@ import redis
 PREFIX = "firnline:lease:"
 # The scripts compare the owner and act in one step, so a lease that has passed to another owner
 # is never prolonged or deleted by the old one. Value: owner, a tab, the note. Who succeeds whom:
-# `firnline_domain.seats`.
+# `firnline_domain.identity`.
 _ACQUIRE = """
 local held = redis.call('GET', KEYS[1])
 if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\t' then

@@ -11,8 +11,8 @@ import zlib
 from typing import Any
 
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import DeadLettered
-from firnline_domain.shrinking import smaller
+from firnline_domain.records.events import DeadLettered
+from firnline_domain.records.shrinking import smaller
 from firnline_schemas.topics import max_bytes
 
 from firnline_adapters import metrics

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from firnline_domain import commands, events, results, states
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.lanes import BEFORE_GROUP
+from firnline_domain.policy.lanes import BEFORE_GROUP
+from firnline_domain.records import events, orders, results, states
 from firnline_domain.values import to_plain
 from firnline_schemas import codec
 from firnline_schemas.topics import topic as topic_file
@@ -24,7 +24,7 @@ SchemaLookup = Callable[[str], "codec.Schema | None"]  # fingerprint in hexadeci
 def record_types() -> dict[str, type]:
     """Every record that travels, by its Avro name."""
     found: dict[str, type] = {}
-    for module in (events, commands, results, states):
+    for module in (events, orders, results, states):
         for name in codec.record_names():
             if cls := getattr(module, name, None):
                 found[name] = cls

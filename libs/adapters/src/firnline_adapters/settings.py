@@ -20,9 +20,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from firnline_domain.errors import Misconfigured
-from firnline_domain.redaction import MASK
 
 from firnline_adapters import redaction
+from firnline_adapters.redaction import MASK
 
 T = TypeVar("T")
 _MISSING = dataclasses.MISSING

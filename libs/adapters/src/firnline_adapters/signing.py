@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from firnline_domain.errors import Misconfigured
-from firnline_domain.lanes import BEFORE_GROUP
-from firnline_domain.signing import Keyring, Signature, SigningKey
+from firnline_domain.policy.lanes import BEFORE_GROUP
+from firnline_domain.records.signing import Keyring, Signature, SigningKey
 from firnline_domain.version import VERSION
 
 from firnline_adapters import redaction

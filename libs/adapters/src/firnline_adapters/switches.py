@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from confluent_kafka import Message
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.holds import Pause
-from firnline_domain.switches import TOPIC, Switchboard
+from firnline_domain.records.pauses import TOPIC, Pause, Switchboard
 
 from firnline_adapters.full_topic import FullTopicReader
 from firnline_adapters.records import RecordCodec

@@ -62,7 +62,7 @@ def from_table(properties: Mapping[str, str]) -> ParquetProperties:
     """Read a table's properties; absent ones keep Iceberg's defaults. Refused: codec.
 
     Raises ValueError for a number that is none: who reads somebody else's table leaves those out
-    before, and those that make no sense (`firnline_domain.parquet_settings.readable`).
+    before, and those that make no sense (`firnline_domain.settings.parquet.readable`).
 
     A table without a codec gets zstd, the default of every table created since Iceberg 1.4.
     """

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from firnline_domain.commits.latches import HEADER, PASS
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.latches import HEADER, PASS
-from firnline_domain.results import TableForm
-from firnline_domain.summaries import BY_VERSION, TASK_ID
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import TableForm
+from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary

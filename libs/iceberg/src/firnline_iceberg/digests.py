@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from numpy.typing import NDArray
 from pyiceberg.io import FileIO
 

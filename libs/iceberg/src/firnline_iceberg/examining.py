@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from firnline_domain.commits.live import Rest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
-from firnline_domain.live import Rest
 
 from firnline_iceberg.digests import Digest, Hashes, hashes
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 
 
 class Status(IntEnum):

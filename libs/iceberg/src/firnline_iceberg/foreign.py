@@ -17,7 +17,7 @@ from threading import Lock
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import normal_path
-from firnline_domain.retention import may_share_files, owner_agrees
+from firnline_domain.policy.expiry import may_share_files, owner_agrees
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.avro import MetadataFileGone

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from firnline_domain.results import TableForm
-from firnline_domain.schemas import Fields
+from firnline_domain.commits.schemas import Fields
+from firnline_domain.records.results import TableForm
 from pyiceberg.schema import index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, ListType, MapType, StructType

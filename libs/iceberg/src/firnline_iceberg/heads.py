@@ -1,4 +1,4 @@
-"""A ref's head as the decisions want it (`firnline_domain.live.Head`), and swaps as Java does."""
+"""A ref's head as decisions want it (`firnline_domain.commits.live.Head`), swaps as Java does."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from firnline_domain.conflicts import inputs, outputs
+from firnline_domain.commits.conflicts import inputs, outputs
+from firnline_domain.commits.live import Head
+from firnline_domain.commits.swaps import Swap
 from firnline_domain.identity import normal_path
-from firnline_domain.live import Head
-from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Swap
+from firnline_domain.records.results import RewriteFinished
 
 from firnline_iceberg.commits import Rewrite
 from firnline_iceberg.examining import Subject, examined

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 
 from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.files import DeleteFileEntry, FileEntry

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from firnline_domain.identity import normal_path
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.types import StringType

@@ -14,7 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from firnline_domain.identity import Scope
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 from firnline_iceberg.manifests import Detail

@@ -7,7 +7,7 @@ name or table. So the file's own name is signed with it; its body says which tab
 
 from __future__ import annotations
 
-from firnline_domain.signing import UNSIGNED, Keyring, Signature, SignatureRefused
+from firnline_domain.records.signing import UNSIGNED, Keyring, Signature, SignatureRefused
 
 PURPOSE = b"file"
 _MARK = b"\n#signed "

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import OutputsSwept
 from firnline_domain.identity import TableName
-from firnline_domain.signing import Keyring, SignatureRefused
+from firnline_domain.records.events import OutputsSwept
+from firnline_domain.records.signing import Keyring, SignatureRefused
 
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone

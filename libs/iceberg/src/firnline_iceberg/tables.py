@@ -12,7 +12,7 @@ from typing import Any
 import requests
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.results import TableForm
+from firnline_domain.records.results import TableForm
 from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog, TableResponse
 from pyiceberg.catalog.rest.auth import AUTH_MANAGER
 from pyiceberg.exceptions import (

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from firnline_domain.events import PartitionChange
 from firnline_domain.identity import Scope
-from firnline_domain.results import DeleteKind
-from firnline_domain.tallies import FileTally, Tally, size_class
+from firnline_domain.records.events import PartitionChange
+from firnline_domain.records.results import DeleteKind
+from firnline_domain.records.tallies import FileTally, Tally, size_class
 
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
-from firnline_domain.adoption import FirstExpiry, Newcomer, Ranking
 from firnline_domain.errors import RetryLater, TaskRefused
 
 from firnline_cli._adoption_known import Known, KnownTable
 from firnline_cli._adoption_tables import Gone, Lake, Name, Unreadable
+from firnline_cli._newcomers import FirstExpiry, Newcomer, Ranking
 from firnline_cli._under_way import Stopped, UnderWay
 
 T = TypeVar("T")

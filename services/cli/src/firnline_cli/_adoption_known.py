@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_domain.identity import MAIN
-from firnline_domain.states import TableState
+from firnline_domain.records.states import TableState
 
 from firnline_cli._topics import Topics
 

@@ -6,13 +6,13 @@ import json
 from dataclasses import asdict
 
 import click
-from firnline_domain.adoption import FirstExpiry, Newcomer
-from firnline_domain.canary import Outcome
 from firnline_domain.identity import TableName
 from firnline_domain.values import to_plain
 
 from firnline_cli._adoption import Tally
+from firnline_cli._canary_choice import Outcome
 from firnline_cli._figures import plain, size
+from firnline_cli._newcomers import FirstExpiry, Newcomer
 
 TOLD_EVERY = 100  # tables between two words about the progress
 LISTED_EVERY = 1_000

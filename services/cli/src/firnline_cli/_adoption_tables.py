@@ -6,26 +6,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from firnline_domain.adoption import (
-    FirstExpiry,
-    Newcomer,
-    by_manifests,
-    by_summary,
-    summary_of,
-)
-from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.retention import refusal
-from firnline_domain.settings import with_namespace
-from firnline_domain.tallies import target_bytes_of
-from firnline_domain.thresholds import Expiry, Thresholds, thresholds
+from firnline_domain.policy.expiry import refusal
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Expiry, Thresholds, thresholds
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone, Tables
 from firnline_iceberg.tallying import partition_changes
+
+from firnline_cli._newcomers import FirstExpiry, Newcomer, by_manifests, by_summary, summary_of
 
 Name = tuple[str, ...]
 T = TypeVar("T")

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from firnline_domain.adoption import Newcomer
-from firnline_domain.canary import Bird, Outcome, chosen
-from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
-from firnline_domain.progress import ALREADY_COMMITTED
-from firnline_domain.results import RowsCompared, TaskFailed
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.results import ALREADY_COMMITTED, RowsCompared, TaskFailed
 
 from firnline_cli._adoption_known import Known, KnownTable
+from firnline_cli._canary_choice import Bird, Outcome, chosen
+from firnline_cli._newcomers import Newcomer
 from firnline_cli._topics import Topics
 
 TOPIC = "maintenance-events"

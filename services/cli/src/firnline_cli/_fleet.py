@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 from firnline_domain.identity import TableName
-from firnline_domain.switches import FLEET
+from firnline_domain.records.pauses import FLEET
 from firnline_local.stack import Stack
 from firnline_local.state import StateDir
 

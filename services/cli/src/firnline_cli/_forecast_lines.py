@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-from firnline_domain.decisions import Decision
-from firnline_domain.forecast import Forecast
-from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.progress import Partition
+from firnline_domain.counters.work import Partition
+from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.holds import rewrite_hold_of
 from rich.console import Console
 from rich.padding import Padding
 
 from firnline_cli._figures import number, plain, size, styled
+from firnline_cli._forecast import Forecast
 from firnline_cli._forecasts import Unread
 from firnline_cli.explain import WIDTH, grid
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 
 import click
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.forecast import Forecast, Seen, forecast
 from firnline_domain.identity import MAIN
-from firnline_domain.settings import with_namespace
-from firnline_domain.tallies import target_bytes_of
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.tallying import partition_changes
+
+from firnline_cli._forecast import Forecast, Seen, forecast
 
 Name = tuple[str, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from firnline_domain.settings import unknown, unreadable
+from firnline_domain.settings.in_force import unknown, unreadable
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:

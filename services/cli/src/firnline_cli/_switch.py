@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
 from firnline_domain.identity import TableName
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 
 from firnline_cli._fleet import Fleet, fleet_at, named
 

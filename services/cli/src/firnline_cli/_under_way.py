@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from firnline_domain.commands import ResyncTable
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.orders import ResyncTable
 
 from firnline_cli._adoption_known import Known
 from firnline_cli._topics import Topics

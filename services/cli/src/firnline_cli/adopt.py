@@ -11,10 +11,8 @@ from typing import Any
 
 import click
 from firnline_adapters.in_memory import MemoryBroker
-from firnline_domain.adoption import Newcomer
-from firnline_domain.canary import objections
 from firnline_domain.errors import RetryLater
-from firnline_domain.thresholds import thresholds
+from firnline_domain.settings.thresholds import thresholds
 from firnline_iceberg.tables import Tables
 
 from firnline_cli._adoption import Adoption
@@ -22,7 +20,9 @@ from firnline_cli._adoption_known import Known
 from firnline_cli._adoption_lines import Json, Lines
 from firnline_cli._adoption_tables import CatalogLake
 from firnline_cli._canary import Canary
+from firnline_cli._canary_choice import objections
 from firnline_cli._fleet import HOW_TO, Fleet, fleet_at, fleet_options
+from firnline_cli._newcomers import Newcomer
 from firnline_cli._settings import pairs
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics

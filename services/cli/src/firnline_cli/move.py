@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import click
-from firnline_domain.commands import MoveTable
+from firnline_domain.records.orders import MoveTable
 
 from firnline_cli._fleet import fleet_at, fleet_options, named, operator, partitions_of
 

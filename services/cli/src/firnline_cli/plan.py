@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import click
-from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 from firnline_cli._fleet import fleet_at, fleet_options
 from firnline_cli._forecast_lines import Lines, as_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from firnline_domain.commands import ResumeMaintenance
+from firnline_domain.records.orders import ResumeMaintenance
 
 from firnline_cli._fleet import fleet_options, operator
 from firnline_cli._switch import reached, switch

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from firnline_domain.lifetimes import SWEEP_AGE_S
+from firnline_domain.commits.lifetimes import SWEEP_AGE_S
 
 from firnline_cli._figures import plain
 from firnline_cli._fleet import Fleet, fleet_at, fleet_options, named

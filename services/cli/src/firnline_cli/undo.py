@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from firnline_domain.commands import HoldPartitions
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.orders import HoldPartitions
 
 from firnline_cli._console import console_at
 from firnline_cli._fleet import Fleet, fleet_at, fleet_options, named, operator

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from firnline_domain.commands import UnparkTable
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.orders import UnparkTable
 
 from firnline_cli._console import console_at
 from firnline_cli._fleet import fleet_at, fleet_options, named, operator

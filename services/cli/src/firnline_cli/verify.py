@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from firnline_domain.commands import CompareRows
 from firnline_domain.identity import MAIN
+from firnline_domain.records.orders import CompareRows
 
 from firnline_cli._fleet import fleet_at, fleet_options, named, operator
 from firnline_cli.undo import known

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Swap, uncut
+from firnline_domain.commits.swaps import Swap, uncut
+from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.heads import deletes_removed_by
 from firnline_iceberg.tables import LoadedTable
 

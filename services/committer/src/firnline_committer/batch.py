@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from firnline_domain.commits.swaps import Swap, Written
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
-from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Swap, Written
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.one_try import Attempt
 
 from firnline_committer.settlement import Looked, Settled

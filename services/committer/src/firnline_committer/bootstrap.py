@@ -11,8 +11,8 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
-from firnline_domain.latches import HEADER, PASS
-from firnline_domain.lifetimes import Lifetimes
+from firnline_domain.commits.latches import HEADER, PASS
+from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.sweeping import Sweeper

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from firnline_domain.conflicts import Conflict, Verdict, judge
-from firnline_domain.events import ConflictReason
+from firnline_domain.commits.conflicts import Conflict, Verdict, judge
+from firnline_domain.commits.swaps import Conversion, Repair, Written
 from firnline_domain.identity import Scope
-from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Conversion, Repair, Written
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 

@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from firnline_domain.conflicts import outputs
+from firnline_domain.commits.conflicts import outputs
 from firnline_domain.identity import normal_path
-from firnline_domain.results import OutputFile, RewriteFinished
+from firnline_domain.records.results import OutputFile, RewriteFinished
 from firnline_iceberg.heads import Pinned
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run, file_name, run_of

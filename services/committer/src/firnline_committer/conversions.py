@@ -17,12 +17,12 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions
 from firnline_deletes.row_map import RowMap
 from firnline_deletes.vectors import located
-from firnline_domain.conflicts import Conflict
-from firnline_domain.events import ConflictReason
+from firnline_domain.commits.conflicts import Conflict
+from firnline_domain.commits.swaps import Conversion, Written
 from firnline_domain.identity import normal_path
-from firnline_domain.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
-from firnline_domain.signing import Keyring
-from firnline_domain.swaps import Conversion, Written
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
+from firnline_domain.records.signing import Keyring
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 from firnline_iceberg.output_lists import UNSIGNED

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from firnline_domain.conflicts import inputs
+from firnline_domain.commits.conflicts import inputs
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
-from firnline_domain.results import (
+from firnline_domain.records.results import (
     Mode,
     RewriteFinished,
     RowsCompared,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from firnline_domain.commits.latches import BEGIN, END, HEADER, HOLD, PASS
 from firnline_domain.identity import TableName
-from firnline_domain.latches import BEGIN, END, HEADER, HOLD, PASS
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.tables import LoadedTable, Tables
 

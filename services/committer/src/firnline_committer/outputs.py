@@ -10,7 +10,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.results import RewriteFinished, RewriteGroup
+from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_iceberg import removal
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.one_try import Attempt

@@ -15,16 +15,16 @@ from typing import Any
 
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
-from firnline_domain.conflicts import Conflict
+from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import ConflictReason, RewriteCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher, Switches
-from firnline_domain.results import RewriteFinished
-from firnline_domain.sampling import comparison
+from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.records.results import RewriteFinished
 
 from firnline_committer import reports
 from firnline_committer.handlers import Handlers
 from firnline_committer.queues import Queue, Queues
+from firnline_committer.sampling import comparison
 from firnline_committer.sweeping import Sweeps
 from firnline_committer.threads import Inline, Pool
 from firnline_committer.turns import Served, serve, table_of

@@ -11,7 +11,7 @@ from typing import Any
 from firnline_adapters.retry_queue import RetryQueue
 from firnline_domain.ports import Delivery
 from firnline_domain.ports import Place as Partition
-from firnline_domain.results import RewriteFinished
+from firnline_domain.records.results import RewriteFinished
 
 MOST_AT_ONCE = 128  # results of one table in a commit: small ones that are ordered at once
 MOST_WAITING = 200_000  # files that waiting results name, 0.4 kB each; beyond, less is read

@@ -21,7 +21,7 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions, PositionSet
 from firnline_deletes.row_map import Moves, RowMap
 from firnline_deletes.vectors import Vector, located
-from firnline_domain.conflicts import (
+from firnline_domain.commits.conflicts import (
     Conflict,
     inputs,
     marks_live,
@@ -29,13 +29,13 @@ from firnline_domain.conflicts import (
     replaced,
     unapplied_marks,
 )
+from firnline_domain.commits.live import LiveDelete
+from firnline_domain.commits.swaps import Repair, Written
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.events import ConflictReason
 from firnline_domain.identity import TableName, normal_path
-from firnline_domain.live import LiveDelete
-from firnline_domain.results import DeleteKind, OutputFile, RewriteFinished
-from firnline_domain.signing import Keyring
-from firnline_domain.swaps import Repair, Written
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import DeleteKind, OutputFile, RewriteFinished
+from firnline_domain.records.signing import Keyring
 from firnline_domain.values import replace
 from firnline_iceberg import removal
 from firnline_iceberg.files import DeleteFileEntry

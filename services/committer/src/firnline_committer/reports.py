@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from firnline_domain.conflicts import Conflict, outputs, replaced
-from firnline_domain.events import (
+from firnline_domain.commits.conflicts import Conflict, outputs, replaced
+from firnline_domain.records.events import (
     Classification,
     GroupProof,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.results import RewriteFinished
+from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary

@@ -9,7 +9,7 @@ from typing import TypeVar
 from firnline_deletes import row_map
 from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import RowMap
-from firnline_domain.conflicts import Conflict
+from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import RetryLater
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from firnline_adapters.settings import setting
 from firnline_adapters.signing import SigningSettings
-from firnline_domain.lifetimes import SWEEP_AGE_S
+from firnline_domain.commits.lifetimes import SWEEP_AGE_S
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.conflicts import Conflict, outputs
+from firnline_domain.commits.conflicts import Conflict, outputs
+from firnline_domain.commits.swaps import Repair
 from firnline_domain.identity import normal_path
-from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Repair
+from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.examining import entries_named
 from firnline_iceberg.heads import manifests_since

@@ -13,14 +13,13 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.conflicts import Conflict
+from firnline_domain.commits.conflicts import Conflict
+from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.commits.swaps import Swap, plan
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import ConflictReason
 from firnline_domain.identity import MAIN
-from firnline_domain.lifetimes import Lifetimes
-from firnline_domain.moments import RACE, races
-from firnline_domain.results import RewriteFinished
-from firnline_domain.swaps import Swap, plan
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits, Landed, Moved, Outcome, Refused, Unknown
 from firnline_iceberg.heads import Pinned, pinned
@@ -32,6 +31,7 @@ from firnline_committer.batch import Batch, Turn, to_the_end
 from firnline_committer.choosing import Chooser, Chosen
 from firnline_committer.conversions import Conversions
 from firnline_committer.latching import Catalog
+from firnline_committer.moments import RACE, races
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled, notes, settled

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.events import OutputsSwept, RewriteCommitted, RewriteConflicted
 from firnline_domain.identity import TableName
-from firnline_domain.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.records.events import OutputsSwept, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished, SnapshotsExpired, TaskFailed
 from firnline_iceberg.removal import Reason
 from firnline_iceberg.sweeping import Swept
 

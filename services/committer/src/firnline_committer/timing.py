@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from firnline_domain.moments import beat_ms, names_rows
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.table.snapshots import Snapshot
+
+from firnline_committer.moments import beat_ms, names_rows
 
 LOOK_S = 0.02  # between two looks at the table
 EARLY_S = 0.1  # before the next such commit is due, the table is looked at for the first time

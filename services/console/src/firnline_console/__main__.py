@@ -12,7 +12,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import start_logging
 from firnline_adapters.settings import from_environment, shown
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import groups_of
+from firnline_domain.settings.groups import groups_of
 
 from firnline_console.bootstrap import serve
 from firnline_console.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from firnline_domain.states import TableAdvice
+from firnline_domain.records.states import TableAdvice
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite

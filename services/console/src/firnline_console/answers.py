@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_domain.holds import Hold
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.pauses import Hold
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import to_plain
 
 from firnline_console.amounts import scope_label

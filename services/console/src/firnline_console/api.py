@@ -8,12 +8,12 @@ from importlib.resources import files
 
 from aiohttp import web
 from firnline_adapters.redaction import redacted
-from firnline_domain.crew import Hands
 from firnline_domain.errors import RetryLater
-from firnline_domain.groups import Group, named
+from firnline_domain.settings.groups import Group, named
 
 from firnline_console.advice import advice_json
 from firnline_console.answers import event_json, letter_json, pause_json, table_json, task_json
+from firnline_console.capacity import Hands
 from firnline_console.explain import explained, partition_json
 from firnline_console.readmodel import ReadModel
 from firnline_console.stream import stream

@@ -13,13 +13,13 @@ from aiohttp import web
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
-from firnline_domain.crew import Hands
-from firnline_domain.groups import groups_of
 from firnline_domain.ports import Inbox
+from firnline_domain.settings.groups import groups_of
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from firnline_console.api import Api
+from firnline_console.capacity import Hands
 from firnline_console.follower import Follower
 from firnline_console.handlers import topics_read
 from firnline_console.readmodel import Built, ReadModel

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from firnline_domain.holds import Hold, HoldReason
-from firnline_domain.states import ExpiryPlan, PartitionState, TableState
+from firnline_domain.records.pauses import Hold, HoldReason
+from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
 from firnline_domain.values import to_plain
 
 from firnline_console.advice import AdviceView, advice_json

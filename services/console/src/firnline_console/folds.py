@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from firnline_domain.commands import (
-    ExpireSnapshots,
-    PauseMaintenance,
-    ResumeMaintenance,
-    RewriteFiles,
-)
-from firnline_domain.events import (
+from firnline_domain.records.events import (
     DeadLettered,
     FilesChanged,
     RewriteCommitted,
@@ -21,8 +15,14 @@ from firnline_domain.events import (
     RewriteSkipped,
     TableCommitted,
 )
-from firnline_domain.results import SnapshotsExpired, TaskFailed
-from firnline_domain.states import TableAdvice, TableState
+from firnline_domain.records.orders import (
+    ExpireSnapshots,
+    PauseMaintenance,
+    ResumeMaintenance,
+    RewriteFiles,
+)
+from firnline_domain.records.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.states import TableAdvice, TableState
 from firnline_domain.values import Value
 
 from firnline_console import tables, tasks

@@ -7,11 +7,11 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import RetryLater
-from firnline_domain.groups import Group
-from firnline_domain.lanes import group_at, topics_of
+from firnline_domain.policy.lanes import group_at, topics_of
 from firnline_domain.ports import Delivery, Inbox
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.settings.groups import Group
 
 from firnline_console.folds import OfGroup
 from firnline_console.readmodel import ReadModel, ViewLost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.events import DeadLettered
+from firnline_domain.records.events import DeadLettered
 from firnline_domain.values import Value
 
 SHOWN_BYTES = 64

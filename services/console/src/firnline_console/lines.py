@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from firnline_domain.commands import (
-    ExpireSnapshots,
-    HoldPartitions,
-    MoveTable,
-    PauseMaintenance,
-    ResumeMaintenance,
-    RewriteFiles,
-    UnparkTable,
-)
-from firnline_domain.events import (
+from firnline_domain.identity import TableName
+from firnline_domain.records.events import (
     ChangeKind,
     DeadLettered,
     FilesChanged,
@@ -27,9 +19,17 @@ from firnline_domain.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.identity import TableName
-from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.summaries import TASK_ID, number_in
+from firnline_domain.records.orders import (
+    ExpireSnapshots,
+    HoldPartitions,
+    MoveTable,
+    PauseMaintenance,
+    ResumeMaintenance,
+    RewriteFiles,
+    UnparkTable,
+)
+from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.summaries import TASK_ID, number_in
 from firnline_domain.values import Value
 
 from firnline_console.amounts import counted, in_bytes, scope_label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.commands import PauseMaintenance, ResumeMaintenance
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 from firnline_domain.values import Value
 
 FLEET = "fleet"  # in place of a table's uuid

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_domain.settings import effective
-from firnline_domain.states import TableReads, TableState
+from firnline_domain.records.states import TableReads, TableState
+from firnline_domain.settings.in_force import effective
 
 from firnline_console.amounts import in_time
 

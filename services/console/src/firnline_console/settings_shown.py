@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from firnline_domain.settings import SettingInForce, effective
-from firnline_domain.states import TableState
-from firnline_domain.thresholds import Origin
+from firnline_domain.records.states import SettingInForce, TableState
+from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.thresholds import Origin
 
 NOT_SET = "not set"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from firnline_domain.events import FilesChanged, TableChange, TableCommitted
-from firnline_domain.holds import Hold
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.states import TableState
-from firnline_domain.summaries import TASK_ID
-from firnline_domain.tallies import FileTally
+from firnline_domain.records.events import FilesChanged, TableChange, TableCommitted
+from firnline_domain.records.pauses import Hold
+from firnline_domain.records.states import TableState
+from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite

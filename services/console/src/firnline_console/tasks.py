@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.results import SnapshotsExpired, TaskFailed
-from firnline_domain.retention import ExpiryReason
+from firnline_domain.policy.expiry import ExpiryReason
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.results import SnapshotsExpired, TaskFailed
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Formatter
 
-# Of `firnline_domain.policy`; {names} are the numbers that travel with the decision.
+# Of `firnline_domain.policy.rewrite`; {names} are the numbers that travel with the decision.
 DECISIONS = {
     "equality_deletes": "{equality_deletes} equality-delete files; "
     "{min_equality_deletes} are enough for a rewrite",
@@ -58,7 +58,7 @@ DECISIONS = {
     "name_too_long": "its partition values are longer than 2,000 characters: not maintained",
     "removed": "the table is gone",
 }
-# Of `firnline_domain.retention`.
+# Of `firnline_domain.policy.expiry`.
 EXPIRIES = {
     "old_snapshots": "snapshots are older than the table keeps them",
     "expiry_in_flight": "an expiry is at work",
@@ -75,7 +75,7 @@ EXPIRIES = {
     "need; firnline.expire.enabled=true of the table lets them go",
     "snapshots_unknown": "the snapshots are not known yet",
 }
-# Of `firnline_domain.events.ConflictReason`.
+# Of `firnline_domain.records.events.ConflictReason`.
 CONFLICTS = {
     "inputs_gone": "a file that it replaces has gone meanwhile",
     "applied_delete_gone": "a delete that it applied was rolled back",

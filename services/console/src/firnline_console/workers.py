@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from firnline_domain.crew import Hands, Waiting, crews
-from firnline_domain.groups import DEFAULT
-from firnline_domain.lanes import Lane, lane_told
+from firnline_domain.policy.lanes import Lane, lane_told
+from firnline_domain.settings.groups import DEFAULT
 from firnline_domain.values import to_plain
 
+from firnline_console.capacity import Hands, Waiting, crews
 from firnline_console.tasks import TaskView
 
 EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from firnline_domain.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.summaries import task_ids_in
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
+from firnline_domain.records.summaries import task_ids_in
 from firnline_domain.values import Value, field, replace
 
 from firnline_enricher.makers import maker_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_domain.events import SnapshotAdded, TableCommitted
+from firnline_domain.records.events import SnapshotAdded, TableCommitted
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from firnline_adapters import metrics
-from firnline_domain.events import (
+from firnline_domain.identity import MAIN
+from firnline_domain.records.events import (
     FilesChanged,
     PartitionChange,
     SnapshotAdded,
     TableChange,
     TableCommitted,
 )
-from firnline_domain.identity import MAIN
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry, Status

@@ -9,14 +9,14 @@ from typing import Protocol
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.kept_settings import of_table
-from firnline_domain.settings import with_namespace
-from firnline_domain.tallies import target_bytes_of
+from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
 from firnline_iceberg.foreign import OwnPlaces, places_of
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
 
+from firnline_enricher.kept_settings import of_table
 from firnline_enricher.namespaces import Catalog, Namespaces
 
 # 13 kB each with a client of S3. A fleet of 100,000 has 8,000 that commit every few minutes; with

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from firnline_domain.commands import ResyncTable
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery
+from firnline_domain.records.events import FilesChanged, TableCommitted
+from firnline_domain.records.orders import ResyncTable
 
 from firnline_enricher.commits import Commits
 from firnline_enricher.facts import FactsCache, Tables

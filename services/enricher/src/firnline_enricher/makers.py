@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from firnline_domain.events import SnapshotAdded
-from firnline_domain.others import OPTIMIZE, PRODUCER, REPLACE
-from firnline_domain.summaries import MAKERS
+from firnline_domain.records.events import SnapshotAdded
+from firnline_domain.records.summaries import MAKERS, OPTIMIZE, PRODUCER, REPLACE
 
 LONGEST = 200  # characters of a value that a person is to read
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firnline_domain.errors import RetryLater
-from firnline_domain.kept_settings import of_namespace
+
+from firnline_enricher.kept_settings import of_namespace
 
 FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
 AGAIN_MS = 30_000  # after a catalog that did not answer

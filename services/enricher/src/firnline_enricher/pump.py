@@ -10,8 +10,8 @@ from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import RetryQueue
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import FilesChanged, TableCommitted
 from firnline_domain.ports import Delivery, Inbox, Publisher
+from firnline_domain.records.events import FilesChanged, TableCommitted
 
 from firnline_enricher.handlers import Handlers
 

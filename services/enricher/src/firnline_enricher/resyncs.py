@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import takewhile
 
-from firnline_domain.commands import ResyncTable
-from firnline_domain.events import FilesChanged, SnapshotAdded
 from firnline_domain.identity import MAIN
+from firnline_domain.records.events import FilesChanged, SnapshotAdded
+from firnline_domain.records.orders import ResyncTable
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries

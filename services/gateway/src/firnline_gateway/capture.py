@@ -15,7 +15,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
-from firnline_domain.events import TableChange, TableCommitted
+from firnline_domain.records.events import TableChange, TableCommitted
 from firnline_domain.values import replace
 
 from firnline_gateway.bodies import Body

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from firnline_domain.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
 from firnline_domain.identity import TableName
+from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
 from firnline_domain.values import Value
 from msgspec import Struct
 

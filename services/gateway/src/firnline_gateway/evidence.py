@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_domain.events import RefMoved, SnapshotAdded, TableChange
 from firnline_domain.identity import normal_path
+from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
 from firnline_domain.values import replace
 
 from firnline_gateway.commits import PlannedChange

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
+from firnline_domain.commits.latches import BEGIN, END, HEADER, HOLD
 from firnline_domain.errors import RetryLater
-from firnline_domain.latches import BEGIN, END, HEADER, HOLD
 
 from firnline_gateway.bodies import Body, ClientGone, body_of, stream_of
 from firnline_gateway.calls import (

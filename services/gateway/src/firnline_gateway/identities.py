@@ -6,8 +6,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from firnline_domain.events import TableLayout
 from firnline_domain.identity import TableName
+from firnline_domain.records.events import TableLayout
 from firnline_domain.values import Value
 
 from firnline_gateway.layouts import Loaded

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 
 import msgspec
-from firnline_domain.events import TableLayout
+from firnline_domain.records.events import TableLayout
 from firnline_domain.values import Value
 
 from firnline_gateway.commits import uuid_in

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote_plus
 
-from firnline_domain.events import RefMoved, TableChange
+from firnline_domain.records.events import RefMoved, TableChange
 from firnline_domain.values import Value
 
 from firnline_gateway.calls import Call, Route, levels_of

@@ -11,9 +11,9 @@ from firnline_adapters.dead_letters import send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.events import DeadLettered
 from firnline_domain.ports import Publisher
-from firnline_domain.shrinking import MAX_TEXT
+from firnline_domain.records.events import DeadLettered
+from firnline_domain.records.shrinking import MAX_TEXT
 
 from firnline_gateway.journal import Journal
 

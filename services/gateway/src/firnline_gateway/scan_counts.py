@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from firnline_domain.events import FilteredBy, TableScanned
+from firnline_domain.records.events import FilteredBy, TableScanned
 
 from firnline_gateway.identities import Identity
 from firnline_gateway.scan_reports import Scan

@@ -12,15 +12,14 @@ from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import signer_of
 from firnline_adapters.topics import require_topics
-from firnline_domain.assignments import HANDOVERS, Assign
-from firnline_domain.assignments import TOPIC as ASSIGNMENTS
-from firnline_domain.budgets import Budget
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import groups_of
-from firnline_domain.lanes import topics_of
-from firnline_domain.memory_tuning import TOPIC as WORKER_DIRECTIVES
-from firnline_domain.thresholds import Thresholds
-from firnline_domain.windows import problem
+from firnline_domain.policy.lanes import topics_of
+from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
+from firnline_domain.records.assignments import HANDOVERS, Assign
+from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
+from firnline_domain.settings.groups import Budget, groups_of
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.settings.windows import problem
 
 from firnline_planner.defaults import with_defaults
 from firnline_planner.inputs import TABLE_SCANS, Reader, wall_ms

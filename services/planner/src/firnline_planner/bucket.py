@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from firnline_domain.counters.work import Table
 from firnline_domain.errors import Misconfigured
-from firnline_domain.events import TickPassed
-from firnline_domain.progress import Table
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import TickPassed
+from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.effects import Step
 from firnline_planner.handlers.dispatch import on_record, on_tick

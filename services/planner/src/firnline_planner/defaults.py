@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.contradictions import contradictions
 from firnline_domain.errors import Misconfigured
-from firnline_domain.groups import unserved
-from firnline_domain.settings import unknown, unreadable, unused
-from firnline_domain.tallies import TARGET_BYTES
-from firnline_domain.thresholds import Thresholds, thresholds
+from firnline_domain.records.tallies import TARGET_BYTES
+from firnline_domain.settings.contradictions import contradictions
+from firnline_domain.settings.groups import unserved
+from firnline_domain.settings.in_force import unknown, unreadable, unused
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 VARIABLE = "FIRNLINE_DEFAULTS"
 

@@ -18,8 +18,8 @@ from firnline_adapters.kafka import MAX_MESSAGE_BYTES
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_adapters.signing import Headers
-from firnline_domain.events import TickPassed
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.events import TickPassed
+from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner import meters, watchdog
 from firnline_planner.bucket import Bucket

@@ -12,10 +12,10 @@ from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import check_size
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import Headers, RecordSigner
-from firnline_domain.assignments import HANDOVERS
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import DeadLettered, TickPassed
-from firnline_domain.signing import Keyring
+from firnline_domain.records.assignments import HANDOVERS
+from firnline_domain.records.events import DeadLettered, TickPassed
+from firnline_domain.records.signing import Keyring
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import SERVICE, Output, Step

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker
 from firnline_adapters.records import RecordCodec
-from firnline_domain.assignments import Assign
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.assignments import Assign
+from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from firnline_adapters import metrics
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.folding import Verdict
-from firnline_domain.lanes import lane_at
-from firnline_domain.states import TableAdvice
+from firnline_domain.counters.folding import Verdict
+from firnline_domain.policy.lanes import lane_at
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import RESYNC_REQUESTS, Output, Step

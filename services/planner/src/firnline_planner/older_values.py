@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from firnline_domain.lineage import Lineage
-from firnline_domain.progress import Table
+from firnline_domain.counters.lineage import Lineage
+from firnline_domain.counters.work import Table
 from firnline_domain.values import replace
 
 JSON, JSON_AND_RING, RING = b"\x01", b"\x02", b"\x03"

@@ -8,9 +8,9 @@ tell, and the planner, whose counters have moved on as well, decides anew.
 
 from __future__ import annotations
 
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
-from firnline_domain.progress import ALREADY_COMMITTED
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import ALREADY_COMMITTED
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.tables import LoadedTable
 

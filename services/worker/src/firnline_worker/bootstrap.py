@@ -19,8 +19,8 @@ from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.groups import group_name
-from firnline_domain.lanes import Lane, Turns, topic_of
+from firnline_domain.policy.lanes import Lane, Turns, topic_of
+from firnline_domain.settings.groups import group_name
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 

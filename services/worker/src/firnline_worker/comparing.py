@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_domain.commands import CompareRows
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.results import DeleteKind, RowsCompared, RowSums
+from firnline_domain.records.orders import CompareRows
+from firnline_domain.records.results import DeleteKind, RowsCompared, RowSums
 from firnline_iceberg.planning import LiveFiles, PlannedFile, live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyspark.sql import DataFrame, SparkSession

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from firnline_domain.commands import ExpireSnapshots
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.progress import Going
-from firnline_domain.results import SnapshotsExpired
-from firnline_domain.retention import ExpiryReason, refusal, said_retention
-from firnline_domain.settings import with_namespace
+from firnline_domain.policy.expiry import ExpiryReason, refusal, said_retention
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expiring import expiring, going

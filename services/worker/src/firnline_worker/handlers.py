@@ -10,13 +10,18 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import TOO_LARGE
-from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
-from firnline_domain.holds import Pause
-from firnline_domain.lanes import Lane, topic_of
+from firnline_domain.policy.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
-from firnline_domain.progress import OUT_OF_MEMORY
-from firnline_domain.results import RewriteFinished, RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
+from firnline_domain.records.pauses import Pause
+from firnline_domain.records.results import (
+    OUT_OF_MEMORY,
+    RewriteFinished,
+    RowsCompared,
+    SnapshotsExpired,
+    TaskFailed,
+)
 from firnline_domain.values import replace
 
 from firnline_worker.leases import MOST_STARTS, Busy, Order, TaskLeases, lease_of

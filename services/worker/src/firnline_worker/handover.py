@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_domain.commands import RewriteFiles
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.progress import DUPLICATE_FILES
-from firnline_domain.summaries import BY_VERSION, TASK_ID, number_in
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import DUPLICATE_FILES
+from firnline_domain.records.summaries import BY_VERSION, TASK_ID, number_in
 from firnline_domain.version import VERSION
 from firnline_iceberg.commits import task_ids
 from firnline_iceberg.tables import LoadedTable, Tables

@@ -14,9 +14,9 @@ from functools import partial
 
 import redis
 from firnline_adapters.logs import Log
-from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Leases
+from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 
 Order = RewriteFiles | ExpireSnapshots | CompareRows
 FINISHED = "finished"  # owner of the marks of finished attempts

@@ -12,10 +12,10 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.commands import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.lanes import Lane, Turns, lane_at
+from firnline_domain.policy.lanes import Lane, Turns, lane_at
 from firnline_domain.ports import Delivery, Inbox
+from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 
 from firnline_worker.leases import Busy
 

@@ -6,7 +6,7 @@ sets. So memory ends in one of these ways, each of which a test brings about.
 
 from __future__ import annotations
 
-from firnline_domain.memory_tuning import Memory
+from firnline_domain.policy.memory_tuning import Memory
 
 _SIGNS = (
     "MemoryError",  # raised in a Python worker, its traceback is text here; ArrowMemoryError too

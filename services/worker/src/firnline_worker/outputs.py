@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from firnline_domain.commands import RewriteFiles
+from firnline_domain.records.orders import RewriteFiles
 from firnline_iceberg.naming import Run, folder_of
 
 from firnline_worker.planning import MAX_OUTPUTS, Group

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from firnline_domain.counters.sizes import MOST_BYTES, fills
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
-from firnline_domain.levels import MOST_BYTES, fills
-from firnline_domain.progress import DUPLICATE_FILES
-from firnline_domain.results import DeleteKind
-from firnline_domain.tallies import DEFAULT_TARGET_BYTES, FileTally, SizeClass, Tally, size_class
-from firnline_domain.worth import Action
+from firnline_domain.policy.worth import Action
+from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
+from firnline_domain.records.tallies import (
+    DEFAULT_TARGET_BYTES,
+    FileTally,
+    SizeClass,
+    Tally,
+    size_class,
+)
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from firnline_domain.commands import RewriteFiles
+from firnline_domain.commits.proofs import checksum_text
 from firnline_domain.identity import Scope
-from firnline_domain.proofs import checksum_text
-from firnline_domain.results import (
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import (
     AppliedDelete,
     InputFile,
     KeyChecksums,

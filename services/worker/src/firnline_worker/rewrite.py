@@ -10,13 +10,13 @@ from firnline_deletes import row_map
 from firnline_deletes.properties import from_table
 from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Positions
-from firnline_domain.commands import RewriteFiles
+from firnline_domain.commits.proofs import flaw
 from firnline_domain.errors import TaskRefused
-from firnline_domain.parquet_settings import readable
-from firnline_domain.proofs import flaw
-from firnline_domain.results import RewriteFinished, RewriteGroup
-from firnline_domain.signing import Keyring
-from firnline_domain.tallies import target_bytes_of
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import RewriteFinished, RewriteGroup
+from firnline_domain.records.signing import Keyring
+from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.settings.parquet import readable
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run

@@ -15,7 +15,7 @@ from io import FileIO
 from itertools import count
 from pathlib import Path
 
-from firnline_domain.seats import owner_of
+from firnline_domain.identity import owner_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.spilling import build_parts
 from firnline_deletes.vectors import Vector, located
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.results import DeleteKind
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.tables import LoadedTable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.thresholds import WORKERS
+from firnline_domain.settings.thresholds import WORKERS
 from firnline_iceberg.tables import LoadedTable
 
 

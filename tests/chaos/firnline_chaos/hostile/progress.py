@@ -19,8 +19,8 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
-from firnline_domain.commands import ExpireSnapshots, RewriteFiles
-from firnline_domain.results import RewriteFinished
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.results import RewriteFinished
 from firnline_local.stack import Stack
 
 from firnline_chaos.hostile.tenant import marked

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from firnline_domain.commands import (
-    HoldPartitions,
-    MoveTable,
-    PauseMaintenance,
-    ResumeMaintenance,
-    UnparkTable,
-)
+from firnline_domain.counters.work import Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import (
+from firnline_domain.records.events import (
     FilesChanged,
     OutputsSwept,
     RewriteCommitted,
@@ -21,9 +15,15 @@ from firnline_domain.events import (
     RewriteSkipped,
     TableScanned,
 )
-from firnline_domain.progress import Table
-from firnline_domain.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import (
+    HoldPartitions,
+    MoveTable,
+    PauseMaintenance,
+    ResumeMaintenance,
+    UnparkTable,
+)
+from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.effects import Step
 from firnline_planner.handlers.file_changes import on_files_changed

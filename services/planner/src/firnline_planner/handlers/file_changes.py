@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters import TableCounters
-from firnline_domain.debts import NO_DEBT, Debt, brought, debt_of
-from firnline_domain.events import ChangeKind, FilesChanged
-from firnline_domain.folding import Folded, Verdict, fold
-from firnline_domain.gaps import next_held
-from firnline_domain.heat import heated
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.debts import NO_DEBT, Debt, brought, debt_of
+from firnline_domain.counters.folding import Folded, Verdict, fold
+from firnline_domain.counters.gaps import next_held
+from firnline_domain.counters.work import Partition, RunningTask, Table, TableWork
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.progress import (
-    Partition,
-    RunningTask,
-    Table,
-    TableWork,
-    after_change,
-    aged,
-    freed,
-    has_succeeded,
-    succeeded,
-)
-from firnline_domain.retention import after_expired, reconsidered
-from firnline_domain.tallies import FileTally
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.policy.expiry import after_expired, reconsidered
+from firnline_domain.policy.heat import heated
+from firnline_domain.policy.outcomes import after_change, aged, freed, has_succeeded, succeeded
+from firnline_domain.records.events import ChangeKind, FilesChanged
+from firnline_domain.records.tallies import FileTally
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import Step

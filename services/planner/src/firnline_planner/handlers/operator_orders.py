@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firnline_domain.commands import (
+from firnline_domain.counters.work import Partition, Table
+from firnline_domain.policy.outcomes import held, unparked
+from firnline_domain.records.orders import (
     HoldPartitions,
     PauseMaintenance,
     ResumeMaintenance,
     UnparkTable,
 )
-from firnline_domain.holds import Pause
-from firnline_domain.progress import Partition, Table, held, unparked
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.pauses import Pause
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import Step

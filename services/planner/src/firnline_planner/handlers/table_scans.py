@@ -3,11 +3,11 @@ policy, another word to its owner where that changes the advice."""
 
 from __future__ import annotations
 
-from firnline_domain.events import TableScanned
-from firnline_domain.filters import filtered
+from firnline_domain.counters.filters import filtered
+from firnline_domain.counters.reads import Reads, reads_in_force, share_read, watched
 from firnline_domain.identity import MAIN
-from firnline_domain.reads import Reads, share_read, watched
-from firnline_domain.thresholds import Thresholds, reads_in_force, thresholds
+from firnline_domain.records.events import TableScanned
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import Step

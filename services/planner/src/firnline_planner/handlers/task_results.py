@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from firnline_domain.costs import FIRNLINE, Work
-from firnline_domain.events import (
+from firnline_domain.counters.work import ExpiryWork, RunningTask, Table
+from firnline_domain.identity import MAIN
+from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.policy.expiry import ExpiryReason, expiry_announced, expiry_ended
+from firnline_domain.policy.outcomes import distrusted
+from firnline_domain.records.events import (
     ConflictReason,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.identity import MAIN
-from firnline_domain.progress import ALREADY_COMMITTED, ExpiryWork, RunningTask, Table, distrusted
-from firnline_domain.results import Mode, RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.retention import ExpiryReason, expiry_announced, expiry_ended
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.results import (
+    ALREADY_COMMITTED,
+    Mode,
+    RowsCompared,
+    SnapshotsExpired,
+    TaskFailed,
+)
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import Step

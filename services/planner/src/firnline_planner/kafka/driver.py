@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
-from firnline_domain.events import TickPassed
+from firnline_domain.records.events import TickPassed
 
 from firnline_planner import meters
 from firnline_planner.effects import Step

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.logs import Log
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
 from firnline_planner.bucket import Bucket

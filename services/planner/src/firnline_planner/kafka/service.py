@@ -10,8 +10,8 @@ from pathlib import Path
 
 from firnline_adapters.assignments import KafkaAssignments, assign_of
 from firnline_adapters.logs import Log
-from firnline_domain.assignments import Assign, Board
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.assignments import Assign, Board
+from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
 from firnline_planner import watchdog

@@ -13,10 +13,10 @@ from typing import Any
 
 from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.records import RecordCodec
-from firnline_domain.assignments import HANDOVERS, TOPIC, Assign, Board, Route
-from firnline_domain.commands import MoveTable, RecallTable
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.events import (
+from firnline_domain.identity import MAIN
+from firnline_domain.records.assignments import HANDOVERS, TOPIC, Assign, Board, Route
+from firnline_domain.records.events import (
     BucketLoaded,
     ChangeKind,
     DeadLettered,
@@ -24,8 +24,8 @@ from firnline_domain.events import (
     RecordForwarded,
     TableHanded,
 )
-from firnline_domain.identity import MAIN
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.orders import MoveTable, RecallTable
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import ADVICE, TABLE_STATES, Output, Step

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_adapters.records import encode
-from firnline_domain.assignments import HANDOVERS, TOPIC, Board, Route, next_epoch
-from firnline_domain.commands import RecallTable
-from firnline_domain.events import KeptPair, RecordForwarded, TableAssigned, TableHanded
 from firnline_domain.identity import MAIN, bucket_of
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.records.assignments import HANDOVERS, TOPIC, Board, Route, next_epoch
+from firnline_domain.records.events import KeptPair, RecordForwarded, TableAssigned, TableHanded
+from firnline_domain.records.orders import RecallTable
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import Output, Step

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from firnline_domain.advice import EASE, advise
-from firnline_domain.advice_sorting import RULE, SCANS, sought
-from firnline_domain.advising import Known
-from firnline_domain.events import (
+from firnline_domain.advice.finding import Known
+from firnline_domain.advice.rules import EASE, advise
+from firnline_domain.advice.sorting import RULE, SCANS, sought
+from firnline_domain.counters.habits import after_commit, after_result
+from firnline_domain.counters.other_maintainers import noticed
+from firnline_domain.counters.work import Table, TableWork
+from firnline_domain.records.events import (
     FilesChanged,
     RewriteCommitted,
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.habits import after_commit, after_result
-from firnline_domain.others import noticed
-from firnline_domain.progress import DUPLICATE_FILES, Table, TableWork
-from firnline_domain.results import TaskFailed
-from firnline_domain.schedule import earliest
-from firnline_domain.states import TableAdvice
+from firnline_domain.records.results import DUPLICATE_FILES, TaskFailed
+from firnline_domain.records.states import TableAdvice
+from firnline_domain.times import earliest
 from firnline_domain.values import replace
 
 from firnline_planner.effects import ADVICE, Output, Step

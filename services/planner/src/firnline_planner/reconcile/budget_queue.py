@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from firnline_domain.budgets import Budget
 from firnline_domain.identity import Scope
-from firnline_domain.ranking import Candidate, Paid, Purses, affordable
-from firnline_domain.thresholds import Thresholds
+from firnline_domain.settings.groups import Budget
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import Bid, Output, Place, Step
+from firnline_planner.ranking import Candidate, Paid, Purses, affordable
 from firnline_planner.reconcile.context import visit_of
 from firnline_planner.reconcile.publishing import to_be_shown
 from firnline_planner.reconcile.table import order, together

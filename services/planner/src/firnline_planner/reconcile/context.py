@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firnline_domain.counters import PartitionCounters
+from firnline_domain.counters.counters import PartitionCounters
+from firnline_domain.counters.reads import read_by
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
-from firnline_domain.progress import Partition, Table
-from firnline_domain.recounting import is_gone
-from firnline_domain.thresholds import Thresholds, read_by, thresholds
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value, replace
 
 from firnline_planner.effects import Step
+from firnline_planner.recounting import is_gone
 from firnline_planner.state.bucket_state import State
 
 

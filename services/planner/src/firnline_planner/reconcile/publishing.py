@@ -6,23 +6,29 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from firnline_domain.advising import Known
-from firnline_domain.decisions import Decision, Reason
-from firnline_domain.holds import rewrite_hold_of, turns_ms
-from firnline_domain.policy import decide, depth, explained, status_of
-from firnline_domain.progress import Partition, Table
-from firnline_domain.recounting import Recount, is_gone
-from firnline_domain.retention import ExpiryReason, begins_ms
-from firnline_domain.schedule import earliest
-from firnline_domain.settings import SettingInForce, effective
-from firnline_domain.spread import Spread
-from firnline_domain.states import ExpiryPlan, PartitionState, TableReads, TableState
-from firnline_domain.thresholds import DAY_MS, Origin, Thresholds
+from firnline_domain.advice.finding import Known
+from firnline_domain.counters.spread import Spread
+from firnline_domain.counters.work import Partition, Table
+from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.expiry import ExpiryReason, begins_ms
+from firnline_domain.policy.holds import rewrite_hold_of, turns_ms
+from firnline_domain.policy.rewrite import decide, depth, explained, status_of
+from firnline_domain.records.states import (
+    ExpiryPlan,
+    PartitionState,
+    SettingInForce,
+    TableReads,
+    TableState,
+)
+from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.thresholds import Origin, Thresholds
+from firnline_domain.times import DAY_MS, earliest
 from firnline_domain.values import replace
 
 from firnline_planner.effects import TABLE_STATES, Output
 from firnline_planner.reconcile.advice import advised, stale_ms
 from firnline_planner.reconcile.context import Visit
+from firnline_planner.recounting import Recount, is_gone
 
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_domain.progress import Table
-from firnline_domain.schedule import Schedule
+from firnline_domain.counters.work import Table
 
+from firnline_planner.schedule import Schedule
 from firnline_planner.state.encoding import look_ms
 
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline_domain.decisions import Decision, Reason
-from firnline_domain.gaps import ask
-from firnline_domain.heat import waiting
-from firnline_domain.holds import rewrite_hold_of
-from firnline_domain.identity import Scope
-from firnline_domain.lanes import lane_of, topic_of
-from firnline_domain.policy import debts, decide, depth, explained, order_for, weighed_for
-from firnline_domain.progress import (
+from firnline_domain.counters.gaps import ask
+from firnline_domain.counters.work import (
     PLACES,
     ExpiryWork,
     Partition,
@@ -19,12 +13,15 @@ from firnline_domain.progress import (
     RunningTask,
     Table,
     TableWork,
-    aged,
-    failed,
-    ordered,
 )
-from firnline_domain.ranking import candidate_of
-from firnline_domain.retention import ExpiryReason, decide_expiry, expiry_order
+from firnline_domain.identity import Scope
+from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.expiry import ExpiryReason, decide_expiry, expiry_order
+from firnline_domain.policy.heat import waiting
+from firnline_domain.policy.holds import rewrite_hold_of
+from firnline_domain.policy.lanes import lane_of, topic_of
+from firnline_domain.policy.outcomes import aged, failed, ordered
+from firnline_domain.policy.rewrite import debts, decide, depth, explained, order_for, weighed_for
 from firnline_domain.values import replace
 
 from firnline_planner.effects import (
@@ -32,6 +29,7 @@ from firnline_planner.effects import (
     RESYNC_REQUESTS,
     Output,
 )
+from firnline_planner.ranking import candidate_of
 from firnline_planner.reconcile.context import Visit
 from firnline_planner.reconcile.publishing import to_be_shown
 from firnline_planner.state.encoding import table_key

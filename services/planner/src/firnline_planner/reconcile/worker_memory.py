@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from firnline_domain.commands import SizeWorkers
-from firnline_domain.groups import DEFAULT
-from firnline_domain.lanes import Lane, lane_told
-from firnline_domain.memory_tuning import TOPIC as WORKER_DIRECTIVES
-from firnline_domain.memory_tuning import MemoryTuning
-from firnline_domain.progress import OUT_OF_MEMORY, RunningTask
-from firnline_domain.results import TaskFailed
+from firnline_domain.counters.work import RunningTask
+from firnline_domain.policy.lanes import Lane, lane_told
+from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
+from firnline_domain.policy.memory_tuning import MemoryTuning
+from firnline_domain.records.orders import SizeWorkers
+from firnline_domain.records.results import OUT_OF_MEMORY, TaskFailed
+from firnline_domain.settings.groups import DEFAULT
 
 from firnline_planner.effects import Output, Step
 from firnline_planner.reconcile.context import Visit

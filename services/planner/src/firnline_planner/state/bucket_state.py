@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from firnline_domain.assignments import Route
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.fleet_share import FleetShare
-from firnline_domain.holds import Pause
 from firnline_domain.identity import Scope
-from firnline_domain.progress import Partition, Table
+from firnline_domain.records.assignments import Route
+from firnline_domain.records.pauses import Pause
 from firnline_domain.values import replace
 
+from firnline_planner.fleet_share import FleetShare
 from firnline_planner.state.encoding import (
     CURSOR,
     PAUSE,

@@ -12,14 +12,14 @@ import struct
 from dataclasses import dataclass
 
 import msgspec
-from firnline_domain.assignments import Route
-from firnline_domain.fleet_share import FleetShare
-from firnline_domain.gaps import ask_ms
-from firnline_domain.holds import Pause
+from firnline_domain.counters.gaps import ask_ms
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
-from firnline_domain.progress import Partition, Table
-from firnline_domain.schedule import earliest
+from firnline_domain.records.assignments import Route
+from firnline_domain.records.pauses import Pause
+from firnline_domain.times import earliest
 
+from firnline_planner.fleet_share import FleetShare
 from firnline_planner.older_values import JSON, JSON_AND_RING, RING, older_table
 
 PACKED = RING  # of all but tables, for which it is an older version

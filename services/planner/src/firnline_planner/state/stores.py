@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from firnline_domain.events import FilesChanged
 from firnline_domain.identity import MAIN
+from firnline_domain.records.events import FilesChanged
 
 from firnline_planner.state.encoding import (
     SEPARATOR_BYTES,

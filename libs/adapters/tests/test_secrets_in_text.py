@@ -1,0 +1,80 @@
+"""Whatever form a secret comes in, no text for people has it."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_adapters.redaction import redacted
+
+SECRET = "c4n4ry-Pl4nted"
+HEX = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"redis://:{SECRET}@h:6379/0",
+        f"redis://default:{SECRET}@h:6379/0 and http://h/v1",
+        f"http://user:p@{SECRET}@catalog:8181/v1?x=1",
+        f"GET 'https://{SECRET}@host/x'",
+        f"Authorization: Bearer {SECRET}",
+        f"{{'Authorization': 'Bearer {SECRET}', 'Accept': '*/*'}}",
+        f"{{'authorization': '{SECRET}'}}",
+        f"headers: [('Authorization', 'Basic {SECRET}')]",
+        f"Cookie: session={SECRET}; theme=1",
+        f"https://a.blob.core.windows.net/c?sv=1&sig={SECRET}&se=2",
+        f"https://b.s3.amazonaws.com/k?X-Amz-Credential=a&X-Amz-Signature={SECRET}",
+        f"https://b.s3.amazonaws.com/k?X-Amz-Security-Token={SECRET}",
+        f"http://h/oauth?access_token={SECRET}&x=1",
+        f"s3.secret-access-key={SECRET}, s3.region=x",
+        f'{{"s3.secret-access-key": "{SECRET}"}}',
+        f"Map {{s3.session-token={SECRET}, uri=x}}",
+        f"adls.sas-token.account.dfs.core.windows.net={SECRET}",
+        f"gcs.oauth2.token: {SECRET}",
+        f"password = '{SECRET}'",
+        f"FIRNLINE_CATALOG_TOKEN={SECRET}",
+        f"fs.s3a.access.key={SECRET}",
+        f"sasl.jaas.config=x required username=u password={SECRET}",
+        f"<SecretAccessKey>{SECRET}</SecretAccessKey>",
+        f"client_secret={SECRET}&grant_type=client_credentials",
+        f"oauth2 credential='id:{SECRET}'",
+        f"An error: bad header x-api-key: {SECRET}",
+        "-----BEGIN RSA PRIVATE KEY-----\nc4n4ry\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_a_secret_is_masked(text: str) -> None:
+    found = redacted(text)
+    assert SECRET not in found
+    assert "c4n4ry" not in found
+    assert "***" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["AKIAIOSFODNN7EXAMPLE", f"Signature={HEX}", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc_-1"],
+)
+def test_what_is_known_by_its_own_form_is_masked(text: str) -> None:
+    assert text.rpartition("=")[2] not in redacted(f"x {text} y")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://127.0.0.1:8181/v1/namespaces/db/tables/t?snapshots=all",
+        "s3://bucket/table@2/metadata/00001.json",
+        "table db.t: 12 files, 3 tokens left; a basic rewrite of key columns",
+        "action=ready master=local[*] tasks_at_once=4",
+        "two signing keys have the same id",
+        "keys_do_not_add_up: {'a': 1}",
+    ],
+)
+def test_anything_else_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "://", "token", "token=", "Bearer ", "=", "-----BEGIN ", "<", "'"]
+)
+@pytest.mark.timeout(120)
+def test_a_hostile_text_comes_to_an_end(piece: str) -> None:
+    """A megabyte takes under a second; were a pattern quadratic, hours."""
+    assert redacted(piece * (1_000_000 // len(piece)))

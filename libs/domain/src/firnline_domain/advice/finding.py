@@ -1,0 +1,61 @@
+"""What a rule of advice is given, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from firnline_domain.counters.spread import Spread
+from firnline_domain.counters.work import Table
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import Value, field
+
+
+class Known(Value):
+    """All that is known of a table. `limits` hold for it, `fleet` where it says nothing."""
+
+    table: Table
+    spread: Spread
+    limits: Thresholds
+    fleet: Thresholds
+    now_ms: int
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return self.table.counters.settings
+
+    @property
+    def target_bytes(self) -> int:
+        return self.limits.target_bytes
+
+
+class Finding(Value):
+    """What a rule found. `numbers` by the names of `limits`, and others; `lead` is the number
+    that the finding is told again by, when it has doubled or halved."""
+
+    finding: str
+    remedy: str
+    numbers: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    lead: float = 0.0
+    mark: int = 0  # told again when it is another
+
+
+# What a rule is about is not known now: what was said of it stays as it is.
+UNKNOWN = Finding("", "")
+
+# `ease`: 1, or less where the rule has held: a finding at its limit is not given and withdrawn
+# again and again.
+Rule = Callable[[Known, float], Finding | None]
+
+
+def without_limit(judge: Callable[[Known], Finding | None]) -> Rule:
+    """The rule of a judgement that no number is near."""
+    return lambda known, _ease: judge(known)
+
+
+def size(held_bytes: float) -> str:
+    """`1.5 GB`, decimal units."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if held_bytes >= factor:
+            return f"{held_bytes / factor:.3g} {unit}"
+    return f"{held_bytes:.0f} bytes"

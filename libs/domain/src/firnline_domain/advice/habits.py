@@ -1,0 +1,87 @@
+"""Advice about what writers do, from the hour that runs and the one before it."""
+
+from __future__ import annotations
+
+from firnline_domain.advice.finding import Finding, Known, size
+from firnline_domain.counters.habits import Hour
+from firnline_domain.records.tallies import FRAGMENTS_IN_TARGET
+
+COMMITS = 120  # an hour: one every 30 s
+METADATA_COMMITS = 60  # an hour: 1,440 metadata files a day
+OVERWRITES = 12  # an hour
+RETURNED_SHARE = 0.9
+CONFLICTS = 3  # an hour
+CONFLICT_SHARE = 0.2  # of our results
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+
+def _busiest(known: Known, count: str) -> Hour:
+    hours = known.table.work.habits.hours(known.now_ms)
+    return max(hours, key=lambda hour: int(getattr(hour, count)), default=Hour())
+
+
+def frequent_commits(known: Known, ease: float) -> Finding | None:
+    """Many small commits: each is a snapshot, a manifest and files to be merged."""
+    hour = _busiest(known, "commits")
+    mean = hour.added_bytes / max(hour.commits, 1)
+    least = known.target_bytes / FRAGMENTS_IN_TARGET
+    if hour.commits < COMMITS * ease or mean >= least / ease:
+        return None
+    return Finding(
+        f"{hour.commits:,} commits of writers in an hour, {size(mean)} of data each",
+        "commit less often where readers can wait: a longer checkpoint interval of Flink, a longer "
+        "trigger of Spark's stream, a longer commit interval of Kafka Connect",
+        {"commits_per_hour": hour.commits, "bytes_per_commit": mean},
+        {"commits_per_hour": COMMITS, "bytes_per_commit": least},
+        lead=hour.commits,
+    )
+
+
+def metadata_files_kept(known: Known, ease: float) -> Finding | None:
+    """Every commit leaves a metadata file, which expiry does not remove."""
+    hour = _busiest(known, "commits")
+    kept = known.settings.get(DELETE_AFTER_COMMIT, "").strip().lower() != "true"
+    if not kept or hour.commits < METADATA_COMMITS * ease:
+        return None
+    return Finding(
+        f"{hour.commits:,} commits in an hour, each of which leaves a metadata file for ever",
+        f"set {DELETE_AFTER_COMMIT}=true (the newest 100 are kept), unless the catalog removes "
+        "them by itself",
+        {"commits_per_hour": hour.commits},
+        {"commits_per_hour": METADATA_COMMITS},
+        lead=hour.commits,
+    )
+
+
+def copy_on_write(known: Known, ease: float) -> Finding | None:
+    """Whole files are written again and again. How many of their rows changed is not known."""
+    hour = _busiest(known, "overwrites")
+    share = hour.returned_records / max(hour.replaced_records, 1)
+    if hour.overwrites < OVERWRITES * ease or share < RETURNED_SHARE * ease:
+        return None
+    return Finding(
+        f"{hour.overwrites:,} commits in an hour replaced files with {hour.replaced_records:,} "
+        f"rows by files with {hour.returned_records:,}",
+        "where few of the rows change: set write.delete.mode, write.update.mode and "
+        "write.merge.mode to merge-on-read, and Firnline applies the deletes",
+        {"overwrites_per_hour": hour.overwrites, "returned_share": share},
+        {"overwrites_per_hour": OVERWRITES, "returned_share": RETURNED_SHARE},
+        lead=hour.overwrites,
+    )
+
+
+def write_conflicts(known: Known, ease: float) -> Finding | None:
+    """Writers change what Firnline is rewriting: work is done in vain."""
+    hour = _busiest(known, "conflicts")
+    share = hour.conflicts / max(hour.results, 1)
+    if hour.conflicts < CONFLICTS * ease or share < CONFLICT_SHARE * ease:
+        return None
+    return Finding(
+        f"{hour.conflicts:,} of {hour.results:,} results in an hour could not be committed, or "
+        "not whole, because of writers",
+        "give maintenance a quiet time (firnline.window), let it wait longer after writers "
+        "(firnline.rewrite.hot-ms), or let them write by merge-on-read",
+        {"conflicts_per_hour": hour.conflicts, "conflict_share": share},
+        {"conflicts_per_hour": CONFLICTS, "conflict_share": CONFLICT_SHARE},
+        lead=hour.conflicts,
+    )

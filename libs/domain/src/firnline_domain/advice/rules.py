@@ -1,0 +1,104 @@
+"""Advice for the owner of a table: the rules, and when a word is given, repeated, withdrawn.
+
+docs/advice.md lists the rules with their limits, and those that would need more than is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from firnline_domain.advice import habits, layout, settings, snapshots, sorting
+from firnline_domain.advice.finding import UNKNOWN, Finding, Known, Rule, without_limit
+from firnline_domain.counters.work import Given, Table
+from firnline_domain.records.states import TableAdvice
+from firnline_domain.values import Value
+
+EASE = 0.8  # what holds is withdrawn only a fifth below its limit
+AGAIN = 2.0  # told again when its leading number has doubled or halved
+
+RULES: dict[str, Rule] = {
+    "unknown_settings": without_limit(settings.unknown_settings),
+    "unreadable_settings": without_limit(settings.unreadable_settings),
+    "contradictory_settings": without_limit(settings.contradictory_settings),
+    "unused_amoro_settings": without_limit(settings.unused_amoro_settings),
+    "switched_off_by_amoro": without_limit(settings.switched_off_by_amoro),
+    "unknown_group": without_limit(settings.unknown_group),
+    "duplicate_files": without_limit(layout.duplicate_files),
+    "tiny_partitions": layout.tiny_partitions,
+    "huge_partitions": layout.huge_partitions,
+    "skewed_partitions": layout.skewed_partitions,
+    "position_deletes_in_v2": layout.position_deletes_in_v2,
+    "global_deletes": layout.global_deletes,
+    "file_format": without_limit(layout.file_format),
+    "codec": layout.codec,
+    "missing_sort_order": sorting.missing_sort_order,
+    "frequent_commits": habits.frequent_commits,
+    "metadata_files_kept": habits.metadata_files_kept,
+    "copy_on_write": habits.copy_on_write,
+    "write_conflicts": habits.write_conflicts,
+    "many_snapshots": snapshots.many_snapshots,
+    "many_manifests": snapshots.many_manifests,
+    "held_snapshots": snapshots.held_snapshots,
+    "expiry_announced": without_limit(snapshots.expiry_announced),
+    "foreign_files": without_limit(snapshots.foreign_files),
+}
+
+
+class Advised(Value):
+    """What holds now, by rule, and what is to be told because it changed."""
+
+    given: dict[str, Given]
+    told: tuple[TableAdvice, ...]
+
+
+def advise(known: Known) -> Advised:
+    """Judge a table by every rule. While its counters may be wrong nothing is changed."""
+    table, given = known.table, known.table.work.advice
+    if table.counters.removed:
+        return Advised({}, tuple(_withdrawals(table, given, known.now_ms)))
+    if table.counters.waiting or not table.counters.known:
+        return Advised(given, ())
+    judged = {name: one for name in RULES if (one := _judged(known, name)) is not None}
+    found = {name: one for name, one in judged.items() if one is not UNKNOWN}
+    after = {name: _given(given.get(name), one, known.now_ms) for name, one in found.items()}
+    changed = [name for name in after if after[name] != given.get(name)]
+    told = [_advice(table, name, found[name], after[name], known.now_ms) for name in changed]
+    after |= {name: one for name, one in given.items() if judged.get(name) is UNKNOWN}
+    gone = {name: one for name, one in given.items() if name not in judged}
+    return Advised(after, (*told, *_withdrawals(table, gone, known.now_ms)))
+
+
+def _judged(known: Known, name: str) -> Finding | None:
+    return RULES[name](known, EASE if name in known.table.work.advice else 1.0)
+
+
+def _given(old: Given | None, found: Finding, now_ms: int) -> Given:
+    """What is remembered of it; the same as before where it need not be told again."""
+    new = Given(old.since_ms if old else now_ms, found.lead, found.mark)
+    if old is None or found.mark != old.mark:
+        return new
+    grown = found.lead >= old.lead * AGAIN or found.lead * AGAIN <= old.lead
+    return new if found.lead and grown else old
+
+
+def _advice(table: Table, rule: str, found: Finding, given: Given, now_ms: int) -> TableAdvice:
+    return TableAdvice(
+        table=table.counters.table,
+        ref=table.counters.ref,
+        rule=rule,
+        withdrawn=False,
+        finding=found.finding,
+        remedy=found.remedy,
+        numbers=found.numbers,
+        limits=found.limits,
+        since_ms=given.since_ms,
+        at_ms=now_ms,
+    )
+
+
+def _withdrawals(table: Table, gone: Mapping[str, Given], now_ms: int) -> Iterator[TableAdvice]:
+    counters = table.counters
+    for rule, given in gone.items():
+        yield TableAdvice(
+            counters.table, counters.ref, rule, True, "", "", {}, {}, given.since_ms, now_ms
+        )

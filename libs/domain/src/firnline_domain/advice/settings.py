@@ -1,0 +1,90 @@
+"""Advice about settings that mean nothing, or not what somebody may have meant."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from firnline_domain.advice.finding import Finding, Known
+from firnline_domain.settings.contradictions import contradictions
+from firnline_domain.settings.groups import VARIABLE
+from firnline_domain.settings.in_force import effective, unknown, unreadable, unused
+
+SWITCH = "firnline.enabled"
+GROUP = "firnline.group"
+
+
+Frozen = tuple[tuple[str, str], ...]
+
+
+def _frozen(settings: Mapping[str, str]) -> Frozen:
+    return tuple(sorted(settings.items()))
+
+
+# Judged whenever a table is shown; most tables of a fleet say the same.
+@lru_cache(maxsize=4_096)
+def _unknown(settings: Frozen) -> tuple[str, ...]:
+    return tuple(unknown(dict(settings)))
+
+
+@lru_cache(maxsize=4_096)
+def _unreadable(settings: Frozen) -> tuple[str, ...]:
+    return tuple(unreadable(dict(settings)))
+
+
+def _told(said: Iterable[str], remedy: str) -> Finding | None:
+    found = [*said]
+    if not found:
+        return None
+    text = "; ".join(found)
+    return Finding(text, remedy, {"settings": len(found)}, mark=zlib.crc32(text.encode()))
+
+
+def unknown_settings(known: Known) -> Finding | None:
+    """A name that is misspelt sets nothing."""
+    return _told(_unknown(_frozen(known.settings)), "correct the name, or remove the property")
+
+
+def unreadable_settings(known: Known) -> Finding | None:
+    """A value that is no value counts as unset."""
+    return _told(_unreadable(_frozen(known.settings)), "correct the value, or remove the property")
+
+
+def contradictory_settings(known: Known) -> Finding | None:
+    """A value that can be read, and that nobody can want."""
+    said = contradictions(known.settings, known.limits, known.fleet, known.now_ms)
+    return _told(said, "change one of them")
+
+
+def unused_amoro_settings(known: Known) -> Finding | None:
+    """Understood, and not used."""
+    said = unused(known.settings)
+    return _told(said, "nothing, where that is acceptable; else by the settings named")
+
+
+def switched_off_by_amoro(known: Known) -> Finding | None:
+    """Who moves from Amoro to Firnline switches Amoro off first: was that meant for both?"""
+    if known.limits.enabled:
+        return None
+    switch = effective(known.settings, known.fleet)[SWITCH]
+    if switch.said_by in ("", SWITCH):
+        return None
+    return Finding(
+        f"{switch.said_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",
+        f"if that was meant for Amoro alone, set {SWITCH}=true",
+        mark=1,
+    )
+
+
+def unknown_group(known: Known) -> Finding | None:
+    """Its workers would wait for nothing, and the table for them."""
+    asked = effective(known.settings, known.fleet)[GROUP]
+    if not asked.problem:
+        return None
+    who = asked.said_by or GROUP
+    return _told(
+        [f"{who}={asked.value} of the {asked.origin}: {asked.problem}"],
+        f"name the group in {VARIABLE} of the whole fleet and give it workers, or set "
+        f"{GROUP} to one that there is",
+    )

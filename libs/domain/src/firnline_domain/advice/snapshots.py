@@ -1,0 +1,109 @@
+"""Advice about snapshots and manifests: metadata that every reader and writer loads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from firnline_domain.advice.finding import UNKNOWN, Finding, Known, size
+from firnline_domain.policy.expiry import ExpiryReason, begins_ms
+from firnline_domain.times import DAY_MS, HOUR_MS
+
+SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
+MANIFESTS = 500
+MANIFEST_BYTES = 1 << 20  # in the mean: an eighth of Iceberg's target for one
+FRUITLESS = 3  # expiries in a row that found nothing to expire
+HELD_RETENTIONS = 2.0  # age of the oldest snapshot
+
+
+def many_snapshots(known: Known, ease: float) -> Finding | None:
+    """More than a table of that kind needs; what keeps them decides what to do."""
+    count = known.table.counters.snapshot_count
+    if count is None:
+        return UNKNOWN
+    if count < SNAPSHOTS * ease:
+        return None
+    return Finding(
+        f"{count:,} snapshots are kept; each commit writes the list of all of them",
+        _remedy(known),
+        {"snapshots": count, "retention_hours": known.limits.retention_ms / HOUR_MS},
+        {"snapshots": SNAPSHOTS},
+        lead=count,
+    )
+
+
+def _remedy(known: Known) -> str:
+    limits = known.limits
+    if not limits.enabled:
+        return "nothing expires them here (firnline.enabled=false)"
+    if not limits.gc_enabled:
+        return "gc.enabled=false keeps them all: set it to true, and tag what has to stay"
+    if limits.min_snapshots >= SNAPSHOTS:
+        return "lower history.expire.min-snapshots-to-keep"
+    hours = limits.retention_ms / HOUR_MS
+    return (
+        f"keep them less long than {hours:,.0f} hours (firnline.retain.hours), or commit less often"
+    )
+
+
+def many_manifests(known: Known, ease: float) -> Finding | None:
+    """Small ones: each reader's planning opens all that it cannot leave out."""
+    counters = known.table.counters
+    count, mean = counters.manifests, counters.manifest_bytes / max(counters.manifests, 1)
+    if count < MANIFESTS * ease or mean >= MANIFEST_BYTES / ease:
+        return None
+    return Finding(
+        f"{count:,} manifests of {size(mean)} in the mean",
+        "rewrite them by Iceberg's own action (rewrite_manifests), and let writers that only "
+        "append merge them (commit.manifest-merge.enabled; fast appends never do)",
+        {"manifests": count, "bytes_per_manifest": mean},
+        {"manifests": MANIFESTS, "bytes_per_manifest": MANIFEST_BYTES},
+        lead=count,
+    )
+
+
+def held_snapshots(known: Known, ease: float) -> Finding | None:
+    """Expiry comes back empty-handed: tags and branches keep what is old enough."""
+    counters, fruitless = known.table.counters, known.table.work.expiry.fruitless
+    if counters.oldest_snapshot_ms is None or fruitless < FRUITLESS:
+        return None
+    age_ms = known.now_ms - counters.oldest_snapshot_ms
+    retentions = age_ms / max(known.limits.retention_ms, HOUR_MS)
+    if retentions < HELD_RETENTIONS * ease:
+        return None
+    return Finding(
+        f"the oldest snapshot is {age_ms / DAY_MS:,.1f} days old and cannot be expired",
+        "remove the tags and branches that are no longer needed, or let them end "
+        "(max-ref-age-ms); files that they alone reach stay in storage",
+        {"retentions": retentions, "fruitless_expiries": fruitless},
+        {"retentions": HELD_RETENTIONS, "fruitless_expiries": FRUITLESS},
+        lead=retentions,
+    )
+
+
+def expiry_announced(known: Known) -> Finding | None:
+    """Data is deleted: whoever did not ask for it is told a grace period before."""
+    work = known.table.work
+    if work.expiry_reason != ExpiryReason.GRACE_PERIOD:
+        return None
+    begins, going = begins_ms(known.table, known.limits, known.now_ms), work.expiry.going
+    moment = f"{datetime.fromtimestamp(begins // 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return Finding(
+        f"{going.snapshots:,} snapshots, and {going.files:,} files of about {size(going.bytes)} "
+        f"that only they need, are deleted from {moment} on; so is what grows as old later",
+        "nothing, if that is well; firnline.expire.enabled=false keeps them all, =true lets it "
+        "begin at once, and firnline.retain.hours says how long they are kept",
+        {"snapshots": going.snapshots, "files": going.files, "bytes": going.bytes},
+        mark=work.expiry.announced_ms or 0,
+    )
+
+
+def foreign_files(known: Known) -> Finding | None:
+    """Others may need them: by `add_files`, or from before a migration."""
+    if known.table.work.expiry_reason != ExpiryReason.FOREIGN_FILES:
+        return None
+    return Finding(
+        "it has, or had, files outside its own locations, or was made from another table's: no "
+        "snapshot is expired and nothing is swept",
+        "where nobody else needs these files, set firnline.expire.enabled=true on the table; "
+        "=false ends this advice",
+    )

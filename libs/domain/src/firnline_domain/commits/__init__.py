@@ -1,0 +1,1 @@
+"""What may be committed onto a head, and how."""

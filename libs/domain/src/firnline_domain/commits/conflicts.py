@@ -1,0 +1,292 @@
+"""May a result be committed onto a pinned head? Decided from the state there (H8).
+
+History alone cannot say it: starts expire, and some catalogs keep a single snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from firnline_domain.commits.live import Head, LiveDelete, reaches
+from firnline_domain.commits.proofs import flaw
+from firnline_domain.commits.schemas import unreadable
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.results import (
+    AppliedDelete,
+    DeleteKind,
+    InputFile,
+    OutputFile,
+    RewriteFinished,
+)
+from firnline_domain.values import Value, replace
+
+REPAIRABLE = frozenset(
+    {
+        ConflictReason.APPLIED_POSITION_DELETE_GONE,
+        ConflictReason.NEW_POSITION_DELETES,
+        ConflictReason.NEW_DELETION_VECTORS,
+    }
+)
+"""Position deletes and deletion vectors came on replaced files, or took the place of applied ones:
+what they say can be said of the outputs, where the row map still is (H4, H5)."""
+
+
+class Conflict(Value):
+    """Why a result, or one of its groups, is refused."""
+
+    reason: ConflictReason
+    detail: str
+
+
+class Verdict(Value):
+    """What a head makes of a result, by number of its groups: the rest may be committed as is."""
+
+    touched: dict[int, Conflict]  # may be committed once it is repaired
+    lost: dict[int, Conflict]
+
+
+def judge(result: RewriteFinished, head: Head) -> Verdict:
+    """Each group for itself: one that is lost never takes the others along. But a group that does
+    not balance does: the worker that made it made the others."""
+    if found := _unbalanced(result):
+        return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
+    verdict, taken = Verdict({}, {}), set[str]()
+    for number, group in enumerate(result.groups):
+        conflict = examine(replace(result, groups=(group,)), head)
+        paths = {normal_path(file.path) for file in group.inputs}
+        if conflict is None and paths & taken:
+            conflict = Conflict(ConflictReason.PROOF_FAILED, f"group {number} shares an input")
+        if conflict is not None:
+            of_its_kind = conflict.reason in REPAIRABLE
+            (verdict.touched if of_its_kind else verdict.lost)[number] = conflict
+        taken |= paths
+    return verdict
+
+
+def examine(result: RewriteFinished, head: Head) -> Conflict | None:
+    """The first reason against committing all of `result` onto `head`; None = it may be committed.
+
+    A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends on all
+    results of a commit: see `swaps`.
+    """
+    return next((found for check in CHECKS if (found := check(result, head))), None)
+
+
+def no_duplicates(_: RewriteFinished, head: Head) -> Conflict | None:
+    """No file is live twice: files are removed by path, and what one result replaces would take
+    the rows of the other entry along, or a delete file that is still needed."""
+    if not head.repeated:
+        return None
+    text = f"{min(head.repeated)} is in the table more than once"
+    return Conflict(ConflictReason.DUPLICATE_FILES, text)
+
+
+def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Outputs are as the table reads them today.
+
+    Those of a v2 table have no row ids, and get new ones in v3; a column that is read today may
+    not have been one when the rows were copied (an older schema made current again, a name that
+    is mapped now).
+    """
+    then, now = result.form, head.form
+    if (then.format_version, then.encrypted) != (now.format_version, now.encrypted):
+        encrypted = ", encrypted" if now.encrypted else ""
+        text = f"planned as v{then.format_version}, now v{now.format_version}{encrypted}"
+        return Conflict(ConflictReason.FORMAT_CHANGED, text)
+    changed = unreadable(then, head.schemas, now.schema_id)
+    if changed is None and then.name_mapping != now.name_mapping:
+        changed = "another name mapping"
+    return None if changed is None else Conflict(ConflictReason.SCHEMA_CHANGED, changed)
+
+
+def proof(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Rows and keys add up in every group, and the stamp lies between the number of the newest
+    input and the head's.
+
+    An input above the stamp would come under deletes older than itself (H6).
+    """
+    if found := _unbalanced(result):
+        return found
+    newest = max((file.sequence_number for file in inputs(result)), default=0)
+    if not newest <= result.start_sequence_number <= head.last_sequence_number:
+        text = f"stamp {result.start_sequence_number}: inputs up to {newest}, table at "
+        return Conflict(ConflictReason.PROOF_FAILED, text + str(head.last_sequence_number))
+    return None
+
+
+def _unbalanced(result: RewriteFinished) -> Conflict | None:
+    found = flaw(result.groups)
+    return None if found is None else Conflict(ConflictReason.PROOF_FAILED, found.detail)
+
+
+def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Every input is live, and is the same file: same number, same rows."""
+    seen: set[str] = set()
+    for file in inputs(result):
+        path = normal_path(file.path)
+        live = head.data.get(path)
+        if live is None or path in seen:
+            return Conflict(ConflictReason.INPUTS_GONE, file.path)
+        if (live.sequence_number, live.records) != (file.sequence_number, file.records):
+            text = f"{file.path} is another: {live.sequence_number}, {live.records} rows"
+            return Conflict(ConflictReason.INPUTS_GONE, text)
+        seen.add(path)
+    return None
+
+
+def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Every equality delete that the worker applied still holds; a rollback may have taken one
+    back."""
+    gone = (one for one in _applied_gone(result, head) if one.kind is DeleteKind.EQUALITY)
+    return next((Conflict(ConflictReason.APPLIED_DELETE_GONE, one.path) for one in gone), None)
+
+
+def marks_live(result: RewriteFinished, head: Head) -> Conflict | None:
+    """The same for position deletes and deletion vectors. These are also rewritten: a writer's
+    next vector of a file holds the positions of the one before, and takes its place."""
+    rewritten = without_conversions(result)
+    if not rewritten.groups:  # what its own position deletes say of a file stays as it is
+        return None
+    gone = (one for one in _applied_gone(rewritten, head) if one.kind is not DeleteKind.EQUALITY)
+    reason = ConflictReason.APPLIED_POSITION_DELETE_GONE
+    return next((Conflict(reason, one.path) for one in gone), None)
+
+
+def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete]:
+    """Of those that an input may come under: the others go when what they applied to goes."""
+    oldest = min((file.sequence_number for file in inputs(result)), default=0)
+    for delete in result.applied_deletes:
+        strictly = delete.kind is DeleteKind.EQUALITY
+        if delete.sequence_number < oldest + strictly:
+            continue
+        if (normal_path(delete.path), delete.sequence_number) not in head.live_deletes:
+            yield delete
+
+
+def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
+    """No equality delete that was not applied touches an input, unless it will touch the output
+    as well: those above the stamp do."""
+    numbers = [file.sequence_number for file in inputs(result)]
+    oldest, stamp = min(numbers, default=0), result.start_sequence_number
+    for delete in _unapplied(result, head):
+        would_end = numbers and oldest < delete.sequence_number <= stamp
+        if delete.kind is DeleteKind.EQUALITY and would_end and reaches(delete, result.scope):
+            return Conflict(ConflictReason.OLD_EQUALITY_DELETE, _shown(delete))
+    return None
+
+
+def no_mark_missed(result: RewriteFinished, head: Head) -> Conflict | None:
+    """No position delete or vector that was not applied may be about an input: it will never be
+    about an output, whatever its number (H2, H4)."""
+    return next((_missed(delete) for delete in unapplied_marks(result, head)), None)
+
+
+def unapplied_marks(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
+    """Position deletes and vectors that the worker did not apply and that may name a replaced
+    input."""
+    numbers = {normal_path(file.path): file.sequence_number for file in replaced(result)}
+    for delete in _unapplied(result, head):
+        if delete.kind is not DeleteKind.EQUALITY:
+            named = named_by(delete, result.scope, numbers)
+            # a DV hides every position-delete file of its data file
+            hidden = head.vectored if delete.kind is DeleteKind.POSITION else frozenset[str]()
+            if named - hidden:
+                yield delete
+
+
+def _missed(delete: LiveDelete) -> Conflict:
+    vector = delete.kind is DeleteKind.DELETION_VECTOR
+    came = ConflictReason.NEW_DELETION_VECTORS if vector else ConflictReason.NEW_POSITION_DELETES
+    return Conflict(came, _shown(delete))
+
+
+def _unapplied(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
+    """By path and number: a Puffin file holds vectors of several data files, but of one commit."""
+    applied = {(normal_path(one.path), one.sequence_number) for one in result.applied_deletes}
+    return (one for one in head.deletes if (one.normal, one.sequence_number) not in applied)
+
+
+def named_by(delete: LiveDelete, scope: Scope, numbers: Mapping[str, int]) -> set[str]:
+    """Inputs that a position delete or vector may be about. `numbers`: by normal path of the input
+    of `scope`, its data sequence number."""
+    named = delete.referenced_data_file
+    if named is not None:
+        paths = {named} & numbers.keys()
+    else:
+        paths = set(numbers) if delete.scope == scope else set()
+    return {path for path in paths if numbers[path] <= delete.sequence_number}
+
+
+def _shown(delete: LiveDelete) -> str:
+    return f"{delete.path} ({delete.sequence_number})"
+
+
+def partition_kept(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Inputs and outputs are of the result's own spec and partition.
+
+    Across specs an explicit sequence number loses deletes and applies foreign ones
+    (iceberg-rules 2.4 b); a spec evolved meanwhile is harmless as long as the outputs keep theirs.
+    """
+    for file in inputs(result):
+        live = head.data.get(normal_path(file.path))
+        if live is not None and live.scope != result.scope:
+            return Conflict(ConflictReason.SPEC_CHANGED, f"{file.path} is of {live.scope}")
+    place = _place(result.scope.spec_id, json.loads(result.scope.partition))
+    for output in outputs(result):
+        body = json.loads(output.content_file_json)
+        if (found := _place(body["spec-id"], body.get("partition", []))) != place:
+            return Conflict(ConflictReason.SPEC_CHANGED, f"{output.path} is of {found}")
+    return None
+
+
+def _place(spec_id: int, partition: list[object] | dict[str, object]) -> tuple[int, list[object]]:
+    """Comparable form. Iceberg up to 1.9 wrote an object by field id, in field order; the values
+    of a spec whose fields are all void are nulls there and missing here."""
+    values = list(partition.values()) if isinstance(partition, dict) else partition
+    return spec_id, values if any(value is not None for value in values) else []
+
+
+def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
+    """Where history exists, the start is an ancestor of the head (H8)."""
+    start = result.start_snapshot_id
+    known = start in head.retained or head.reaches_root
+    if start not in head.ancestors and known:
+        text = f"{start} is not an ancestor of {head.snapshot_id}"
+        return Conflict(ConflictReason.START_NOT_ANCESTOR, text)
+    return None
+
+
+CHECKS = (
+    no_duplicates,
+    form_kept,
+    proof,
+    inputs_live,
+    applied_live,
+    nothing_missed,
+    partition_kept,
+    started_before,
+    marks_live,
+    no_mark_missed,
+)
+
+
+def inputs(result: RewriteFinished) -> Iterator[InputFile]:
+    """Input files of all groups."""
+    return (file for group in result.groups for file in group.inputs)
+
+
+def replaced(result: RewriteFinished) -> Iterator[InputFile]:
+    """Those that go; the inputs of conversions stay."""
+    return inputs(without_conversions(result))
+
+
+def without_conversions(result: RewriteFinished) -> RewriteFinished:
+    """With the groups alone that replace files."""
+    return replace(result, groups=tuple(one for one in result.groups if not one.converts))
+
+
+def outputs(result: RewriteFinished) -> Iterator[OutputFile]:
+    """Output files of all groups."""
+    return (file for group in result.groups for file in group.outputs)

@@ -1,0 +1,1 @@
+"""What the planner knows of a table: counters of its files, and the work under way."""

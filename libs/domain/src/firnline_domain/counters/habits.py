@@ -1,0 +1,114 @@
+"""What writers do to a table, and how our own results fare beside them, hour by hour.
+
+Two hours are kept: the one that runs, and the one before it. Enough to advise by, and some dozen
+bytes of state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from firnline_domain.records.events import (
+    ChangeKind,
+    ConflictReason,
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+)
+from firnline_domain.records.summaries import REPLACE
+from firnline_domain.times import HOUR_MS
+from firnline_domain.values import Value, replace
+
+OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
+# A writer had changed what a result replaces, or was faster at every try.
+WITH_WRITERS = frozenset(
+    {
+        ConflictReason.INPUTS_GONE,
+        ConflictReason.NEW_POSITION_DELETES,
+        ConflictReason.NEW_DELETION_VECTORS,
+        ConflictReason.PIN_LOST,
+    }
+)
+
+
+class Hour(Value):
+    """Counts from `start_ms` on; commits are writers', results are ours."""
+
+    start_ms: int = 0
+    commits: int = 0
+    added_bytes: int = 0  # of data files
+    overwrites: int = 0  # commits that replaced data files by others
+    replaced_records: int = 0
+    returned_records: int = 0  # in the files that came in their place
+    results: int = 0  # committed, or refused because of writers
+    conflicts: int = 0  # of these, refused, or committed without some of their groups
+
+    @property
+    def end_ms(self) -> int:
+        return self.start_ms + HOUR_MS
+
+
+class Habits(Value):
+    """The hour that runs (from the first event after the one before) and the one before it."""
+
+    current: Hour = Hour()
+    last: Hour = Hour()
+
+    def at(self, at_ms: int) -> Habits:
+        """With an hour that `at_ms` is in."""
+        if self.current.start_ms <= at_ms < self.current.end_ms:
+            return self
+        return Habits(Hour(at_ms), self.current)
+
+    def hours(self, now_ms: int) -> Iterator[Hour]:
+        """Those that still say something: until an hour after their end."""
+        for hour in (self.current, self.last):
+            if hour.start_ms and hour.start_ms <= now_ms < hour.end_ms + HOUR_MS:
+                yield hour
+
+    def stale_ms(self, now_ms: int) -> int | None:
+        """When, if nothing happens, the next of them says nothing any more."""
+        return min((hour.end_ms + HOUR_MS for hour in self.hours(now_ms)), default=None)
+
+
+def after_commit(habits: Habits, change: FilesChanged, now_ms: int) -> Habits:
+    """With a writer's commit, or a chunk of one; other changes count for nothing."""
+    ours_or_another = change.task_id or change.operation == REPLACE
+    if change.kind is not ChangeKind.DELTA or change.snapshot_id is None or ours_or_another:
+        return habits
+    # By the clock of its arrival, not the writer's: commits read late come in a burst once.
+    found = habits.at(now_ms)
+    hour, whole = found.current, change.chunk == change.chunks - 1
+    added = sum(part.added.data.bytes for part in change.partitions)
+    hour = replace(hour, commits=hour.commits + whole, added_bytes=hour.added_bytes + added)
+    return replace(found, current=_with_overwrite(hour, change, whole))
+
+
+def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
+    if change.operation != OVERWRITE:
+        return hour
+    parts = [part for part in change.partitions if part.removed.data_files]
+    if not parts:
+        return hour
+    return replace(
+        hour,
+        overwrites=hour.overwrites + whole,
+        replaced_records=hour.replaced_records + sum(one.removed.data.records for one in parts),
+        returned_records=hour.returned_records + sum(one.added.data.records for one in parts),
+    )
+
+
+def after_result(
+    habits: Habits, event: RewriteCommitted | RewriteConflicted, now_ms: int
+) -> Habits:
+    """With a result of ours that was committed, or that writers made impossible to commit."""
+    if isinstance(event, RewriteConflicted):
+        if event.reason not in WITH_WRITERS:
+            return habits
+        lost = True
+    else:
+        lost = event.groups_lost > 0
+    found = habits.at(now_ms)
+    hour = found.current
+    after = replace(hour, results=hour.results + 1, conflicts=hour.conflicts + lost)
+    return replace(found, current=after)

@@ -1,0 +1,181 @@
+"""What is under way for a table and its partitions: orders out, pauses, failures, floors."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.debts import NO_DEBT, Debt
+from firnline_domain.counters.filters import Filters
+from firnline_domain.counters.habits import Habits
+from firnline_domain.counters.other_maintainers import OtherMaintainer
+from firnline_domain.counters.pace import Pace
+from firnline_domain.counters.reads import Reads
+from firnline_domain.identity import Scope
+from firnline_domain.records.pauses import Pause
+from firnline_domain.records.results import Going
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import Value, field, replace
+
+PLACES, SMALL = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
+UNDONE = "undone"  # the pause after a person took a rewrite back
+ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
+
+
+class PartitionWork(Value):
+    """What maintenance did and plans in one partition.
+
+    `floor` is what the last rewrite left behind: it could do nothing about that, so only what
+    came since counts (the fixed point, H10). `arrived` is what came since the order went out.
+    """
+
+    floor: Debt = NO_DEBT
+    arrived: Debt = NO_DEBT
+    debt_since_ms: int | None = None
+    pause: str = ""  # cooling | backing_off | parked | undone, until `until_ms`
+    until_ms: int | None = None
+    failures: int = 0  # in a row
+    hopeless: int = 0  # of these, not retryable
+    failure: str = ""  # reason code of the last one
+    last_task_id: str | None = None
+    own: int = 0  # of the failures, those that are not the surroundings'
+    spent: int = 0  # attempts before `failures` were forgotten
+    last_attempt: int = 0  # of the last task that succeeded
+    touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
+    hot_since_ms: int | None = None  # since when its debt has waited for it to cool
+    out_of_memory: int = 0  # times, since it was last on the ordinary lane
+    well: int = 0  # rewrites in a row since the last time
+    undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
+    converted_ms: int | None = None  # since when there are positions that a conversion has left
+
+    def paused(self, pause: str, until_ms: int) -> PartitionWork:
+        """With a pause; one that a person has ordered, or has to look at, is not cut short by
+        another."""
+        lasting = self.pause == UNDONE or self.failure == ROWS_DIFFER
+        if lasting and self.until_ms is not None and self.until_ms > until_ms:
+            return self
+        return replace(self, pause=pause, until_ms=until_ms)
+
+    @property
+    def attempt(self) -> int:
+        """Of the next order, or of the one that is out. The same trigger gives the same task id,
+        and a worker must not take it for one that it has finished already."""
+        return self.failures + self.spent + 1
+
+
+class Partition(Value):
+    """One partition of a table's ref: the value of its key in the planner's state."""
+
+    counters: PartitionCounters
+    work: PartitionWork = PartitionWork()
+
+
+class RunningTask(Value):
+    """An order that is out."""
+
+    task_id: str
+    scope: Scope
+    action: str
+    reason: str
+    trigger_snapshot_id: int
+    attempt: int
+    ordered_at_ms: int
+    deadline_ms: int
+    numbers: dict[str, float] = field(default_factory=dict)
+    committed_snapshot_ids: tuple[int, ...] = ()  # told by the committer, not yet in the counters
+    committed_at_ms: int | None = None
+    group: str = ""  # whose workers it went to; '' = the default group's
+
+    @property
+    def places(self) -> int:
+        """That it takes, of `PLACES` for each partition that a table may have in work."""
+        numbers = self.numbers
+        small = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
+        return SMALL if small else PLACES
+
+
+class ExpiryWork(Value):
+    """Expiry of a table's snapshots."""
+
+    task_id: str | None = None  # in flight
+    deadline_ms: int = 0
+    rounds: int = 0  # orders that came to an end; part of the next one's id
+    finished_ms: int | None = None
+    fruitless: int = 0  # rounds in a row that expired nothing
+    refused: str = ""  # reason code of the last refusal or failure
+    untold: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
+    announcing: bool = False  # the order in flight asks only what would go
+    announced_ms: int | None = None
+    going: Going = Going()
+
+
+class Given(Value):
+    """A word of advice that holds: since when, and what it was told with last."""
+
+    since_ms: int
+    lead: float = 0.0  # its leading number
+    mark: int = 0  # of its text, where that says more than a number
+
+
+class TableWork(Value):
+    """What maintenance does in one ref of a table."""
+
+    running: tuple[RunningTask, ...] = ()
+    expiry: ExpiryWork = ExpiryWork()
+    expiry_reason: str = ""  # why expiry was, or was not, ordered
+    expiry_ms: int | None = None  # when time may change that
+    look_ms: int | None = None  # when some partition may deserve another decision
+    show_ms: int | None = None  # when to publish the table's state; None = nothing new
+    shown_ms: int = 0  # when it was published last
+    pace: Pace = Pace()  # of our own commits
+    other: OtherMaintainer | None = None
+    habits: Habits = Habits()
+    advice: dict[str, Given] = field(default_factory=dict)  # by rule
+    reads: Reads | None = None  # what its readers report
+    filters: Filters | None = None  # and by which columns they filter
+    duplicate: str = ""  # what was said of a file that the table has twice, until a rewrite is fine
+
+    def task_of(self, scope: Scope) -> RunningTask | None:
+        """The partition's order, if one is out."""
+        return next((task for task in self.running if task.scope == scope), None)
+
+    def task(self, task_id: str) -> RunningTask | None:
+        """The order of that id, if it is out."""
+        return next((task for task in self.running if task.task_id == task_id), None)
+
+    @property
+    def uncommitted(self) -> frozenset[int]:
+        """Moments of the orders out of which no commit was told yet. Those of one moment share
+        one (`RewriteFiles.together`)."""
+        running = self.running
+        return frozenset(one.ordered_at_ms for one in running if one.committed_at_ms is None)
+
+    def has_room(self, places: int, limits: Thresholds) -> bool:
+        """Whether so many places are free."""
+        taken = sum(one.places for one in self.running)
+        return taken + places <= limits.max_in_flight * PLACES
+
+    def started(self, task: RunningTask) -> TableWork:
+        """With one more order out; a partition has at most one."""
+        others = tuple(one for one in self.running if one.scope != task.scope)
+        pace = replace(self.pace, ordered_ms=max(self.pace.ordered_ms, task.ordered_at_ms))
+        return replace(self, running=(*others, task), pace=pace)
+
+    def ended(self, task: RunningTask) -> TableWork:
+        """With an order gone."""
+        return replace(self, running=tuple(one for one in self.running if one is not task))
+
+    def looking(self, at_ms: int | None) -> TableWork:
+        """With a look at `at_ms` at the latest."""
+        if at_ms is None or (self.look_ms is not None and self.look_ms <= at_ms):
+            return self
+        return replace(self, look_ms=at_ms)
+
+
+class Table(Value):
+    """One ref of a table: the value of its key in the planner's state.
+
+    `pause` is kept by itself: it holds for tables that are not known yet, too.
+    """
+
+    counters: TableCounters
+    work: TableWork = TableWork()
+    pause: Pause | None = None

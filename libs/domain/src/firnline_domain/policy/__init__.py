@@ -1,0 +1,1 @@
+"""Decisions about a table: pure functions of counters, settings and time."""

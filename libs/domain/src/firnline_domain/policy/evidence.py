@@ -1,0 +1,57 @@
+"""The numbers behind a decision, as they travel with its reason to `explain` and into events."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.debts import Debt
+from firnline_domain.counters.sizes import mendable_error, size_error
+from firnline_domain.counters.work import Partition, Table
+from firnline_domain.policy.lanes import set_bytes
+from firnline_domain.policy.worth import Weighed
+from firnline_domain.settings.thresholds import Thresholds
+
+
+def counts(
+    table: Table, partition: Partition, debt: Debt, grown: Debt, limits: Thresholds
+) -> dict[str, float]:
+    """Files of debt, in all and since the last rewrite, and their thresholds."""
+    return {
+        "fragments": debt.fragments,
+        "new_fragments": grown.fragments,
+        "min_fragments": max(limits.min_fragments, 2),  # as `wanting` takes them
+        "equality_deletes": debt.equality_deletes,
+        "new_equality_deletes": grown.equality_deletes,
+        "min_equality_deletes": max(limits.min_equality_deletes, 1),
+        "position_deletes": debt.position_deletes,
+        "new_position_deletes": grown.position_deletes,
+        "min_position_deletes": max(limits.min_position_deletes, 1),
+        "global_deletes": debt.global_deletes,
+        "new_global_deletes": grown.global_deletes,
+        "undersized": debt.undersized,
+        "new_undersized": grown.undersized,
+        "failures": partition.work.failures,
+        "in_flight": len(table.work.running),
+        "max_commits": limits.max_commits,
+    }
+
+
+def weights(
+    partition: Partition, limits: Thresholds, weighed: Weighed, now_ms: int
+) -> dict[str, float]:
+    """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
+    holds, target = partition.counters.holds, limits.target_bytes
+    return {
+        "size_error": round(size_error(holds, target), 3),
+        "mendable_size_error": round(mendable_error(holds, target), 3),
+        "max_size_error": limits.max_size_error,
+        "read_amplification": round(weighed.amplification, 3),
+        "read_s_spared": round(weighed.spared_s, 3),
+        "rewrite_cpu_s": round(weighed.price_s, 3),
+        "rewrite_gb_hours": round(weighed.gb_hours, 6),
+        "rewrite_bytes": weighed.work.bytes_read,
+        "paid_back": round(weighed.paid_back(now_ms), 3),
+        "cheap_bytes": limits.cheap_bytes,
+        "delete_set_bytes": set_bytes(partition),
+        "heavy_bytes": limits.heavy_bytes,
+        "out_of_memory": partition.work.out_of_memory,
+        "reads_per_hour": limits.reads_per_hour,
+    }

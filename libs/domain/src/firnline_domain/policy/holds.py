@@ -1,0 +1,73 @@
+"""What keeps orders of a whole table back, whatever its partitions want: values and one verdict."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.pace import at_once
+from firnline_domain.counters.work import Table
+from firnline_domain.records.pauses import Hold, HoldReason, Pause
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
+from firnline_domain.times import earliest
+
+BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.GATHERING})
+
+
+def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    """What holds the table back now; of several the one that a person looks for first."""
+    return _not_now(table, limits, now_ms) or _shadow(limits)
+
+
+def _not_now(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    if table.pause is not None:
+        return _paused(table.pause)
+    return _untimely(limits, now_ms)
+
+
+def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    """The same for rewrites alone, which add snapshots and meet others at the same files."""
+    if hold := _not_now(table, limits, now_ms) or _yielding(table, limits, now_ms):
+        return hold
+    work = table.work
+    out, most = len(work.uncommitted), limits.max_commits
+    room_ms = work.pace.room_ms(out, most, now_ms)
+    said = f"{most} an hour, {at_once(most)} of them at once"
+    if room_ms != now_ms:
+        return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
+    if (until_ms := work.pace.gathers_until_ms(out, most, now_ms)) > now_ms:
+        return Hold(HoldReason.GATHERING, until_ms, detail=said)
+    return _shadow(limits)
+
+
+def turns_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
+    """When time alone makes another hold of it, or none: it has to be shown anew then."""
+    if hold := rewrite_hold_of(table, limits, now_ms):
+        return hold.until_ms
+    # Both are readable, for else there was a hold.
+    return earliest(inside_until(limits.window, now_ms), opens_ms(limits.blackout, now_ms))
+
+
+def _shadow(limits: Thresholds) -> Hold | None:
+    return Hold(HoldReason.SHADOW) if limits.shadow else None
+
+
+def _yielding(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
+    other = table.work.other
+    if other is None or (until_ms := other.until_ms(limits.yield_ms)) <= now_ms:
+        return None
+    return Hold(HoldReason.OTHER_MAINTAINER, until_ms, other.since_ms, other.described())
+
+
+def _paused(pause: Pause) -> Hold:
+    return Hold(HoldReason.PAUSED, since_ms=pause.since_ms, detail=str(pause))
+
+
+def _untimely(limits: Thresholds, now_ms: int) -> Hold | None:
+    try:
+        if (until_ms := inside_until(limits.blackout, now_ms)) is not None:
+            return Hold(HoldReason.BLACKOUT, until_ms, detail=limits.blackout)
+        if limits.window and inside_until(limits.window, now_ms) is None:
+            opens = opens_ms(limits.window, now_ms)
+            return Hold(HoldReason.OUTSIDE_WINDOW, opens, detail=limits.window)
+    except UnreadablePeriod as error:
+        return Hold(HoldReason.UNREADABLE_WINDOW, detail=str(error))
+    return None

@@ -1,0 +1,138 @@
+"""What becomes of a partition's work: changes, orders, successes, failures, and what people say."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.debts import NO_DEBT, Debt
+from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
+from firnline_domain.policy.worth import Action
+from firnline_domain.records.results import OUT_OF_MEMORY
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import DAY_MS
+from firnline_domain.values import replace
+
+BACK_OFF_MS = 10_000  # doubles with each failure in a row
+BACK_OFF_MAX_MS = 30 * 60_000
+PARK_AFTER = 3  # failures in a row that no retry can help
+PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
+# reasons that say nothing of the partition
+SURROUNDINGS = frozenset(
+    {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
+)
+BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to the ordinary lane
+PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
+
+
+def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> PartitionWork:
+    """A change is in the partition's counters: what it holds now, what others than we added."""
+    grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
+    return aged(grown, holds, now_ms)
+
+
+def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
+    """With the moments since which there is debt."""
+    if work.converted_ms is not None and not holds.position_deletes:
+        work = replace(work, converted_ms=None)
+    grown = holds.beyond(work.floor)
+    counted = _since(work.debt_since_ms, any(grown.counted), now_ms)
+    undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
+    if (counted, undersized) == (work.debt_since_ms, work.undersized_since_ms):
+        return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
+    hot = work.hot_since_ms if grown != NO_DEBT else None
+    return replace(work, debt_since_ms=counted, undersized_since_ms=undersized, hot_since_ms=hot)
+
+
+def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
+    if not there:
+        return None
+    return now_ms if since_ms is None else since_ms
+
+
+def ordered(work: PartitionWork) -> PartitionWork:
+    """An order went out."""
+    return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
+
+
+def held(work: PartitionWork, until_ms: int) -> PartitionWork:
+    """A person took its rewrite back: the same is not ordered again at once. What that had left
+    as its floor is no measure any more."""
+    spent = max(work.spent, work.last_attempt)
+    return replace(work, floor=NO_DEBT, spent=spent).paused(UNDONE, until_ms)
+
+
+def succeeded(
+    work: PartitionWork, holds: Debt, task: RunningTask, limits: Thresholds, now_ms: int
+) -> PartitionWork:
+    """A task is done and its commit, if it made one, is in the counters.
+
+    What it left, without what came meanwhile, is the floor from now on. Only a merge can do
+    anything about undersized files, and one that has lessened them may do so again: there is a most
+    that it takes.
+    """
+    merged, floor = task.action == Action.MERGE, holds.beyond(work.arrived)
+    lessened = holds.undersized < task.numbers.get("undersized", 0)
+    known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
+    rested = PartitionWork(
+        floor=replace(floor, undersized=min(known, holds.undersized)),
+        undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
+        converted_ms=_converted_ms(work, task, now_ms),
+        pause=work.pause,
+        until_ms=work.until_ms,
+        last_task_id=task.task_id,
+        last_attempt=work.attempt,
+        touched_ms=work.touched_ms,
+        failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
+    )
+    rested = _with_room(rested, work)
+    return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+
+
+def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | None:
+    """A compaction takes the positions along; a merge is never ordered where there are any."""
+    if task.action != Action.CONVERT:
+        return None
+    return now_ms if work.converted_ms is None else work.converted_ms
+
+
+def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
+    """With what is left of its troubles with memory after one more success."""
+    well = work.well + 1
+    if not work.out_of_memory or well >= BACK_AFTER:
+        return rested
+    return replace(rested, out_of_memory=work.out_of_memory, well=well)
+
+
+def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
+    """True if the work already says that this task is done."""
+    return (work.last_task_id, work.last_attempt) == (task.task_id, task.attempt)
+
+
+def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
+    """A task came to an end without a commit."""
+    failures, hopeless = work.failures + 1, work.hopeless + (not retryable)
+    own = work.own + (reason not in SURROUNDINGS)
+    after = replace(work, failures=failures, hopeless=hopeless, own=own, failure=reason)
+    if reason == OUT_OF_MEMORY:
+        after = replace(after, out_of_memory=work.out_of_memory + 1, well=0)
+    if hopeless >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in SURROUNDINGS):
+        return after.paused("parked", now_ms + PARKED_MS)
+    back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
+    return after.paused("backing_off", now_ms + back_off)
+
+
+def distrusted(work: PartitionWork, now_ms: int) -> PartitionWork:
+    """Its last commit changed what readers see: a person has to look before the next one."""
+    return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS)
+
+
+def freed(work: PartitionWork) -> PartitionWork:
+    """The table's settings changed: what failed may work now."""
+    if work.pause not in ("parked", "backing_off"):
+        return work
+    spent = work.spent + work.failures
+    seen = replace(work, failure="") if work.failure == ROWS_DIFFER else work
+    return replace(seen, pause="", until_ms=None, failures=0, hopeless=0, own=0, spent=spent)
+
+
+def unparked(work: PartitionWork) -> PartitionWork:
+    """A person says so: whatever failed or was held may be tried again."""
+    return freed(replace(work, pause="parked") if work.pause == UNDONE else work)

@@ -1,0 +1,162 @@
+"""Does a partition deserve a rewrite now, and why (or why not): a pure function of values."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.debts import Debt, debt_of
+from firnline_domain.counters.work import PLACES, SMALL, Partition, RunningTask, Table
+from firnline_domain.identity import task_id
+from firnline_domain.policy.decisions import ORDERS, Decision, Reason
+from firnline_domain.policy.demand import Found, wanted_of
+from firnline_domain.policy.evidence import counts, weights
+from firnline_domain.policy.holds import BETWEEN_COMMITS, rewrite_hold_of
+from firnline_domain.policy.worth import Action, Weighed, weigh, weigh_conversion, weigh_merge
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.pauses import Hold
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import replace
+
+BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
+
+
+def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """The decision for one partition. Made with every change; few are told, with `explained`."""
+    if barred := _barred(table, partition, limits, now_ms):
+        return Decision(barred[0], until_ms=barred[1])
+    return _on_its_merits(table, partition, _weighed(table, partition, limits), limits, now_ms)
+
+
+def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:
+    """Its decision's status, without weighing: asked of every partition whenever a table is shown.
+    A partition that is to be ordered now counts as idle until its order is out."""
+    barred = _barred(table, partition, limits, now_ms)
+    return Decision(barred[0]).status if barred else "idle"
+
+
+def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """The decision with the numbers that it was made from."""
+    debt, grown, _ = found = _weighed(table, partition, limits)
+    numbers = counts(table, partition, debt, grown, limits)
+    if barred := _barred(table, partition, limits, now_ms):
+        decision = Decision(barred[0], until_ms=barred[1])
+    else:
+        decision = _on_its_merits(table, partition, found, limits, now_ms)
+    weighed = _of_action(partition, decision.action, found, limits)
+    numbers |= weights(partition, limits, weighed, now_ms)
+    return replace(decision, numbers=numbers)
+
+
+def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
+    debt, grown = debts(table, partition, limits.target_bytes)
+    return debt, grown, weigh(partition, limits, debt, grown)
+
+
+def weighed_for(table: Table, partition: Partition, action: Action, limits: Thresholds) -> Weighed:
+    """What a decision's action costs and spares."""
+    return _of_action(partition, action, _weighed(table, partition, limits), limits)
+
+
+def _of_action(partition: Partition, action: Action, found: Found, limits: Thresholds) -> Weighed:
+    debt, grown, compaction = found
+    other = None
+    if action is Action.MERGE:
+        other = weigh_merge(partition, limits)
+    elif action is Action.CONVERT:
+        other = weigh_conversion(partition, limits, debt, grown)
+    return other or compaction
+
+
+def _on_its_merits(
+    table: Table, partition: Partition, found: Found, limits: Thresholds, now_ms: int
+) -> Decision:
+    wanted = wanted_of(partition, found, limits, now_ms)
+    if wanted.reason not in ORDERS:
+        return wanted
+    hold = rewrite_hold_of(table, limits, now_ms)
+    if hold and not _shares_a_commit(table, hold, now_ms):
+        return Decision(Reason(hold.reason), until_ms=hold.until_ms)
+    small = _of_action(partition, wanted.action, found, limits).work.bytes_read
+    if not table.work.has_room(SMALL if small <= limits.cheap_bytes else PLACES, limits):
+        return Decision(Reason.TABLE_BUSY)
+    if limits.spending[1].binds and not limits.paid:
+        until_ms = now_ms + BUDGET_LOOK_MS
+        return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
+    return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
+
+
+def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:
+    """What is ordered in the moment of another order adds no commit."""
+    return hold.reason in BETWEEN_COMMITS and now_ms in table.work.uncommitted
+
+
+def _barred(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> tuple[Reason, int | None] | None:
+    """What forbids an order, whatever the debt, and until when."""
+    counters, work = table.counters, partition.work
+    if counters.removed:
+        return Reason.REMOVED, None
+    if not limits.enabled:
+        return Reason.DISABLED, None
+    task = table.work.task_of(partition.counters.scope)
+    if task and now_ms < task.deadline_ms:
+        return Reason.IN_FLIGHT, task.deadline_ms
+    if counters.waiting or not counters.known:
+        return Reason.WAITING_FOR_RESYNC, None
+    if partition.counters.scope.is_abbreviated:
+        return Reason.NAME_TOO_LONG, None
+    if work.until_ms is not None and now_ms < work.until_ms:
+        return Reason(work.pause), work.until_ms
+    return None
+
+
+def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
+    """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
+    has_data = partition.counters.holds.data_files > 0
+    debt = debt_of(
+        partition.counters.holds,
+        target_bytes,
+        table.counters.global_equality_deletes if has_data else 0,
+    )
+    return debt, debt.beyond(partition.work.floor)
+
+
+def depth(table: Table, partition: Partition, limits: Thresholds) -> int:
+    """Files of debt that have grown."""
+    return sum(debts(table, partition, limits.target_bytes)[1].counts)
+
+
+def order_for(
+    table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
+) -> tuple[RewriteFiles, RunningTask]:
+    """The order that an explained decision asks for, and what the planner keeps of it."""
+    counters, scope = table.counters, partition.counters.scope
+    assert counters.head_snapshot_id is not None  # a partition with debt has a snapshot
+    text = f"{scope.spec_id}:{scope.partition}"
+    head, action = counters.head_snapshot_id, decision.action
+    identity = task_id(counters.table.uuid, counters.ref, text, action, head)
+    task = RunningTask(
+        task_id=identity,
+        scope=scope,
+        action=action,
+        reason=decision.reason,
+        trigger_snapshot_id=head,
+        attempt=partition.work.attempt,
+        ordered_at_ms=now_ms,
+        deadline_ms=now_ms + limits.deadline_ms,
+        numbers=decision.numbers,
+        group=limits.served_by,
+    )
+    order = RewriteFiles(
+        task_id=identity,
+        table=counters.table,
+        ref=counters.ref,
+        scope=scope,
+        action=action,
+        reason=decision.reason,
+        trigger_snapshot_id=task.trigger_snapshot_id,
+        attempt=task.attempt,
+        ordered_at_ms=now_ms,
+        deadline_ms=task.deadline_ms,
+        numbers=decision.numbers,
+    )
+    return order, task

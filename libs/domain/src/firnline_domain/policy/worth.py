@@ -1,0 +1,230 @@
+"""When maintenance is worth its price: as soon as readers have paid as much for the debt.
+
+Nobody knows how often a table will be read. Whoever buys when the rent paid has reached the price
+never pays more than twice what was best in hindsight (the ski-rental rule). Rent is what scans pay
+for the debt; price is the CPU of the rewrite.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from firnline_domain.counters.debts import Debt
+from firnline_domain.counters.sizes import MOST_BYTES, spared_by_merge, taken_by_merge
+from firnline_domain.counters.work import Partition
+from firnline_domain.policy.burden import READ_COST, Burden, burden_of
+from firnline_domain.policy.costs import FIRNLINE, CostModel, Work
+from firnline_domain.records.tallies import FileTally
+from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.times import HOUR_MS
+from firnline_domain.values import Value
+
+KEY_SHARE = 0.15  # of a data file's bytes: its key columns
+FAR_MS = 10**15  # later than any clock
+GRID_MS = 60_000  # a look when time comes goes over all partitions: once a minute at the most
+
+
+class Action(StrEnum):
+    """What can be done about a partition's debt (DESIGN section 4)."""
+
+    COMPACT = "compact"  # every file with deletes and every fragment is rewritten
+    CONVERT = "convert"  # equality deletes become positions; fragments are rewritten
+    MERGE = "merge"  # fragments and undersized files fill a file of the target size
+
+
+class Offer(Value):
+    """One way to be rid of debt. `spared_s`: CPU seconds per scan."""
+
+    action: Action
+    work: Work
+    price_s: float
+    spared_s: float
+
+    @property
+    def gain(self) -> float:
+        """CPU seconds spared per scan and CPU second spent."""
+        return _gain(self.spared_s, self.price_s)
+
+
+def _gain(spared_s: float, price_s: float) -> float:
+    return spared_s / price_s if price_s > 0 else 0.0
+
+
+def paid_at_ms(price_s: float, spared_s: float, since_ms: int, limits: Thresholds) -> int:
+    """When scans will have paid the price, should the debt stay as it is.
+
+    It has grown since `since_ms`, evenly as far as is known: half of it was paid on average.
+    """
+    paid_per_hour = spared_s / 2 * limits.reads_per_hour
+    if paid_per_hour <= 0:
+        return FAR_MS
+    wait_ms = limits.payback * price_s / paid_per_hour * HOUR_MS
+    paid_ms = since_ms + int(min(wait_ms, FAR_MS))
+    return -(-paid_ms // GRID_MS) * GRID_MS
+
+
+def offers(
+    holds: FileTally,
+    limits: Thresholds,
+    global_deletes: int = 0,
+    abilities: frozenset[Action] = frozenset(Action),
+    costs: CostModel = FIRNLINE,
+) -> list[Offer]:
+    """What can be done, best gain first."""
+    target = limits.target_bytes
+    burden = burden_of(holds, target, global_deletes)
+    merge_s = spared_by_merge(holds, target) * READ_COST.open_s
+    works = (
+        (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
+        (Action.CONVERT, _converting(holds), _converted_s(holds, burden)),
+        (Action.MERGE, _merging(holds, target), merge_s),
+    )
+    found = [
+        Offer(action, work, costs.cpu_s(work), spared_s)
+        for action, work, spared_s in works
+        if action in abilities and work is not None and spared_s > 0
+    ]
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def compacting(holds: FileTally, global_deletes: int) -> Work:
+    """An upper bound: how many rows are left is not known before."""
+    taken = _reached_bytes(holds, global_deletes)
+    deletes = holds.equality_deletes
+    return Work(taken + deletes.bytes, taken, deletes.records)
+
+
+def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
+    """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
+    delete may reach all."""
+    if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
+        return holds.data.bytes
+    if holds.deletion_vectors.files == 0:
+        return holds.fragments.bytes
+    data = holds.data
+    others = data.bytes - holds.fragments.bytes
+    vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
+    return holds.fragments.bytes + others * vectors
+
+
+def _converting(holds: FileTally) -> Work | None:
+    """The keys of all larger files are read; fragments, of which all columns are few bytes, are
+    rewritten at once."""
+    deletes, small = holds.equality_deletes, holds.fragments
+    if deletes.files == 0 or holds.data.files <= small.files:
+        return None
+    keys = (holds.data.bytes - small.bytes) * KEY_SHARE
+    return Work(small.bytes + keys + deletes.bytes, small.bytes, deletes.records)
+
+
+def _converted_s(holds: FileTally, burden: Burden) -> float:
+    """Equality deletes go; at most as many positions come."""
+    deletes, cost = holds.equality_deletes, READ_COST
+    gone = burden.delete_loads * cost.load_s + deletes.files * cost.open_s
+    return gone + burden.files_s() - deletes.records * cost.position_s
+
+
+def _merging(holds: FileTally, target_bytes: int) -> Work | None:
+    """Deletes would have to be applied to what it takes: that is what the other two do."""
+    taken = taken_by_merge(holds, target_bytes)
+    if holds.delete_files or taken.files < 2:
+        return None
+    size = min(taken.bytes, MOST_BYTES)
+    return Work(size, size)
+
+
+class Weighed(Value):
+    """What a partition's rewrite costs and spares, and when it is worth it."""
+
+    work: Work
+    price_s: float
+    spared_s: float  # per scan, of what has come since the last rewrite
+    amplification: float  # of a scan
+    since_ms: int = 0  # when the debt began
+    paid_ms: int = FAR_MS  # when readers have paid the price
+    from_ms: int = 0  # when it may be ordered for other reasons
+
+    @property
+    def gain(self) -> float:
+        """CPU seconds spared per scan and CPU second spent."""
+        return _gain(self.spared_s, self.price_s)
+
+    @property
+    def gb_hours(self) -> float:
+        """Memory held while it runs, times hours."""
+        return FIRNLINE.held_gb_hours(self.price_s)
+
+    @property
+    def paid_at(self) -> int | None:
+        """`paid_ms`, where there is such a moment."""
+        return self.paid_ms if self.paid_ms < FAR_MS else None
+
+    def paid_back(self, now_ms: int) -> float:
+        """How many times readers have paid the price. It ranks rewrites by what they spare for
+        what they cost; and, growing with every hour, it lets none of them starve."""
+        if self.paid_at is None:
+            return 0.0
+        return max(now_ms - self.since_ms, 0) / max(self.paid_ms - self.since_ms, 1)
+
+
+def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> Weighed:
+    """Weigh a compaction. Only what has grown since the last rewrite counts."""
+    holds = partition.counters.holds
+    burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
+    spared_s = burden.seconds() * sum(grown.counted) / max(sum(debt.counted), 1)
+    work = compacting(holds, debt.global_deletes)
+    since_ms = partition.work.debt_since_ms
+    return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+
+
+def weigh_conversion(
+    partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
+) -> Weighed | None:
+    """Weigh a conversion; None where there are no equality deletes of the partition's own, where
+    others reach it (they would stay, and be applied again), and where all of it is cheap and nobody
+    asks for it: a compaction leaves less behind."""
+    holds, asked = partition.counters.holds, limits.convert
+    if asked is Conversions.NEVER or debt.global_deletes:
+        return None
+    work, cheap = _converting(holds), compacting(holds, 0).bytes_read <= limits.cheap_bytes
+    if work is None or (cheap and asked is not Conversions.ALWAYS):
+        return None
+    burden = burden_of(holds, limits.target_bytes)
+    share = (grown.fragments + grown.equality_deletes) / (debt.fragments + debt.equality_deletes)
+    since_ms, spared_s = partition.work.debt_since_ms, _converted_s(holds, burden) * share
+    return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+
+
+def weigh_positions(partition: Partition, limits: Thresholds) -> Weighed | None:
+    """Weigh the compaction of what conversions have left; None if they left nothing."""
+    holds, since_ms = partition.counters.holds, partition.work.converted_ms
+    if since_ms is None:
+        return None
+    burden = burden_of(holds, limits.target_bytes)
+    spared_s = burden.positions_s() + holds.mark_files * READ_COST.open_s
+    return _weighed(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
+
+
+def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:
+    """Weigh a merge; None where it would take nothing, there are deletes to be applied, or nobody
+    has seen yet since when its files are there (state of an older release)."""
+    holds, target = partition.counters.holds, limits.target_bytes
+    work, files = _merging(holds, target), spared_by_merge(holds, target)
+    since_ms = partition.work.undersized_since_ms
+    if work is None or files < 1 or since_ms is None:
+        return None
+    share = work.bytes_read / max(taken_by_merge(holds, target).bytes, 1)
+    amplification = burden_of(holds, target).amplification
+    return _weighed(since_ms, limits, work, files * share * READ_COST.open_s, amplification)
+
+
+def _weighed(
+    since: int | None, limits: Thresholds, work: Work, spared_s: float, amplification: float
+) -> Weighed:
+    price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
+    if since is None or spared_s <= 0:
+        return Weighed(work, price_s, spared_s, amplification)
+    paid_ms = paid_at_ms(price_s, spared_s, since, limits)
+    cheap = work.bytes_read <= limits.cheap_bytes
+    from_ms = 0 if cheap else min(paid_ms, since + limits.max_wait_ms)
+    return Weighed(work, price_s, spared_s, amplification, since, paid_ms, from_ms)

@@ -1,0 +1,327 @@
+"""Facts about tables, in the past tense, as they travel on topics."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.results import KeyChecksums
+from firnline_domain.records.tallies import FileTally
+from firnline_domain.values import Value, field
+
+
+class TableChange(StrEnum):
+    """What an accepted catalog call did to a table."""
+
+    COMMITTED = "committed"
+    CREATED = "created"
+    REGISTERED = "registered"
+    DROPPED = "dropped"
+    RENAMED = "renamed"
+
+
+class SnapshotAdded(Value):
+    """One `add-snapshot` of a commit, as the writer sent it (REST spec, `Snapshot`)."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str
+    manifest_list: str
+    summary: dict[str, str] = field(default_factory=dict)
+
+
+class RefMoved(Value):
+    """One `set-snapshot-ref` or `remove-snapshot-ref`; `snapshot_id` None = removed."""
+
+    ref: str
+    kind: str  # branch | tag
+    snapshot_id: int | None
+    expected_snapshot_id: int | None = None  # from `assert-ref-snapshot-id`, if it was sent
+
+
+class TableCommitted(Value):
+    """A catalog call that the catalog accepted. `event_id` is the same if it is sent again."""
+
+    event_id: str
+    table: TableName
+    catalog: str
+    change: TableChange
+    snapshots: tuple[SnapshotAdded, ...]
+    refs: tuple[RefMoved, ...]
+    expired_snapshot_ids: tuple[int, ...]  # the first of them
+    metadata_changed: bool  # properties, schema, spec, sort order or location
+    committed_at_ms: int
+    source: str  # gateway | reconciled
+    user_agent: str | None = None
+    expired_snapshots: int = 0  # all of them
+
+    @property
+    def expired(self) -> int:
+        """Snapshots that the call expired."""
+        return max(self.expired_snapshots, len(self.expired_snapshot_ids))
+
+
+class FilteredBy(Value):
+    """Scans whose filter lets them leave files out by a column; nested ones are dotted."""
+
+    column: str
+    scans: int
+    data_files: int  # that these scans have read nevertheless
+
+
+class TableLayout(Value):
+    """Source columns of a table's default sort order, as far as it keeps theirs, and of its
+    default partition spec."""
+
+    ordered_by: tuple[str, ...] = ()
+    partitioned_by: tuple[str, ...] = ()
+
+
+class TableScanned(Value):
+    """Readers have reported scans of a table, as one gateway has counted them in that time."""
+
+    table: TableName
+    from_ms: int
+    to_ms: int
+    scans: int
+    data_files: int  # that these scans have read, all together
+    filtered: tuple[FilteredBy, ...] = ()
+    layout: TableLayout | None = None  # None = the table did not say
+
+
+class ChangeKind(StrEnum):
+    """How `FilesChanged` is to be folded."""
+
+    DELTA = "delta"  # onto the parent's counters
+    ABSOLUTE = "absolute"  # replaces all counters: a new epoch
+    REF_MOVED = "ref_moved"  # the ref points elsewhere without a new snapshot of its own
+    REMOVED = "removed"  # the ref, or the whole table, is gone
+
+
+class PartitionChange(Value):
+    """What one snapshot added to and removed from one partition."""
+
+    scope: Scope
+    added: FileTally
+    removed: FileTally
+    data_sequence_min: int | None = None  # of the added data files
+    data_sequence_max: int | None = None
+    delete_sequence_max: int | None = None  # of the added delete files
+
+
+class FilesChanged(Value):
+    """One snapshot's change of one ref of a table, per partition; big commits in chunks.
+
+    `chunk` counts from 0 to `chunks` - 1; the head of the ref moves with the last one.
+    `expired_snapshots` and `settings` are facts of the table at that moment.
+    """
+
+    event_id: str
+    table: TableName
+    ref: str
+    kind: ChangeKind
+    snapshot_id: int | None
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str
+    partitions: tuple[PartitionChange, ...]
+    format_version: int
+    settings: dict[str, str] = field(default_factory=dict)  # table properties that matter to us
+    expired_snapshots: int = 0  # that left the metadata
+    snapshot_count: int | None = None  # set with ABSOLUTE: all retained snapshots of the table
+    oldest_snapshot_ms: int | None = None  # set with ABSOLUTE
+    task_id: str | None = None  # of the Firnline task that made this snapshot
+    chunk: int = 0
+    chunks: int = 1
+    observed_at_ms: int = 0
+    maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
+    foreign_files: int = 0  # of those told of, how many lie outside the table's own locations
+    manifests: int | None = None  # of the snapshot's list; None = not read
+    manifest_bytes: int | None = None
+
+
+class TickPassed(Value):
+    """Time, as a record in every partition (H16)."""
+
+    bucket: int
+    at_ms: int
+
+
+class Classification(StrEnum):
+    """What a committed result met at the head. Refused ones have a ConflictReason."""
+
+    CLEAN = "clean"  # the head was its start
+    LATER_COMMITS = "later_commits"  # appends, equality deletes: sequence numbers order them
+    REPAIRED = "repaired"  # position deletes or vectors on replaced files were carried over
+
+
+class GroupProof(Value):
+    """Of one group of a rewrite, as it was verified before the commit (`proofs`)."""
+
+    rows_in: int
+    rows_masked: int
+    rows_out: int
+    keys: KeyChecksums | None = None
+
+
+class RewriteCommitted(Value):
+    """A rewrite's result is in the table."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    snapshot_ids: tuple[int, ...]
+    start_snapshot_id: int
+    files_removed: int
+    files_added: int
+    equality_deletes_removed: int
+    position_deletes_removed: int
+    bytes_before: int
+    bytes_after: int
+    rows_in: int
+    rows_masked: int
+    rows_out: int
+    mode: str  # native | handed_over
+    redelivered: bool  # the commit was found, not made
+    committed_at_ms: int
+    reason: str | None = None  # of handing over
+    ordered_at_ms: int | None = None
+    classification: Classification = Classification.CLEAN
+    rows_repaired: int = 0  # rows that died meanwhile, whose delete moved with them
+    groups_lost: int = 0  # of the task; their partition is planned again
+    bytes_lost: int = 0  # outputs of lost groups
+    lost_reason: str | None = None  # a ConflictReason, of the first lost group
+    proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
+    worked_ms: int | None = None  # by the worker, from start to last output
+
+
+class ConflictReason(StrEnum):
+    """Why a result could not be committed (DESIGN section 5)."""
+
+    INPUTS_GONE = "inputs_gone"
+    APPLIED_DELETE_GONE = "applied_delete_gone"  # a rollback: the result masked too much
+    APPLIED_POSITION_DELETE_GONE = "applied_position_delete_gone"  # so that rows came back
+    NEW_POSITION_DELETES = "new_position_deletes"
+    NEW_DELETION_VECTORS = "new_deletion_vectors"
+    OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the stamp
+    HAZARD_10312 = "hazard_10312"  # iceberg-rules 2.4 (a), and no safe form of commit is left
+    SPEC_CHANGED = "spec_changed"  # iceberg-rules 2.4 (b)
+    SCHEMA_CHANGED = "schema_changed"  # or the name mapping
+    FORMAT_CHANGED = "format_changed"  # of the table: its version, or it is encrypted now
+    DUPLICATE_FILES = "duplicate_files"  # the head has a data or delete file twice
+    START_NOT_ANCESTOR = "start_not_ancestor"
+    TABLE_GONE = "table_gone"
+    REF_GONE = "ref_gone"
+    PIN_LOST = "pin_lost"  # the head moved at every try
+    TOO_OLD = "too_old"  # its outputs may be swept at any time (`lifetimes`)
+    UNREACHABLE = "unreachable"  # catalog or storage did not answer while patience lasted
+    OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
+    PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out, in number or by keys
+    FOREIGN_OUTPUTS = "foreign_outputs"  # files that are not its task's, or not as it says
+    REJECTED = "rejected"  # the catalog or Iceberg itself refused
+
+
+class RewriteConflicted(Value):
+    """A result was refused; its partition goes back to the planner."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    reason: ConflictReason
+    detail: str
+    start_snapshot_id: int
+    head_snapshot_id: int | None
+    conflicted_at_ms: int
+    files_written: int = 0  # outputs that reach no commit
+    bytes_written: int = 0
+
+
+class RewriteSkipped(Value):
+    """The worker found nothing to do."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    reason: str
+    at_ms: int
+
+
+class OutputsSwept(Value):
+    """Files that no commit has taken were removed, by the write-ahead lists that name them."""
+
+    table: TableName
+    lists_removed: int
+    files_removed: int
+    files_reachable: int  # on the lists, and in a retained snapshot: they stay
+    left: dict[str, int]  # lists left alone, by reason
+    swept_by: str  # committer | cli
+    swept_at_ms: int
+
+
+class TableAssigned(Value):
+    """A table is in that bucket from now on; said by its home, each time with a higher epoch."""
+
+    table_uuid: str
+    bucket: int
+    epoch: int
+    at_ms: int
+
+
+class BucketLoaded(Value):
+    """How much a bucket has to count."""
+
+    bucket: int
+    tables: int
+    files: int  # of these tables; 0 where nobody asks for it
+    at_ms: int
+
+
+class KeptPair(Value):
+    """One key of a planner's state with its value, as they are kept."""
+
+    key: bytes
+    value: bytes
+
+
+class TableHanded(Value):
+    """All that one bucket has kept of a table, for another: from its home, the bucket it is
+    assigned to; from there, its home again. Big tables come in chunks, one after the other.
+    """
+
+    table_uuid: str
+    epoch: int  # of the assignment that begins, or ends, with it
+    pairs: tuple[KeptPair, ...]  # in the order of their keys
+    chunk: int = 0
+    chunks: int = 1
+
+
+class RecordForwarded(Value):
+    """A record of a table that came to a bucket which the table is not in."""
+
+    table_uuid: str
+    epoch: int  # from its home: of the assignment. From elsewhere: what it came with, or 0
+    record: bytes  # as it would be on its topic
+
+
+class DeadLettered(Value):
+    """A record that could not be used, kept whole as far as it fits, with its reason.
+
+    `offset` is below zero for one that its own topic would not take.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+    message: str
+    service: str
+    at_ms: int
+    value_bytes: int | None = None  # size of the whole value where only its beginning is kept

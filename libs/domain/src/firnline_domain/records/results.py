@@ -1,0 +1,213 @@
+"""What a worker says of a task it was given."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.values import Value, field
+
+# Reason codes that workers give and others act on.
+ALREADY_COMMITTED = "already_committed"  # the order came again
+DUPLICATE_FILES = "duplicate_files"  # the table has a file twice; the committer says it, too
+OUT_OF_MEMORY = "out_of_memory"  # the task needs more room
+
+
+class Mode(StrEnum):
+    """Who did the rewrite."""
+
+    NATIVE = "native"
+    HANDED_OVER = "handed_over"  # Iceberg's own action, which commits by itself
+
+
+class TableForm(Value):
+    """How a table's files are read and written: what a result hangs on beside the files it names.
+
+    `last_column_id`: of all columns that it ever had. `name_mapping`: checksum of
+    `schema.name-mapping.default`, "" where there is none.
+    """
+
+    format_version: int
+    schema_id: int
+    last_column_id: int
+    name_mapping: str = ""
+    encrypted: bool = False
+
+
+class InputFile(Value):
+    """A data file that a group replaces."""
+
+    path: str
+    sequence_number: int  # data sequence number
+    records: int
+    bytes: int
+
+
+class OutputFile(Value):
+    """A data file that a group wrote; `content_file_json` is Iceberg's `ContentFileParser` form."""
+
+    path: str
+    records: int
+    bytes: int
+    content_file_json: str
+
+
+class KeyChecksums(Value):
+    """Of rows by the columns with these field ids, whatever their order: the sum modulo 2^64 of a
+    hash per row. 16 hexadecimal digits each, for readers of JSON would round a number.
+
+    Rows of a row group that was left out without a look at its keys are in neither `rows_in` nor
+    `rows_masked`.
+    """
+
+    field_ids: tuple[int, ...]
+    rows_in: str
+    rows_masked: str
+    rows_out: str  # as they were given to the writer of the outputs
+
+
+class RewriteGroup(Value):
+    """Inputs replaced by outputs; rows_in - rows_masked = rows_out, in number and by the checksums
+    of their keys, or it is not committed (`proofs`).
+
+    `converts`: the inputs stay. Their masked rows, those that equality deletes have named, become
+    position deletes or deletion vectors, which the committer writes from the row map.
+    """
+
+    inputs: tuple[InputFile, ...]
+    outputs: tuple[OutputFile, ...]
+    rows_in: int
+    rows_masked: int
+    rows_out: int
+    keys: KeyChecksums | None = None  # None: no keys are known, or the worker is an older one
+    converts: bool = False
+
+
+class DeleteKind(StrEnum):
+    """Kinds of delete files."""
+
+    EQUALITY = "equality"
+    POSITION = "position"
+    DELETION_VECTOR = "deletion_vector"
+
+
+class AppliedDelete(Value):
+    """A delete file whose rows the task has masked in every input that it applies to."""
+
+    path: str
+    kind: DeleteKind
+    sequence_number: int
+    scope: Scope  # the delete file's own spec and partition
+    equality_ids: tuple[int, ...] = ()
+
+
+class RewriteFinished(Value):
+    """A rewrite's outputs are written and wait for the commit.
+
+    Outputs are stamped with `start_sequence_number`: every applicable delete up to it is
+    applied, none above it (iceberg-rules 4.1).
+    """
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    attempt: int
+    worker: str
+    mode: Mode
+    start_snapshot_id: int
+    start_sequence_number: int
+    schema_id: int
+    groups: tuple[RewriteGroup, ...]
+    applied_deletes: tuple[AppliedDelete, ...]
+    output_list: str | None  # path of the write-ahead list of output names
+    ordered_at_ms: int
+    started_at_ms: int
+    first_byte_at_ms: int | None
+    finished_at_ms: int
+    handover_reason: str | None = None
+    committed_snapshot_id: int | None = None  # set where HANDED_OVER and something was done
+    measures: dict[str, float] = field(default_factory=dict)
+    row_map: str | None = None  # path of the masked rows of all inputs, for a conflict's repair
+    together: int = 1  # as its order said: with so many it may share a commit
+    format_version: int = 0  # of the table, when it was planned, and the next two as well
+    last_column_id: int = 0
+    name_mapping: str = ""
+
+    @property
+    def form(self) -> TableForm:
+        """The table's, when it was planned; encrypted ones are handed over."""
+        return TableForm(
+            self.format_version, self.schema_id, self.last_column_id, self.name_mapping
+        )
+
+
+class TaskFailed(Value):
+    """A task came to an end without a result. `retryable` False = parking is better."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope | None
+    kind: str  # rewrite | expiry | comparison
+    attempt: int
+    worker: str
+    reason: str
+    message: str
+    retryable: bool
+    failed_at_ms: int
+    memory: str | None = None  # of `out_of_memory`: which one, a `memory_tuning.Memory`
+
+
+class RowSums(Value):
+    """Of some rows, whatever their order: how many, the sum and the exclusive or of Spark's
+    xxhash64 of all columns, as decimal texts; in v3 tables with the ids and numbers of the rows."""
+
+    rows: int
+    hash_sum: str
+    hash_xor: str
+
+
+class RowsCompared(Value):
+    """A commit was read back through Iceberg's Spark reader: its old files at the parent of its
+    first snapshot, its new ones at its last."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    snapshot_ids: tuple[int, ...]
+    outcome: str  # equal | differ | skipped
+    reason: str | None  # of the latter two
+    detail: str
+    before: RowSums | None
+    after: RowSums | None
+    worker: str
+    compared_at_ms: int
+
+
+class SnapshotsExpired(Value):
+    """An expiry ran, was refused (`refused_reason`), or is announced (`begins_at_ms`): then so much
+    would go from that moment on, by the summaries of the snapshots, and nothing has gone yet."""
+
+    task_id: str
+    table: TableName
+    expired: int
+    remaining: int
+    oldest_snapshot_ms: int | None
+    deleted_files: int
+    refused_reason: str | None
+    worker: str
+    finished_at_ms: int
+    begins_at_ms: int | None = None
+    going_snapshots: int = 0
+    going_files: int = 0
+    going_bytes: int = 0
+
+
+class Going(Value):
+    """What an expiry will take away."""
+
+    snapshots: int = 0
+    files: int = 0
+    bytes: int = 0

@@ -1,0 +1,142 @@
+"""Records that are too large for their topic, made smaller so that their readers still do right.
+
+Each step leaves out more than the one before it; the first that fits is sent. A record without
+steps, or whose last step is still too large, is not sent (`firnline_adapters.record_sizes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from firnline_domain.identity import MAIN
+from firnline_domain.records.events import (
+    DeadLettered,
+    OutputsSwept,
+    RefMoved,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    SnapshotAdded,
+    TableCommitted,
+    TableScanned,
+)
+from firnline_domain.records.results import RowsCompared, TaskFailed
+from firnline_domain.records.states import TableAdvice, TableState
+from firnline_domain.records.summaries import KNOWN, TASK_ID, task_ids_in
+from firnline_domain.values import replace
+
+MAX_TEXT = 1_000  # characters of what only people read
+MAX_NAME = 1_000  # of a ref other than main
+MAX_REFS = 1_000
+MAX_LETTER_BYTES = 64 * 1024  # of a record that is itself above what dead letters take
+FEW_PARTITIONS = 10  # of a table's state; 100 are shown where they fit
+
+
+def smaller(record: Any) -> Iterator[Any]:
+    """The record in ever smaller forms; nothing where it has none."""
+    return _STEPS[type(record)](record) if type(record) in _STEPS else iter(())
+
+
+def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
+    """First without what readers do not know in summaries; then only where the branches are now.
+    A move without its snapshots makes the planner ask for what lies between (`gaps`)."""
+    snapshots = tuple(replace(one, summary=_summary(one)) for one in event.snapshots)
+    agent = event.user_agent and event.user_agent[:MAX_TEXT]
+    event = replace(event, snapshots=snapshots, user_agent=agent)
+    yield event
+    refs = tuple(last_moves(event.refs)[:MAX_REFS])
+    yield replace(
+        event,
+        snapshots=(),
+        refs=refs,
+        expired_snapshot_ids=(),
+        expired_snapshots=event.expired,
+    )
+
+
+def last_moves(refs: tuple[RefMoved, ...]) -> list[RefMoved]:
+    """Where each ref ended up, `main` first. A name that no person can have meant is left out:
+    only `main` is maintained."""
+    last = {one.ref: one for one in refs if one.ref == MAIN or len(one.ref) <= MAX_NAME}
+    return sorted(last.values(), key=lambda one: one.ref != MAIN)
+
+
+def _summary(snapshot: SnapshotAdded) -> dict[str, str]:
+    found: Mapping[str, str] = snapshot.summary
+    known = {name: found[name][:MAX_TEXT] for name in KNOWN if name in found}
+    if ids := task_ids_in(found):
+        known[TASK_ID] = ids
+    return known
+
+
+def _scanned(event: TableScanned) -> Iterator[TableScanned]:
+    yield replace(event, filtered=(), layout=None)
+
+
+def _rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:
+    """The proofs were verified before the commit; the planner needs to know that it happened."""
+    yield replace(event, proofs=())
+
+
+def _conflicted(event: RewriteConflicted) -> Iterator[RewriteConflicted]:
+    yield replace(event, detail=event.detail[:MAX_TEXT])
+
+
+def _skipped(event: RewriteSkipped) -> Iterator[RewriteSkipped]:
+    yield replace(event, reason=event.reason[:MAX_TEXT])
+
+
+def _swept(event: OutputsSwept) -> Iterator[OutputsSwept]:
+    yield replace(event, left={"lists": sum(event.left.values())})
+
+
+def _failed(event: TaskFailed) -> Iterator[TaskFailed]:
+    yield replace(event, message=event.message[:MAX_TEXT], worker=event.worker[:MAX_TEXT])
+
+
+def _compared(event: RowsCompared) -> Iterator[RowsCompared]:
+    yield replace(event, detail=event.detail[:MAX_TEXT])
+
+
+def _state(state: TableState) -> Iterator[TableState]:
+    few = replace(state, partitions=state.partitions[:FEW_PARTITIONS])
+    yield few
+    yield replace(few, partitions=(), in_force=None)
+    yield replace(few, partitions=(), in_force=None, settings={})
+
+
+def _advice(advice: TableAdvice) -> Iterator[TableAdvice]:
+    finding, remedy = advice.finding[:MAX_TEXT], advice.remedy[:MAX_TEXT]
+    yield replace(advice, finding=finding, remedy=remedy)
+
+
+def _letter(letter: DeadLettered) -> Iterator[DeadLettered]:
+    """Always small enough: a dead letter has nowhere else to go."""
+    value = letter.value or b""
+    size = len(value) if letter.value_bytes is None else letter.value_bytes
+    yield replace(
+        letter,
+        topic=letter.topic[:MAX_TEXT],
+        key=letter.key and letter.key[:MAX_TEXT],
+        value=value[:MAX_LETTER_BYTES],
+        reason=letter.reason[:MAX_TEXT],
+        message=letter.message[:MAX_TEXT],
+        service=letter.service[:MAX_TEXT],
+        value_bytes=size,
+    )
+
+
+_STEPS: dict[type, Callable[[Any], Iterator[Any]]] = {
+    TableCommitted: _committed,
+    TableScanned: _scanned,
+    RewriteCommitted: _rewritten,
+    RewriteConflicted: _conflicted,
+    RewriteSkipped: _skipped,
+    OutputsSwept: _swept,
+    TaskFailed: _failed,
+    RowsCompared: _compared,
+    TableState: _state,
+    TableAdvice: _advice,
+    DeadLettered: _letter,
+}

@@ -1,0 +1,100 @@
+"""What the planner shows of a table: its counters and its last decisions (`table-states`)."""
+
+from __future__ import annotations
+
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.pauses import Hold
+from firnline_domain.records.tallies import FileTally
+from firnline_domain.values import Value, field
+
+
+class PartitionState(Value):
+    """One partition: what it holds and why it was, or was not, chosen."""
+
+    scope: Scope
+    holds: FileTally
+    status: str  # idle | in_flight | cooling | backing_off | parked
+    reason: str  # reason code of the last decision
+    numbers: dict[str, float] = field(default_factory=dict)
+    task_id: str | None = None
+    until_ms: int | None = None
+    failures: int = 0
+
+
+class TableAdvice(Value):
+    """What the owner of a table could do better, by one rule; the newest word about it (`advice`).
+
+    `numbers` are what the rule was judged by, `limits` what they passed, by the same names.
+    """
+
+    table: TableName
+    ref: str
+    rule: str  # a rule of `advice.RULES`
+    withdrawn: bool
+    finding: str
+    remedy: str
+    numbers: dict[str, float]
+    limits: dict[str, float]
+    since_ms: int
+    at_ms: int
+
+
+class TableReads(Value):
+    """How often a partition of the table is read, as its readers report."""
+
+    reported: float  # scans in an hour
+    since_ms: int  # when the first report came
+    in_force: float  # scans in an hour that debt is weighed by (firnline.reads-from)
+
+
+class ExpiryPlan(Value):
+    """Snapshots that are to go, as it was announced; numbers by their summaries."""
+
+    begins_ms: int
+    snapshots: int
+    files: int
+    bytes: int
+
+
+class SettingInForce(Value):
+    """One setting as it holds for a table.
+
+    `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `said_by` is
+    the property that says so, which may be Amoro's; '' where none does. `problem`: what somebody
+    said that cannot hold.
+    """
+
+    name: str
+    value: str
+    origin: str  # an Origin
+    said_by: str = ""
+    problem: str = ""
+
+
+class TableState(Value):
+    """A table's state after a fold; the record of the compacted topic `table-states`."""
+
+    table: TableName
+    ref: str
+    head_snapshot_id: int | None
+    sequence_number: int
+    epoch: int
+    ordinal: int
+    format_version: int
+    holds: FileTally
+    partition_count: int
+    partitions: tuple[PartitionState, ...]  # at most 100, the deepest in debt first
+    snapshot_count: int | None  # None = unknown
+    oldest_snapshot_ms: int | None
+    waiting_for_resync: bool
+    settings: dict[str, str]
+    expiry_reason: str
+    removed: bool
+    updated_at_ms: int
+    hold: Hold | None = None  # what keeps all its orders back
+    # Settings that are not the default, or have a problem; None: the planner did not tell.
+    in_force: tuple[SettingInForce, ...] | None = None
+    advised: tuple[str, ...] = ()  # rules of the advice that holds
+    reads: TableReads | None = None  # None: nobody has reported a scan
+    statuses: dict[str, int] = field(default_factory=dict)  # of all partitions
+    expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun

@@ -1,0 +1,96 @@
+"""Settings that can be read, and yet mean nothing or something that nobody can want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
+
+DAYS_AHEAD_MS = 8 * 24 * 3_600_000  # whatever recurs has come once by then
+
+
+def contradictions(
+    settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds, now_ms: int
+) -> Iterator[str]:
+    """What is wrong, and what happens instead. `limits` is what `settings` come to."""
+    yield from _numbers(limits)
+    yield from _expiry(settings, limits, fleet)
+    try:
+        yield from _periods(limits, now_ms)
+    except UnreadablePeriod:
+        return  # told as such
+
+
+def _numbers(limits: Thresholds) -> Iterator[str]:
+    if limits.min_fragments < 2:
+        yield (
+            f"firnline.rewrite.min-fragments={limits.min_fragments}: "
+            "one small file has none to be merged with; 2 is used"
+        )
+    for name, value in (
+        ("min-equality-deletes", limits.min_equality_deletes),
+        ("min-position-deletes", limits.min_position_deletes),
+    ):
+        if value < 1:
+            yield f"firnline.rewrite.{name}=0: without a delete file there is no work; 1 is used"
+    if limits.max_in_flight < 1:
+        yield (
+            "firnline.rewrite.max-in-flight=0: no rewrite is ever ordered; "
+            "firnline.enabled=false says so more clearly"
+        )
+
+
+def _expiry(settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds) -> Iterator[str]:
+    if limits.retain_hours is None:
+        return
+    found = effective(settings, fleet)
+    hours, age = found["firnline.retain.hours"], found["history.expire.max-snapshot-age-ms"]
+    if not limits.gc_enabled:
+        yield (
+            f"firnline.retain.hours={hours.value} has no effect: gc.enabled=false forbids every "
+            "expiry"
+        )
+    elif age.origin == hours.origin:
+        yield (
+            f"history.expire.max-snapshot-age-ms={age.value} has no effect: "
+            f"firnline.retain.hours={hours.value} stands in its place"
+        )
+
+
+def _periods(limits: Thresholds, now_ms: int) -> Iterator[str]:
+    if not limits.window:
+        return
+    openings = _openings(limits.window, now_ms)  # walked only as far as the first that is free
+    first = next(openings, None)
+    if first is None:
+        if opens_ms(limits.window, now_ms) is None:
+            yield f"firnline.window={limits.window} is over for good: nothing is ordered any more"
+    elif not any(_is_free(limits.blackout, *one) for one in chain([first], openings)):
+        yield (
+            f"firnline.window={limits.window} opens only within "
+            f"firnline.blackout={limits.blackout}: nothing is ordered for a week at least"
+        )
+
+
+def _openings(window: str, now_ms: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of the times that the window is open from now on, for a week at least."""
+    at_ms: int | None = now_ms
+    while at_ms is not None and at_ms < now_ms + DAYS_AHEAD_MS:
+        until = inside_until(window, at_ms)
+        if until is not None:
+            yield at_ms, until
+        at_ms = opens_ms(window, at_ms if until is None else until - 1)
+
+
+def _is_free(blackout: str, start_ms: int, end_ms: int) -> bool:
+    """True if some moment of the span is in no blackout."""
+    at_ms = start_ms
+    while at_ms < end_ms:
+        until = inside_until(blackout, at_ms)
+        if until is None:
+            return True
+        at_ms = until
+    return False

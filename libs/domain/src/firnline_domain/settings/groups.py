@@ -1,0 +1,121 @@
+"""Resource groups: which a fleet has, and what each may spend. Pure (docs/operating.md#groups).
+
+The default group has the name '' and is always there; people may write `default` for it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator
+
+from firnline_domain.errors import Misconfigured
+from firnline_domain.values import Value
+
+VARIABLE = "FIRNLINE_GROUPS"
+DEFAULT, DEFAULT_IN_WORDS = "", "default"
+FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,39}", re.ASCII)  # part of the names of topics
+FORM_IN_WORDS = (
+    "1 to 40 small letters, digits and hyphens, the first one no hyphen, "
+    "as in etl=2.5,adhoc (a number is a quota, in GB-hours an hour)"
+)
+
+
+class Budget(Value):
+    """GB-hours that may be spent in an hour; 0 = any number. `old_share`: of these, for whoever has
+    waited longest."""
+
+    gb_hours: float = 0.0
+    old_share: float = 0.2
+
+    @property
+    def binds(self) -> bool:
+        return self.gb_hours > 0
+
+    def part(self, of: int) -> Budget:
+        """One of so many equal parts."""
+        return Budget(self.gb_hours / of, self.old_share)
+
+
+class Group(Value):
+    """One group, and the GB-hours that its rewrites may take in an hour (`costs`); None = any."""
+
+    name: str
+    quota_gb_hours: float | None = None
+
+    def part(self, of: int) -> Group:
+        """With one of so many equal parts of its quota."""
+        quota = self.quota_gb_hours
+        return Group(self.name, None if quota is None else quota / of)
+
+
+def groups_of(text: str) -> tuple[Group, ...]:
+    """What FIRNLINE_GROUPS says, in its order; the default group only where it is named.
+
+    Raises Misconfigured, with all that is wrong.
+    """
+    found, wrong = list[Group](), list[str]()
+    for item in text.split(",") if text.strip() else ():
+        try:
+            found.append(_group(item.strip()))
+        except ValueError as error:
+            wrong.append(str(error))
+    names = [one.name for one in found]
+    wrong += [f"{shown(one)!r} is there twice" for one in {*names} if names.count(one) > 1]
+    if wrong:
+        raise Misconfigured(f"{VARIABLE}: " + "; ".join(sorted(wrong)))
+    return tuple(found)
+
+
+def _group(item: str) -> Group:
+    name, has_quota, quota = (part.strip() for part in item.partition("="))
+    if not FORM.fullmatch(name):
+        raise ValueError(f"{item!r}: the name of a group is {FORM_IN_WORDS}")
+    if not has_quota:
+        return Group(canonical(name))
+    try:
+        number = float(quota)
+    except ValueError:
+        raise ValueError(f"{item!r}: {quota!r} is no number of GB-hours") from None
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{item!r}: a quota is above 0; without one a group spends what it likes")
+    return Group(canonical(name), number)
+
+
+def group_name(variable: str, text: str) -> str:
+    """The name of the one group that a setting names. Raises Misconfigured."""
+    name = canonical(text)
+    if name != DEFAULT and not FORM.fullmatch(name):
+        raise Misconfigured(f"{variable}={text!r}: the name of a group is {FORM_IN_WORDS}")
+    return name
+
+
+def canonical(text: str) -> str:
+    """A group's name as people wrote it, `default` being ''."""
+    name = text.strip()
+    return DEFAULT if name == DEFAULT_IN_WORDS else name
+
+
+def shown(name: str) -> str:
+    """A group's name for people."""
+    return name or DEFAULT_IN_WORDS
+
+
+def served(wanted: str, groups: Collection[Group]) -> str:
+    """The group that gets the orders of a table that asks for `wanted`: the default one where the
+    fleet has no such group, for its topics are nowhere."""
+    name = canonical(wanted)
+    return name if any(one.name == name for one in groups) else DEFAULT
+
+
+def unserved(wanted: str, groups: Collection[Group]) -> str | None:
+    """What becomes of orders whose group the fleet does not have; None where it does."""
+    if served(wanted, groups) == canonical(wanted):
+        return None
+    there = ", ".join(sorted(shown(one) for one in {DEFAULT, *named(groups)}))
+    return f"the fleet has no such group (it has: {there}); orders go to the default group"
+
+
+def named(groups: Collection[Group]) -> Iterator[str]:
+    """Names of all groups but the default one, each once."""
+    return (name for name in dict.fromkeys(one.name for one in groups) if name != DEFAULT)

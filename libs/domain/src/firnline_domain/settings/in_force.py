@@ -1,0 +1,160 @@
+"""Which settings hold for a table, who says so, and what is wrong with them. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from firnline_domain.records.states import SettingInForce
+from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD, UNUSED
+from firnline_domain.settings.groups import unserved
+from firnline_domain.settings.parquet import outside
+from firnline_domain.settings.thresholds import (
+    NAMESPACE,
+    PROPERTIES,
+    RANGES,
+    WORKERS,
+    Origin,
+    Saying,
+    Thresholds,
+    sayings,
+)
+from firnline_domain.settings.windows import problem
+
+OURS = "firnline."
+READ_ELSEWHERE = tuple(WORKERS)
+DEFAULTS = Thresholds()
+PERIODS = ("window", "blackout")
+
+
+def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a table and of its namespace in one mapping, told apart by their names."""
+    return {**{NAMESPACE + name: text for name, text in namespace.items()}, **table}
+
+
+def effective(
+    settings: Mapping[str, str], fleet: Thresholds | None = None
+) -> dict[str, SettingInForce]:
+    """Every setting by the name of its property; `settings` as `with_namespace` gives them."""
+    return {one.name: one for one in _effective(tuple(sorted(settings.items())), fleet or DEFAULTS)}
+
+
+@lru_cache(maxsize=4_096)  # asked whenever a table is shown; most tables of a fleet say the same
+def _effective(
+    settings: tuple[tuple[str, str], ...], fleet: Thresholds
+) -> tuple[SettingInForce, ...]:
+    found = sayings(dict(settings))
+    return tuple(
+        _in_force(name, [one for one in found if one.field == field], fleet)
+        for name, field in PROPERTIES.items()
+    )
+
+
+def _in_force(name: str, said: list[Saying], fleet: Thresholds) -> SettingInForce:
+    field = PROPERTIES[name]
+    wrong = next((one for one in reversed(said) if one.value is None), None)
+    readable = [one for one in said if one.value is not None]
+    unread = f"'{wrong.text}' of the {place(wrong)} cannot be read" if wrong else ""
+    if readable:
+        strongest = readable[-1]
+        text = shown(strongest.value)
+        wrong_text = _period_problem(field, text) or _group_problem(field, text, fleet)
+        return SettingInForce(name, text, strongest.origin, strongest.name, wrong_text or unread)
+    value = getattr(fleet, field)
+    origin = Origin.DEFAULT if value == getattr(DEFAULTS, field) else Origin.FLEET
+    return SettingInForce(name, shown(value), origin, problem=unread)
+
+
+def _period_problem(field: str, text: str) -> str:
+    wrong = problem(text) if field in PERIODS else None
+    return f"nothing is ordered: {wrong}" if wrong else ""
+
+
+def _group_problem(field: str, text: str, fleet: Thresholds) -> str:
+    wrong = unserved(text, fleet.groups) if field == "group" else None
+    return wrong or ""
+
+
+def place(saying: Saying) -> str:
+    """Where somebody said it, for people."""
+    amoro = f" {saying.name}" if saying.is_amoros else ""
+    return f"{saying.origin} property{amoro}"
+
+
+def shown(value: Any) -> str:
+    """A value as its property would be written; '' = unset."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
+    """Values that cannot be read, in words that say what is done instead."""
+    for name, wanted in WORKERS.items():
+        if name in settings and wanted.read(settings[name]) is None:
+            yield _unset(f"{name}={settings[name]}", wanted.words)
+    for name, wanted in outside(settings):
+        yield _unset(f"{name}={settings[name]}", wanted.words)
+    for one in _once(sayings(settings)):
+        name = f"{one.name}={one.text}" + _by(one.origin)
+        if one.value is None:
+            yield _unset(name, _form(one))
+        elif wrong := _period_problem(one.field, shown(one.value)):
+            yield f"{name}: {wrong}"
+
+
+def _unset(said: str, form: str) -> str:
+    return f"{said} cannot be read and counts as unset: write a {form}"
+
+
+def _once(found: list[Saying]) -> Iterator[Saying]:
+    seen: set[tuple[str, str]] = set()
+    for one in found:
+        if (one.origin, one.name) not in seen:
+            seen.add((one.origin, one.name))
+            yield one
+
+
+def _form(saying: Saying) -> str:
+    if saying.is_amoros and (form := UNDERSTOOD[saying.name].form):
+        return form
+    kind = getattr(DEFAULTS, saying.field)
+    if isinstance(kind, bool):
+        return "true or false"
+    if isinstance(kind, StrEnum):
+        return "word: " + " or ".join(type(kind))
+    return RANGES[saying.field].words
+
+
+def _by(origin: str) -> str:
+    return " (of the namespace)" if origin == Origin.NAMESPACE else ""
+
+
+def unknown(settings: Mapping[str, str]) -> Iterator[str]:
+    """Names that mean nothing, each with the one that comes nearest."""
+    known = [*PROPERTIES, *READ_ELSEWHERE, *UNDERSTOOD, *UNUSED]
+    for key in sorted(settings):
+        name = key.removeprefix(NAMESPACE)
+        if name.startswith((OURS, PREFIX)) and name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.75)
+            hint = f": {near[0]} is meant?" if near else ": docs/operating.md lists all there are"
+            yield f"{name}{_origin_words(key)} is no setting{hint}"
+        elif key != name and name in READ_ELSEWHERE:
+            yield f"{name}{_origin_words(key)} is read from the table's own properties alone"
+
+
+def unused(settings: Mapping[str, str]) -> Iterator[str]:
+    """Amoro's names that are understood and not used, each with the reason."""
+    for key, text in sorted(settings.items()):
+        name = key.removeprefix(NAMESPACE)
+        if name in UNUSED and (name, text.strip()) not in NO_DIFFERENCE:
+            yield f"{name}={text}{_origin_words(key)}: {UNUSED[name]}"
+
+
+def _origin_words(key: str) -> str:
+    return " (of the namespace)" if key.startswith(NAMESPACE) else ""

@@ -1,0 +1,274 @@
+"""When a table deserves maintenance: table properties, then namespace's, then defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import lru_cache
+
+from firnline_domain.numbers import real, whole
+from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
+from firnline_domain.settings.amoro import UNDERSTOOD
+from firnline_domain.settings.groups import Budget, Group, served
+from firnline_domain.times import DAY_MS, HOUR_MS
+from firnline_domain.values import Value, replace
+
+FLEET = "*"  # the purse of all groups without a quota; no group has that name
+EXPIRE_ENABLED = "firnline.expire.enabled"
+AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
+
+
+class Conversions(StrEnum):
+    """When equality deletes of larger files become positions instead of being applied."""
+
+    AUTO = "auto"  # where that spares more for what it costs
+    ALWAYS = "always"  # where it can be done
+    NEVER = "never"
+
+
+class ReadsFrom(StrEnum):
+    """Who says how often a table is read."""
+
+    ASSUMED = "assumed"  # firnline.reads-per-hour alone
+    AT_LEAST = "at-least"  # as often as that, or as readers report if that is oftener
+    REPORTED = "reported"  # as readers report, as soon as that is known (`reads`)
+
+
+class Expiry(StrEnum):
+    """Whether old snapshots go."""
+
+    CAREFUL = "careful"  # told of first, and a grace period later; no table that shares files
+    ALWAYS = "true"  # as soon as they are old enough
+    NEVER = "false"
+
+
+class Thresholds(Value):
+    """Each field's property stands beside it. A value that cannot be read counts as unset, but for
+    a window or a blackout: whoever set one does not want orders at any time.
+    """
+
+    enabled: bool = True  # firnline.enabled
+    shadow: bool = False  # firnline.shadow: decide and show, order nothing
+    min_fragments: int = 8  # firnline.rewrite.min-fragments: data files < target / 8
+    min_equality_deletes: int = 4  # firnline.rewrite.min-equality-deletes: files
+    min_position_deletes: int = 8  # firnline.rewrite.min-position-deletes: files and DVs
+    max_age_ms: int = HOUR_MS  # firnline.rewrite.max-age-ms: any debt older than that is served
+    quiet_ms: int = 1_000  # firnline.rewrite.quiet-ms: a partition that changes is left to cool
+    hot_ms: int = 10_000  # firnline.rewrite.hot-ms: after a writer changed rows of its files
+    hot_max_ms: int = 60_000  # firnline.rewrite.hot-max-ms: then debt goes before
+    cool_down_ms: int = 10_000  # firnline.rewrite.cool-down-ms: after a success
+    deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
+    max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
+    max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
+    yield_ms: int = HOUR_MS  # firnline.yield-ms: after the commit of another maintainer
+    target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
+    max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `sizes`; 0 = any
+    cheap_bytes: int = 16 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
+    convert: Conversions = Conversions.AUTO  # firnline.rewrite.convert
+    heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
+    payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
+    reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
+    reads_from: ReadsFrom = ReadsFrom.AT_LEAST  # firnline.reads-from
+    max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
+    gc_enabled: bool = True  # gc.enabled
+    max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
+    min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
+    expire: Expiry = Expiry.CAREFUL  # firnline.expire.enabled
+    expire_grace_ms: int = DAY_MS  # firnline.expire.grace-ms: from the announcement
+    retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
+    expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
+    window: str = ""  # firnline.window: orders only within; see `windows`
+    blackout: str = ""  # firnline.blackout: no orders within
+    group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
+    groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
+    cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
+    budget: Budget = Budget()  # no property: the bucket's part of the fleet's
+    paid: bool = False  # no property: its turn within the budget has come
+
+    @property
+    def retention_ms(self) -> int:
+        """How long snapshots are kept. A streaming reader that was stopped goes on from the one
+        that it has read last, so they stay for a day at least unless the owner says otherwise."""
+        if self.retain_hours is None:
+            least_ms = DAY_MS if self.expire is Expiry.CAREFUL else 0
+            return max(self.max_snapshot_age_ms, least_ms)
+        return int(self.retain_hours * HOUR_MS)
+
+    @property
+    def served_by(self) -> str:
+        """The group that gets the table's orders."""
+        return served(self.group, self.groups)
+
+    @property
+    def spending(self) -> tuple[str, Budget]:
+        """The purse that pays for the table's rewrites, and what it may hold: its group's quota, or
+        the fleet's budget where the group has none."""
+        group = self.served_by
+        return (group, self.budgets[group]) if group in self.budgets else (FLEET, self.budget)
+
+    @property
+    def budgets(self) -> dict[str, Budget]:
+        """Of every group with a quota, and of the fleet."""
+        share = self.budget.old_share
+        quotas = {
+            one.name: Budget(one.quota_gb_hours, share)
+            for one in self.groups
+            if one.quota_gb_hours is not None
+        }
+        return {FLEET: self.budget, **quotas}
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any rewrite has to be paid for."""
+        return self.budget.binds or any(one.quota_gb_hours is not None for one in self.groups)
+
+
+PROPERTIES = {
+    "firnline.enabled": "enabled",
+    "firnline.shadow": "shadow",
+    "firnline.rewrite.min-fragments": "min_fragments",
+    "firnline.rewrite.min-equality-deletes": "min_equality_deletes",
+    "firnline.rewrite.min-position-deletes": "min_position_deletes",
+    "firnline.rewrite.max-age-ms": "max_age_ms",
+    "firnline.rewrite.quiet-ms": "quiet_ms",
+    "firnline.rewrite.hot-ms": "hot_ms",
+    "firnline.rewrite.hot-max-ms": "hot_max_ms",
+    "firnline.rewrite.cool-down-ms": "cool_down_ms",
+    "firnline.rewrite.deadline-ms": "deadline_ms",
+    "firnline.rewrite.max-in-flight": "max_in_flight",
+    "firnline.commit.max-per-hour": "max_commits",
+    "firnline.yield-ms": "yield_ms",
+    "write.target-file-size-bytes": "target_bytes",
+    "firnline.rewrite.max-size-error": "max_size_error",
+    "firnline.rewrite.cheap-bytes": "cheap_bytes",
+    "firnline.rewrite.convert": "convert",
+    "firnline.rewrite.heavy-bytes": "heavy_bytes",
+    "firnline.rewrite.payback": "payback",
+    "firnline.reads-per-hour": "reads_per_hour",
+    "firnline.reads-from": "reads_from",
+    "firnline.rewrite.max-wait-ms": "max_wait_ms",
+    "gc.enabled": "gc_enabled",
+    "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
+    "history.expire.min-snapshots-to-keep": "min_snapshots",
+    "firnline.retain.hours": "retain_hours",
+    EXPIRE_ENABLED: "expire",
+    "firnline.expire.grace-ms": "expire_grace_ms",
+    "firnline.expire.min-interval-ms": "expire_interval_ms",
+    "firnline.window": "window",
+    "firnline.blackout": "blackout",
+    "firnline.group": "group",
+}
+_PAUSE = whole(0, AGE_MS)
+_SIZE = whole(0, 1 << 50)  # a petabyte
+_FILES = whole(0, 1_000_000_000)
+# What makes sense of each number; outside it the property is unset, and its owner is advised.
+RANGES = {
+    "min_fragments": _FILES,
+    "min_equality_deletes": _FILES,
+    "min_position_deletes": _FILES,
+    "max_age_ms": _PAUSE,
+    "quiet_ms": _PAUSE,
+    "hot_ms": _PAUSE,
+    "hot_max_ms": _PAUSE,
+    "cool_down_ms": _PAUSE,
+    # No rewrite, however small, is ordered, done and committed before; and a lost order is to be
+    # missed within the week.
+    "deadline_ms": whole(10_000, 7 * DAY_MS),
+    "max_in_flight": whole(0, 1_000),  # orders of one table in the planner's state: 0.5 MB
+    "max_commits": whole(0, 1_000_000),  # one every 4 ms
+    "yield_ms": _PAUSE,
+    "target_bytes": TARGET_RANGE,
+    "max_size_error": real(0, 1_000),
+    "cheap_bytes": _SIZE,
+    "heavy_bytes": _SIZE,
+    "payback": real(0, 1_000_000),
+    "reads_per_hour": real(0, 1_000_000_000),
+    "max_wait_ms": _PAUSE,
+    "max_snapshot_age_ms": _PAUSE,
+    "min_snapshots": whole(0, 2**31 - 1),  # an int of Iceberg's
+    "retain_hours": real(0, AGE_MS / HOUR_MS),
+    "expire_interval_ms": _PAUSE,
+    "expire_grace_ms": _PAUSE,
+}
+# Read by the workers, from the table's own properties alone.
+WORKERS = {
+    "firnline.rewrite.hold-off-ms": _PAUSE,
+    "firnline.rewrite.max-span-ms": _PAUSE,
+}
+_KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
+_DEFAULTS = Thresholds()
+_FLAGS = {"true": True, "false": False}
+_CHOICES: dict[str, dict[str, StrEnum]] = {
+    kind.__name__: {one.value: one for one in kind} for kind in (Conversions, Expiry, ReadsFrom)
+}
+
+
+NAMESPACE = "namespace:"  # before the name of a property that the table's namespace sets
+
+
+class Origin(StrEnum):
+    """Who says what holds for a table."""
+
+    TABLE = "table"
+    NAMESPACE = "namespace"
+    FLEET = "fleet"  # the planner's environment
+    DEFAULT = "default"
+
+
+class Saying(Value):
+    """What one property says about one field; `value` None = its text cannot be read."""
+
+    field: str
+    value: bool | int | float | str | None
+    origin: Origin
+    name: str  # of the property
+    text: str
+
+    @property
+    def is_amoros(self) -> bool:
+        return self.name not in PROPERTIES
+
+    @property
+    def weight(self) -> tuple[bool, bool]:
+        """The table goes before its namespace; at one of them our own names before Amoro's."""
+        return self.origin is Origin.TABLE, not self.is_amoros
+
+
+def sayings(settings: Mapping[str, str]) -> list[Saying]:
+    """All that the properties of a table and of its namespace say, the weaker ones first."""
+    found = [saying for name, text in settings.items() for saying in _sayings(name, text)]
+    return sorted(found, key=lambda one: one.weight)
+
+
+def _sayings(name: str, text: str) -> Iterator[Saying]:
+    property_name = name.removeprefix(NAMESPACE)
+    origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
+    if field := PROPERTIES.get(property_name):
+        yield Saying(field, _read(text, field), origin, property_name, text)
+    elif meaning := UNDERSTOOD.get(property_name):
+        for field in meaning.fields:
+            value = _read(meaning.translated(text), field)
+            yield Saying(field, value, origin, property_name, text)
+
+
+def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
+    """What holds for a table with these properties; `defaults` are the fleet's."""
+    return _resolved(tuple(sorted(settings.items())), defaults or _DEFAULTS)
+
+
+@lru_cache(maxsize=4_096)  # asked with every record; most tables of a fleet say the same
+def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
+    said = {one.field: one.value for one in sayings(dict(settings)) if one.value is not None}
+    return replace(defaults, **said)  # type: ignore[arg-type]
+
+
+def _read(text: str, field: str) -> bool | int | float | str | None:
+    """The value, or None where the text is none, or a number that makes no sense."""
+    kind = _KINDS[field]
+    if kind == "bool":
+        return _FLAGS.get(text.strip().lower())
+    if kind == "str":
+        return text.strip()
+    if kind in _CHOICES:
+        return _CHOICES[kind].get(text.strip().lower())
+    return RANGES[field].read(text)

@@ -1,0 +1,16 @@
+"""Spans of time in milliseconds and seconds, and the earliest of several points in time."""
+
+from __future__ import annotations
+
+HOUR_S = 3_600.0
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def earliest(*moments: int | None) -> int | None:
+    """The first of the moments that are set."""
+    found = None
+    for moment in moments:
+        if moment is not None and (found is None or moment < found):
+            found = moment
+    return found

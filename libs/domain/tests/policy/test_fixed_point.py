@@ -1,0 +1,211 @@
+"""After a rewrite no policy orders the same again, whatever has happened before.
+
+A partition lives through random commits, moments and rewrites. The worker is modelled by its own
+rules (`planning.plan`): every file with deletes, all fragments of two or more, for a merge the
+undersized files where they fill one; outputs full, and one of what is left; of a whole table two at
+least (decision 0001). For a conversion fragments alone; each larger file gets a file of positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.debts import brought, debt_of
+from firnline_domain.counters.sizes import fills
+from firnline_domain.counters.work import Partition, PartitionWork, Table, TableWork
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.outcomes import after_change, ordered, succeeded
+from firnline_domain.policy.rewrite import decide, order_for
+from firnline_domain.policy.worth import Action
+from firnline_domain.records.tallies import FileTally, Tally, size_class
+from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.values import replace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MB = 1 << 20
+TARGET = 128 * MB
+KNOWN = TableCounters(TableName("u", ("db",), "t"), "main", known=True, head_snapshot_id=7)
+SCOPE = Scope(1, '["a"]')
+MOMENT_MS = 60_000
+Commit = tuple[list[int], FileTally, int]
+
+
+def data(size: int) -> FileTally:
+    return FileTally(**{size_class(size, TARGET).value: Tally(1, size // 30, size)})
+
+
+def summed(files: list[FileTally]) -> FileTally:
+    return sum(files, FileTally())
+
+
+@dataclass
+class Life:
+    """A partition with its files, one by one, as the worker sees them."""
+
+    limits: Thresholds
+    whole_table: bool
+    now_ms: int = 10**12
+    work: PartitionWork = PartitionWork()  # noqa: RUF009 - it is frozen
+    rewrites: int = 0
+    converted: int = 0  # files of positions that conversions have left
+
+    def __post_init__(self) -> None:
+        self.sizes: list[int] = []
+        self.deletes = FileTally()
+        self.changed_ms = 0
+
+    @property
+    def partition(self) -> Partition:
+        holds = summed([data(size) for size in self.sizes]) + self.deletes
+        counters = PartitionCounters(SCOPE, 1, 1, holds, changed_ms=self.changed_ms)
+        return Partition(counters, self.work)
+
+    def decision(self) -> Decision:
+        return decide(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
+
+    def commit(self, sizes: list[int], deletes: FileTally) -> None:
+        self.sizes, self.deletes = self.sizes + sizes, self.deletes + deletes
+        self.changed_ms = self.now_ms
+        added = brought(summed([data(size) for size in sizes]) + deletes)
+        debt = debt_of(self.partition.counters.holds, TARGET)
+        self.work = after_change(self.work, debt, added, self.now_ms)
+
+    def rewrite(self, decision: Decision, meanwhile: tuple[list[int], FileTally]) -> None:
+        _, task = order_for(
+            Table(KNOWN, TableWork()), self.partition, decision, self.limits, self.now_ms
+        )
+        self.work = ordered(self.work)
+        taken = self._taken(decision.action)
+        self.deletes = self._marks() if decision.action is Action.CONVERT else FileTally()
+        left = [size for size in self.sizes if size not in taken]
+        self.sizes = left + self._outputs(sum(taken), bool(left))
+        self.commit(*meanwhile)
+        debt = debt_of(self.partition.counters.holds, TARGET)
+        self.work = succeeded(self.work, debt, task, self.limits, self.now_ms)
+        self.rewrites += 1
+        self.converted = (
+            self.deletes.position_deletes.files if decision.action is Action.CONVERT else 0
+        )
+
+    def _marks(self) -> FileTally:
+        large = len([size for size in self.sizes if size * 8 >= TARGET])
+        records = self.deletes.equality_deletes.records + self.deletes.position_deletes.records
+        return FileTally(position_deletes=Tally(large, records, records) if large else Tally())
+
+    def _taken(self, action: Action) -> list[int]:
+        if action is Action.CONVERT:
+            return [size for size in self.sizes if size * 8 < TARGET]
+        if self.deletes.delete_files:
+            return list(self.sizes)
+        whole = summed([data(size) for size in self.sizes])
+        by_level = action is Action.MERGE and fills(whole, TARGET)
+        small = [s for s in self.sizes if s * 100 < TARGET * (75 if by_level else 12.5)]
+        return small if len(small) > 1 else []
+
+    def _outputs(self, size: int, others: bool) -> list[int]:
+        least = 2 if self.whole_table and not others and size > 1 else 1
+        files = max(-(-size // TARGET), least) if size else 0
+        return [size // files + (place < size % files) for place in range(files)]
+
+
+SIZES = st.lists(st.integers(1, 200 * MB), max_size=6, unique=True)
+RECORDS = st.integers(1, 5_000_000)
+MASKING = st.builds(
+    lambda equality, positions, vectors, records: FileTally(
+        equality_deletes=Tally(equality, equality * records, equality * records),
+        position_deletes=Tally(positions, positions * records, positions * records),
+        deletion_vectors=Tally(vectors, vectors * records, vectors * records),
+    ),
+    st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), RECORDS,
+)  # fmt: skip
+DELETES = st.just(FileTally()) | MASKING
+COMMITS = st.tuples(SIZES, DELETES, st.integers(1, 600))
+HISTORIES = st.lists(COMMITS, max_size=12)
+LIMITS = st.builds(
+    Thresholds,
+    target_bytes=st.just(TARGET),
+    cheap_bytes=st.sampled_from([0, 64 * MB, 1 << 40]),
+    reads_per_hour=st.sampled_from([0.0, 1.0, 600.0]),
+    payback=st.sampled_from([0.1, 1.0]),
+    max_size_error=st.sampled_from([0.0, 0.05, 0.2]),
+    convert=st.sampled_from(Conversions),
+    min_fragments=st.sampled_from([0, 2, 8]),
+    max_age_ms=st.sampled_from([0, 3_600_000]),
+)
+YEAR_MS = 366 * 86_400_000
+
+
+def lived(limits: Thresholds, whole_table: bool, history: list[Commit]) -> Life:
+    life = Life(limits, whole_table)
+    for sizes, deletes, moments in history:
+        life.commit([size for size in sizes if size not in life.sizes], deletes)
+        life.now_ms += moments * MOMENT_MS
+        if (decision := life.decision()).order:
+            life.rewrite(decision, ([], FileTally()))
+    return life
+
+
+@settings(max_examples=100, deadline=None)
+@given(LIMITS, st.booleans(), HISTORIES)
+def test_after_a_rewrite_nothing_is_ordered_however_long_one_waits(
+    limits: Thresholds,
+    whole_table: bool,
+    history: list[Commit],
+) -> None:
+    life = lived(limits, whole_table, history)
+    for _ in range(3):  # what a conversion leaves is for a compaction, and that for a merge
+        life.now_ms += YEAR_MS
+        if (decision := life.decision()).order:
+            life.rewrite(decision, ([], FileTally()))
+            if decision.action is Action.MERGE:
+                break
+    for wait_ms in (0, limits.cool_down_ms, 3_600_000, YEAR_MS):
+        life.now_ms += wait_ms
+        assert not life.decision().order
+
+
+@settings(max_examples=80, deadline=None)
+@given(LIMITS, st.booleans(), HISTORIES, SIZES, DELETES)
+def test_what_comes_while_a_rewrite_runs_is_served_once_by_each_action(
+    limits: Thresholds,
+    whole_table: bool,
+    history: list[Commit],
+    sizes: list[int],
+    deletes: FileTally,
+) -> None:
+    life = lived(limits, whole_table, history)
+    life.now_ms += YEAR_MS
+    if not (decision := life.decision()).order:
+        return
+    life.rewrite(decision, ([size for size in sizes if size not in life.sizes], deletes))
+    served = []
+    for _ in range(6):
+        life.now_ms += YEAR_MS
+        if (decision := life.decision()).order:
+            life.rewrite(decision, ([], FileTally()))
+            served.append(decision.action)
+    assert len(served) == len({*served})
+
+
+@settings(max_examples=80, deadline=None)
+@given(LIMITS, HISTORIES)
+def test_debt_that_a_rewrite_can_mend_is_served_within_a_year(
+    limits: Thresholds,
+    history: list[Commit],
+) -> None:
+    """The other side: no brake holds for ever."""
+    limits = replace(limits, max_wait_ms=86_400_000)
+    life = lived(limits, False, history)
+    life.now_ms += YEAR_MS
+    for _ in range(4):  # a merge may follow a compaction, or two, but no more of them
+        if (decision := life.decision()).order:
+            life.rewrite(decision, ([], FileTally()))
+            life.now_ms += YEAR_MS
+    holds = life.partition.counters.holds
+    assert holds.delete_files <= max(life.converted, 0)
+    assert holds.delete_files < limits.min_position_deletes
+    assert holds.fragments.files <= 1
+    assert limits.max_size_error == 0 or not fills(holds, TARGET)

@@ -1,0 +1,371 @@
+"""When a partition is rewritten, and why not: a line per case, at NOW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals, Waiting
+from firnline_domain.counters.debts import Debt, debt_of
+from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
+from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.outcomes import ordered, succeeded
+from firnline_domain.policy.rewrite import decide, explained, order_for
+from firnline_domain.policy.worth import Action
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.values import replace
+
+NOW = 100_000_000
+LIMITS = Thresholds(
+    min_fragments=8, min_equality_deletes=4, min_position_deletes=6, max_age_ms=3_600_000,
+    quiet_ms=1_000, cool_down_ms=10_000, deadline_ms=60_000, max_in_flight=2,
+)  # fmt: skip
+SCOPE = Scope(1, '["a"]')
+AN_HOUR_AGO = NOW - 3_600_000
+
+
+def of(**kinds: int) -> FileTally:
+    return FileTally(**{kind: Tally(count, count, count) for kind, count in kinds.items()})
+
+
+def partition(changed_ms: int = 0, work: PartitionWork | None = None, **kinds: int) -> Partition:
+    counters = PartitionCounters(SCOPE, 1, 1, of(**kinds), changed_ms=changed_ms)
+    return Partition(counters, work or PartitionWork())
+
+
+def table(*running: RunningTask, **counters: Any) -> Table:
+    known = TableCounters(
+        TableName("u", ("db",), "t"), "main", known=True, head_snapshot_id=77, epoch=1, ordinal=9
+    )
+    return Table(replace(known, **counters), TableWork(running=running))
+
+
+def running(scope: Scope = SCOPE, deadline_ms: int = NOW + 1) -> RunningTask:
+    return RunningTask(f"t-{scope.partition}", scope, "compact", "fragments", 70, 1, 0, deadline_ms)
+
+
+def globally(deletes: int) -> Totals:
+    return Totals(partitions=2, partitioned=1, unpartitioned_equality_deletes=deletes)
+
+
+ORDERED = [
+    ("fragments at the threshold", partition(fragments=8), Reason.FRAGMENTS),
+    ("equality deletes at the threshold", partition(equality_deletes=4), Reason.EQUALITY_DELETES),
+    ("position deletes at the threshold", partition(position_deletes=6), Reason.POSITION_DELETES),
+    ("deletion vectors count as well", partition(position_deletes=2, deletion_vectors=4),
+     Reason.POSITION_DELETES),
+    ("deletes come before fragments", partition(fragments=99, equality_deletes=4),
+     Reason.EQUALITY_DELETES),
+    ("one old delete", partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), equality_deletes=1),
+     Reason.OLD_DEBT),
+    ("two old fragments", partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), fragments=2),
+     Reason.OLD_DEBT),
+    ("the quiet period is over", partition(NOW - 1_000, fragments=8), Reason.FRAGMENTS),
+    ("hot, but at twice the threshold", partition(NOW, fragments=16), Reason.FRAGMENTS),
+    ("cool-down over", partition(0, PartitionWork(pause="cooling", until_ms=NOW), fragments=8),
+     Reason.FRAGMENTS),
+    ("parked long enough", partition(0, PartitionWork(pause="parked", until_ms=NOW), fragments=8),
+     Reason.FRAGMENTS),
+    ("as much again as the last rewrite left",
+     partition(0, PartitionWork(floor=Debt(fragments=20)), fragments=28), Reason.FRAGMENTS),
+]  # fmt: skip
+SPARED = [
+    ("nothing there", partition(), Reason.HEALTHY, None),
+    ("large files are no debt", partition(on_target=99, undersized=99, oversized=9),
+     Reason.HEALTHY, None),
+    ("fragments below", partition(fragments=7), Reason.ACCUMULATING, None),
+    ("debt that will be old in a second",
+     partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO + 1_000), fragments=2),
+     Reason.ACCUMULATING, NOW + 1_000),
+    ("a lone old fragment has nothing to merge with",
+     partition(0, PartitionWork(debt_since_ms=0), fragments=1), Reason.ACCUMULATING, None),
+    ("hot", partition(NOW - 400, fragments=15), Reason.QUIET_PERIOD, NOW + 600),
+    ("cooling", partition(0, PartitionWork(pause="cooling", until_ms=NOW + 5), fragments=99),
+     Reason.COOLING, NOW + 5),
+    ("backing off",
+     partition(0, PartitionWork(pause="backing_off", until_ms=NOW + 5), fragments=99),
+     Reason.BACKING_OFF, NOW + 5),
+    ("parked", partition(0, PartitionWork(pause="parked", until_ms=NOW + 5), fragments=99),
+     Reason.PARKED, NOW + 5),
+    ("the last rewrite left as much",
+     partition(0, PartitionWork(floor=Debt(fragments=20)), fragments=20),
+     Reason.FIXED_POINT, None),
+    ("little has come since the last rewrite",
+     partition(0, PartitionWork(floor=Debt(fragments=20)), fragments=27),
+     Reason.ACCUMULATING, None),
+    ("what it left does not grow old",
+     partition(0, PartitionWork(floor=Debt(3, 2, 1), debt_since_ms=0), fragments=3,
+               equality_deletes=2, position_deletes=1), Reason.HEALTHY, None),
+]  # fmt: skip
+
+MB = 1 << 20
+CONVERTING = replace(LIMITS, target_bytes=128 * MB, cheap_bytes=64 * MB, reads_per_hour=6.0)
+WEIGHED = replace(CONVERTING, convert=Conversions.NEVER)
+
+
+def upserted(since_ms: int, deletes: int = 4, records: int = 200_000) -> Partition:
+    """3 GB, of which a rewrite takes 180 CPU s; 4 deletes of 200,000 rows cost a scan 8 s."""
+    holds = FileTally(
+        on_target=Tally(25, 100_000_000, 25 * 128 * MB),
+        equality_deletes=Tally(deletes, records, records * 8),
+    )
+    counters = PartitionCounters(SCOPE, 1, 1, holds)
+    return Partition(counters, PartitionWork(debt_since_ms=since_ms))
+
+
+def test_a_dear_rewrite_waits_until_readers_have_paid_for_it() -> None:
+    young = decide(table(), upserted(NOW - 60_000), WEIGHED, NOW)
+    assert (young.order, young.reason, young.status) == (False, Reason.MINIMUM_GAIN, "idle")
+    assert young.until_ms is not None
+    assert 1 < (young.until_ms - NOW) / 3_600_000 < 24
+    later = decide(table(), upserted(NOW - 60_000), WEIGHED, young.until_ms)
+    assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+
+
+def test_a_conversion_is_paid_for_sooner_than_a_compaction() -> None:
+    compacted = decide(table(), upserted(NOW - 60_000), WEIGHED, NOW).until_ms
+    young = decide(table(), upserted(NOW - 60_000), CONVERTING, NOW)
+    assert (young.order, young.reason) == (False, Reason.MINIMUM_GAIN)
+    assert young.until_ms is not None
+    assert compacted is not None
+    assert young.until_ms - NOW < (compacted - NOW) / 3
+    later = decide(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
+    assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+    assert later.action is Action.CONVERT
+    told = explained(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
+    order, task = order_for(table(), upserted(NOW - 60_000), told, CONVERTING, young.until_ms)
+    assert (order.action, task.action) == ("convert", "convert")
+
+
+def converted(at_ms: int, positions: Tally) -> Partition:
+    """What a conversion at `at_ms` has left of it."""
+    before = upserted(at_ms - 60_000)
+    holds = replace(before.counters.holds, equality_deletes=Tally(), position_deletes=positions)
+    told = explained(table(), before, CONVERTING, at_ms + 10**10)
+    _, task = order_for(table(), before, told, CONVERTING, at_ms)
+    debt = debt_of(holds, CONVERTING.target_bytes)
+    work = succeeded(ordered(before.work), debt, task, CONVERTING, at_ms)
+    return Partition(replace(before.counters, holds=holds), work)
+
+
+def test_what_a_conversion_has_left_is_compacted_once_readers_have_paid_for_that() -> None:
+    left = converted(NOW, Tally(25, 20_000_000, 20_000_000))  # a fifth of the rows is dead
+    assert left.work.floor.position_deletes == 25
+    rested = NOW + CONVERTING.cool_down_ms
+    waiting = decide(table(), left, CONVERTING, rested)
+    assert (waiting.order, waiting.reason) == (False, Reason.FIXED_POINT)
+    assert waiting.until_ms is not None
+    assert 1 < (waiting.until_ms - NOW) / 3_600_000 < 24
+    later = decide(table(), left, CONVERTING, waiting.until_ms)
+    assert (later.order, later.reason) == (True, Reason.POSITION_DELETES)
+    assert later.action is Action.COMPACT
+
+
+def test_whoever_asks_for_conversions_gets_them_where_a_compaction_would_be_cheap() -> None:
+    holds = replace(of(equality_deletes=4), on_target=Tally(2, 2, 2))
+    small = Partition(PartitionCounters(SCOPE, 1, 1, holds), PartitionWork(debt_since_ms=NOW))
+    asked = replace(LIMITS, convert=Conversions.ALWAYS)
+    assert decide(table(), small, LIMITS, NOW).action is Action.COMPACT
+    found = decide(table(), small, asked, NOW)
+    assert (found.order, found.action) == (True, Action.CONVERT)
+
+
+def test_a_few_dead_rows_stay_until_somebody_pays_and_many_files_of_them_for_a_day() -> None:
+    few, many = Tally(3, 30, 30), Tally(25, 250, 250)
+    day = NOW + CONVERTING.max_wait_ms
+    assert not decide(table(), converted(NOW, few), CONVERTING, day).order
+    assert not decide(table(), converted(NOW, many), CONVERTING, day - 1).order
+    assert decide(table(), converted(NOW, many), CONVERTING, day).order
+
+
+def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_whoever_reads() -> None:
+    unread = replace(CONVERTING, reads_per_hour=0.0, max_snapshot_age_ms=30 * 86_400_000)
+    left, due = converted(NOW, Tally(3, 30, 30)), NOW + 30 * 86_400_000
+    waiting = decide(table(), left, unread, due - 1)
+    assert (waiting.order, waiting.until_ms) == (False, due)
+    found = decide(table(), left, unread, due)
+    assert (found.order, found.reason, found.action) == (True, Reason.RECYCLING, Action.COMPACT)
+    assert not decide(table(), left, replace(unread, gc_enabled=False), due).order
+
+
+def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> None:
+    left = converted(NOW, Tally(25, 250, 250))
+    again = replace(left.counters.holds, equality_deletes=Tally(4, 200_000, 1_600_000))
+    grown = Partition(replace(left.counters, holds=again), replace(left.work, until_ms=None))
+    told = explained(table(), grown, CONVERTING, NOW + 10**10)
+    assert told.action is Action.CONVERT
+    _, task = order_for(table(), grown, told, CONVERTING, NOW + 5_000_000)
+    debt = debt_of(left.counters.holds, CONVERTING.target_bytes)
+    work = succeeded(ordered(grown.work), debt, task, CONVERTING, NOW + 5_000_000)
+    assert work.converted_ms == NOW
+    compacted = succeeded(grown.work, debt, replace(task, action="compact"), CONVERTING, NOW)
+    assert compacted.converted_ms is None
+
+
+def test_it_waits_no_longer_than_it_may() -> None:
+    little = upserted(NOW - WEIGHED.max_wait_ms, records=4)
+    assert decide(table(), little, WEIGHED, NOW - 1).reason is Reason.MINIMUM_GAIN
+    assert decide(table(), little, WEIGHED, NOW).order
+
+
+def test_readers_who_have_paid_are_served_below_every_threshold() -> None:
+    """One delete file, twenty minutes old; but it has 5 M rows, and 25 files load it."""
+    whole, limits = upserted(NOW - 1_200_000, 1, 5_000_000), replace(WEIGHED, cheap_bytes=1 << 40)
+    assert decide(table(), whole, limits, NOW).reason is Reason.READ_DEBT
+    fresh = decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, NOW)
+    assert (fresh.reason, fresh.order) == (Reason.ACCUMULATING, False)
+    assert fresh.until_ms is not None
+    assert decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, fresh.until_ms).order
+
+
+def small_ones(since_ms: int | None, floor: int = 0, files: int = 5) -> Partition:
+    """Files of 30 MB, where 128 MB are wanted."""
+    holds = FileTally(undersized=Tally(files, files * 1_000, files * 30 * MB))
+    work = PartitionWork(floor=Debt(undersized=floor), undersized_since_ms=since_ms)
+    return Partition(PartitionCounters(SCOPE, 1, 1, holds), work)
+
+
+def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
+    young = decide(table(), small_ones(NOW - 1), WEIGHED, NOW)
+    assert young.reason is Reason.MINIMUM_GAIN
+    assert young.until_ms is not None
+    told = explained(table(), small_ones(NOW - 1), WEIGHED, young.until_ms)
+    assert (told.order, told.reason, told.numbers["undersized"]) == (True, Reason.UNDERSIZED, 5)
+    assert told.numbers["rewrite_bytes"] == 150 * MB
+    assert decide(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
+    assert decide(table(), small_ones(0, floor=5), WEIGHED, NOW).reason is Reason.FIXED_POINT
+    unknown = decide(table(), small_ones(None), WEIGHED, NOW)  # state of an older release
+    assert not unknown.order
+    by_size_alone = replace(WEIGHED, max_size_error=0.0, reads_per_hour=0.0)
+    assert not decide(table(), small_ones(0), by_size_alone, NOW).order
+
+
+def test_nobody_reads_so_only_age_counts() -> None:
+    unread = replace(WEIGHED, reads_per_hour=0.0)
+    assert decide(table(), upserted(NOW - 600_000), unread, NOW).until_ms == (
+        NOW - 600_000 + unread.max_wait_ms
+    )
+
+
+def test_files_far_from_their_target_are_merged_before_there_are_eight() -> None:
+    counters = PartitionCounters(SCOPE, 1, 1, FileTally(fragments=Tally(3, 0, 45 * MB)))
+    of_it = Partition(counters)
+    assert decide(table(), of_it, WEIGHED, NOW).reason is Reason.SIZE_ERROR
+    assert not decide(table(), of_it, replace(WEIGHED, max_size_error=0.0), NOW).order
+    assert not decide(table(), of_it, replace(WEIGHED, max_size_error=0.25), NOW).order
+    met = replace(of_it, work=PartitionWork(floor=Debt(fragments=3)))
+    assert decide(table(), met, WEIGHED, NOW).reason is Reason.HEALTHY
+
+
+@pytest.mark.parametrize(("case", "of_it", "reason"), ORDERED, ids=[one[0] for one in ORDERED])
+def test_ordered(case: str, of_it: Partition, reason: Reason) -> None:
+    decision = decide(table(), of_it, LIMITS, NOW)
+    assert (decision.order, decision.reason) == (True, reason)
+    assert decision.status == "in_flight"
+
+
+@pytest.mark.parametrize(
+    ("case", "of_it", "reason", "until_ms"), SPARED, ids=[one[0] for one in SPARED]
+)
+def test_spared(case: str, of_it: Partition, reason: Reason, until_ms: int | None) -> None:
+    decision = decide(table(), of_it, LIMITS, NOW)
+    assert (decision.order, decision.reason, decision.until_ms) == (False, reason, until_ms)
+
+
+FULL = partition(fragments=99)
+OTHER, THIRD = Scope(1, '["b"]'), Scope(1, '["c"]')
+TABLES = [
+    ("dropped", table(removed=True), LIMITS, Reason.REMOVED, None),
+    ("switched off", table(), replace(LIMITS, enabled=False), Reason.DISABLED, None),
+    ("something is missing", table(waiting=Waiting("gap", 0)), LIMITS, Reason.WAITING_FOR_RESYNC,
+     None),
+    ("never counted", table(known=False), LIMITS, Reason.WAITING_FOR_RESYNC, None),
+    ("an order is out", table(running()), LIMITS, Reason.IN_FLIGHT, NOW + 1),
+    ("out even while waiting", table(running(), waiting=Waiting("gap", 0)), LIMITS,
+     Reason.IN_FLIGHT, NOW + 1),
+    ("too many orders are out", table(running(OTHER), running(THIRD)), LIMITS, Reason.TABLE_BUSY,
+     None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "whole", "limits", "reason", "until_ms"), TABLES, ids=[one[0] for one in TABLES]
+)
+def test_spared_for_its_table(
+    case: str, whole: Table, limits: Thresholds, reason: Reason, until_ms: int | None
+) -> None:
+    decision = decide(whole, FULL, limits, NOW)
+    assert (decision.order, decision.reason, decision.until_ms) == (False, reason, until_ms)
+
+
+def test_an_order_past_its_deadline_holds_nobody_up() -> None:
+    assert decide(table(running(deadline_ms=NOW)), FULL, LIMITS, NOW).order
+
+
+def test_a_place_is_left_for_one_more_order() -> None:
+    assert decide(table(running(OTHER)), FULL, LIMITS, NOW).order
+
+
+def test_global_deletes_burden_every_partition_with_data() -> None:
+    whole = table(totals=globally(4))
+    assert decide(whole, partition(on_target=1), LIMITS, NOW).reason == Reason.GLOBAL_DELETES
+    assert decide(whole, partition(), LIMITS, NOW).reason == Reason.HEALTHY
+    met = PartitionWork(floor=Debt(global_deletes=4))
+    assert decide(whole, partition(0, met, on_target=1), LIMITS, NOW).reason == Reason.FIXED_POINT
+
+
+def test_deletes_of_a_table_without_other_specs_are_not_global() -> None:
+    whole = table(totals=replace(globally(4), partitioned=0))
+    assert decide(whole, partition(on_target=1), LIMITS, NOW).reason == Reason.HEALTHY
+
+
+def test_a_threshold_of_zero_does_not_order_for_nothing() -> None:
+    none = replace(LIMITS, min_fragments=0, min_equality_deletes=0, min_position_deletes=0)
+    assert not decide(table(), partition(on_target=3), none, NOW).order
+    assert not decide(table(), partition(fragments=1), none, NOW).order
+    assert decide(table(), partition(equality_deletes=1), none, NOW).order
+
+
+def test_the_numbers_explain_the_decision() -> None:
+    work = PartitionWork(floor=Debt(fragments=2), failures=3)
+    numbers = explained(table(), partition(0, work, fragments=9), LIMITS, NOW).numbers
+    assert numbers["fragments"] == 9
+    assert numbers["new_fragments"] == 7
+    assert numbers["min_fragments"] == 8
+    assert numbers["failures"] == 3
+
+
+def test_the_order_names_table_ref_scope_and_reason() -> None:
+    work = PartitionWork(failures=2)
+    of_it = partition(0, work, fragments=9)
+    decision = decide(table(), of_it, LIMITS, NOW)
+    order, task = order_for(table(), of_it, decision, LIMITS, NOW)
+    assert order.task_id == task_id("u", "main", '1:["a"]', "compact", 77)
+    assert (order.scope, order.ref, order.reason) == (SCOPE, "main", "fragments")
+    assert (order.attempt, order.trigger_snapshot_id) == (3, 77)
+    assert (order.ordered_at_ms, order.deadline_ms) == (NOW, NOW + 60_000)
+    assert (task.task_id, task.scope, task.deadline_ms) == (
+        order.task_id,
+        order.scope,
+        order.deadline_ms,
+    )
+
+
+def test_a_retried_order_is_the_same_task() -> None:
+    first, again = partition(fragments=9), partition(0, PartitionWork(failures=1), fragments=9)
+    decision = decide(table(), first, LIMITS, NOW)
+    one, _ = order_for(table(), first, decision, LIMITS, NOW)
+    other, _ = order_for(table(), again, decision, LIMITS, NOW + 5)
+    assert (one.task_id, one.attempt, other.attempt) == (other.task_id, 1, 2)
+
+
+def test_a_partition_that_is_counted_under_a_digest_is_never_ordered() -> None:
+    """An order's scope is what the outputs' partition is made from."""
+    ready = partition(fragments=100)
+    assert decide(table(), ready, LIMITS, NOW).order
+    scope = Scope(1, f'["{"x" * 5_000}"]').counted
+    counted = replace(ready, counters=replace(ready.counters, scope=scope))
+    decision = decide(table(), counted, LIMITS, NOW)
+    assert (decision.order, decision.reason) == (False, Reason.NAME_TOO_LONG)

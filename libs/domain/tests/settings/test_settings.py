@@ -1,0 +1,216 @@
+"""Which setting holds, who says so, and what is wrong with what was said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from firnline_domain.records.states import SettingInForce
+from firnline_domain.settings.amoro import NEVER_MS, UNDERSTOOD, UNUSED
+from firnline_domain.settings.contradictions import contradictions
+from firnline_domain.settings.groups import groups_of, unserved
+from firnline_domain.settings.in_force import (
+    READ_ELSEWHERE,
+    effective,
+    unknown,
+    unreadable,
+    unused,
+    with_namespace,
+)
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
+
+FRAGMENTS = "firnline.rewrite.min-fragments"
+AMORO_COUNT = "self-optimizing.minor.trigger.file-count"
+MONDAY_MS = int(datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp() * 1000)
+
+
+def in_force(
+    table: dict[str, str],
+    namespace: dict[str, str] | None = None,
+    fleet: Thresholds | None = None,
+    name: str = FRAGMENTS,
+) -> tuple[str, str, str]:
+    settings = with_namespace(table, namespace or {})
+    found = effective(settings, fleet)[name]
+    # What is shown is what holds.
+    value = getattr(thresholds(settings, fleet), PROPERTIES[name])
+    assert found.value == ("" if value in (None, "") else str(value).lower().removesuffix(".0"))
+    return found.value, found.origin, found.said_by
+
+
+def test_the_table_then_the_namespace_then_the_fleet_then_the_default() -> None:
+    table, namespace = {FRAGMENTS: "2"}, {FRAGMENTS: "3"}
+    fleet = Thresholds(min_fragments=4)
+    assert in_force(table, namespace, fleet) == ("2", "table", FRAGMENTS)
+    assert in_force({}, namespace, fleet) == ("3", "namespace", FRAGMENTS)
+    assert in_force({}, {}, fleet) == ("4", "fleet", "")
+    assert in_force({}, {}) == ("8", "default", "")
+
+
+def test_our_own_name_goes_before_amoros_and_the_table_before_its_namespace() -> None:
+    both = {FRAGMENTS: "2", AMORO_COUNT: "20"}
+    assert in_force(both) == ("2", "table", FRAGMENTS)
+    assert in_force({AMORO_COUNT: "20"}, {FRAGMENTS: "3"}) == ("20", "table", AMORO_COUNT)
+    assert in_force({}, both) == ("2", "namespace", FRAGMENTS)
+    assert in_force({}, {AMORO_COUNT: "20"}) == ("20", "namespace", AMORO_COUNT)
+
+
+def test_what_cannot_be_read_gives_way_to_the_next_and_is_told() -> None:
+    settings = with_namespace({FRAGMENTS: "many"}, {FRAGMENTS: "3"})
+    assert effective(settings)[FRAGMENTS] == SettingInForce(
+        FRAGMENTS, "3", "namespace", FRAGMENTS, "'many' of the table property cannot be read"
+    )
+    assert thresholds(settings).min_fragments == 3
+    [said] = unreadable(settings)
+    assert said == f"{FRAGMENTS}=many cannot be read and counts as unset: " + (
+        "write a whole number from 0 to 1,000,000,000"
+    )
+
+
+def test_a_namespaces_names_are_never_a_tables() -> None:
+    assert with_namespace({"a": "1"}, {"a": "2"}) == {"namespace:a": "2", "a": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ({"self-optimizing.enabled": "false"}, "enabled", False),
+        ({AMORO_COUNT: "20"}, "min_fragments", 20),
+        ({AMORO_COUNT: "20"}, "min_equality_deletes", 20),
+        ({"self-optimizing.minor.trigger.interval": "60000"}, "max_age_ms", 60_000),
+        ({"self-optimizing.minor.trigger.interval": "-1"}, "max_age_ms", NEVER_MS),
+        ({AMORO_COUNT: "a dozen"}, "min_fragments", 8),
+        ({"table-expire.enabled": "false"}, "gc_enabled", False),
+        ({"snapshot.keep.min-count": "12"}, "min_snapshots", 12),
+        ({"snapshot.keep.duration": "720min"}, "max_snapshot_age_ms", 43_200_000),
+        ({"snapshot.keep.duration": "720"}, "max_snapshot_age_ms", 43_200_000),
+        ({"snapshot.keep.duration": " 7 Days"}, "max_snapshot_age_ms", 7 * 86_400_000),
+        ({"snapshot.keep.duration": "1 fortnight"}, "max_snapshot_age_ms", 5 * 86_400_000),
+        ({"snapshot.keep.duration": "1.5h"}, "max_snapshot_age_ms", 5 * 86_400_000),
+    ],
+)
+def test_amoros_names(text: dict[str, str], field: str, value: object) -> None:
+    assert getattr(thresholds(text), field) == value
+
+
+def test_what_the_workers_read_is_told_too() -> None:
+    name = "firnline.rewrite.hold-off-ms"
+    [said] = unreadable({name: "an hour"})
+    assert said.startswith(f"{name}=an hour cannot be read")
+    assert [*unreadable({name: " 0"})] == []
+
+
+def test_a_duration_of_amoros_that_cannot_be_read_says_how_to_write_one() -> None:
+    [said] = unreadable({"snapshot.keep.duration": "1 fortnight"})
+    assert said.endswith("write a duration, as in 720min, 12h or 7d")
+
+
+def test_a_text_of_amoro_that_cannot_be_read_is_told_once() -> None:
+    assert len([*unreadable({AMORO_COUNT: "a dozen"})]) == 1
+
+
+def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_reason() -> None:
+    settings = {"self-optimizing.quota": "0.5", "namespace:self-optimizing.num-retries": "5"}
+    retries, quota = unused({**settings, "self-optimizing.fragment-ratio": "8"})
+    assert quota.startswith("self-optimizing.quota=0.5: workers take")
+    assert retries.startswith("self-optimizing.num-retries=5 (of the namespace): a failure")
+    assert [*unused({"self-optimizing.group": "etl"})] == []
+    assert [*unused({"self-optimizing.fragment-ratio": "16"})] != []
+    assert [*unused({AMORO_COUNT: "20", FRAGMENTS: "2"})] == []
+    assert not set(UNUSED) & set(UNDERSTOOD)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("firnline.rewrite.min-fragment", "firnline.rewrite.min-fragments is meant?"),
+        ("firnline.rewrite.min_fragments", "firnline.rewrite.min-fragments is meant?"),
+        ("firnline.windows", "firnline.window is meant?"),
+        ("self-optimizing.enable", "self-optimizing.enabled is meant?"),
+        ("firnline.zzz", "docs/operating.md lists all there are"),
+    ],
+)
+def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:
+    assert [*unknown({name: "1"})] == [f"{name} is no setting: {hint}"]
+    assert [*unknown({f"namespace:{name}": "1"})] == [
+        f"{name} (of the namespace) is no setting: {hint}"
+    ]
+
+
+def test_known_names_are_not_told() -> None:
+    every = (*PROPERTIES, *UNUSED, *UNDERSTOOD, *READ_ELSEWHERE, "write.delete.mode")
+    assert [*unknown(dict.fromkeys(every, "1"))] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "group"),
+    [
+        ({}, ""),
+        ({"firnline.group": "etl"}, "etl"),
+        ({"self-optimizing.group": "etl"}, "etl"),
+        ({"namespace:firnline.group": "etl"}, "etl"),
+        ({"namespace:firnline.group": "adhoc", "self-optimizing.group": "etl"}, "etl"),
+        ({"firnline.group": "adhoc", "self-optimizing.group": "etl"}, "adhoc"),
+        ({"namespace:firnline.group": "etl", "firnline.group": "default"}, ""),
+        ({"namespace:firnline.group": "etl", "self-optimizing.group": "default"}, ""),
+        ({"firnline.group": "bi"}, ""),
+    ],
+)
+def test_whose_workers_get_a_tables_orders(settings: dict[str, str], group: str) -> None:
+    fleet = Thresholds(groups=groups_of("etl,adhoc"))
+    assert thresholds(settings, fleet).served_by == group
+    assert effective(settings, fleet)["firnline.group"].problem == (
+        unserved("bi", fleet.groups) if "bi" in settings.values() else ""
+    )
+
+
+def test_what_only_a_table_can_say_is_told_of_a_namespace() -> None:
+    [said] = unknown({"namespace:firnline.rewrite.hold-off-ms": "0"})
+    assert said.endswith("is read from the table's own properties alone")
+
+
+def told(settings: dict[str, str], fleet: Thresholds | None = None) -> list[str]:
+    fleet = fleet or Thresholds()
+    limits = thresholds(settings, fleet)
+    return [*contradictions(settings, limits, fleet, MONDAY_MS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        (FRAGMENTS, "1", "2"),
+        ("firnline.rewrite.min-equality-deletes", "0", "1"),
+        ("firnline.rewrite.min-position-deletes", "0", "1"),
+        ("firnline.rewrite.max-in-flight", "0", "1"),
+        ("firnline.window", "2026-01-01T00:00Z/2026-01-02T00:00Z", "Mon 22:00-23:00"),
+    ],
+)
+def test_a_number_that_nobody_can_mean(name: str, bad: str, good: str) -> None:
+    [said] = told({name: bad})
+    assert said.startswith(f"{name}={bad}")
+    assert told({name: good}) == []
+
+
+def test_a_window_within_the_blackout() -> None:
+    blackout = {"firnline.blackout": "Mon-Fri 20:00-08:00"}
+    [said] = told({"firnline.window": "Mon-Thu 22:00-06:00", **blackout})
+    assert said.startswith("firnline.window=Mon-Thu 22:00-06:00 opens only within")
+    assert told({"firnline.window": "Mon-Thu 22:00-08:01", **blackout}) == []
+    assert told({"firnline.window": "Mon-Thu 19:59-06:00", **blackout}) == []
+    assert told({"firnline.window": "00:00-24:00", **blackout}) == []
+    assert told({"firnline.window": "22:00-06:00", "firnline.blackout": "at night"}) == []
+
+
+def test_a_window_that_opens_much_later_is_not_over() -> None:
+    assert told({"firnline.window": "2027-12-24T00:00Z/2027-12-27T00:00Z"}) == []
+
+
+def test_two_retentions_at_one_place() -> None:
+    hours = {"firnline.retain.hours": "24"}
+    age = {"history.expire.max-snapshot-age-ms": "1000"}
+    [said] = told({**hours, **age})
+    assert said.startswith("history.expire.max-snapshot-age-ms=1000 has no effect")
+    assert told(with_namespace(age, hours)) == []
+    assert told(age) == told(hours) == []
+    [said] = told({**hours, "gc.enabled": "false"})
+    assert said.startswith("firnline.retain.hours=24 has no effect: gc.enabled=false")

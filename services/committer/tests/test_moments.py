@@ -1,0 +1,58 @@
+"""When a commit waits for the next one of a writer that deletes rows all the time."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_committer.moments import LONGEST_MS, beat_ms, names_rows
+
+NOW = 1_000_000
+
+
+def every(beat: int, count: int = 5, newest: int = NOW - 400) -> list[int]:
+    return [newest - n * beat for n in range(count)]
+
+
+@pytest.mark.parametrize("beat", [200, 1_000, LONGEST_MS])
+def test_a_steady_writer_has_a_beat(beat: int) -> None:
+    assert beat_ms(every(beat), NOW) == beat
+    assert beat_ms(every(beat, count=2), NOW) == beat
+
+
+def test_one_long_pause_does_not_end_it() -> None:
+    assert beat_ms([NOW - 100, NOW - 1_100, NOW - 9_000, NOW - 10_000, NOW - 11_000], NOW) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        ([], "nobody deletes"),
+        (every(1_000, count=1), "one commit is no beat"),
+        (every(LONGEST_MS + 1), "too slow to be waited for"),
+        (every(1_000, newest=NOW - 3_000), "it has ended"),
+        ([NOW] * 5, "several commits with one timestamp"),
+    ],
+)
+def test_there_is_none(times: list[int], why: str) -> None:
+    assert beat_ms(times, NOW) is None, why
+
+
+def test_a_clock_that_is_ahead_of_ours_is_still_a_beat() -> None:
+    assert beat_ms(every(1_000, newest=NOW + 60_000), NOW) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("summary", "operation", "named"),
+    [
+        ({"added-position-deletes": "5"}, "delete", True),
+        ({"added-dvs": "1"}, "overwrite", True),
+        ({"deleted-data-files": "2", "added-data-files": "2"}, "overwrite", True),
+        ({"deleted-data-files": "2"}, "delete", False),  # dropped whole, by what they hold
+        ({"deleted-data-files": "9", "added-position-deletes": "3"}, "replace", False),
+        ({"added-position-deletes": "5", "added-equality-deletes": "5"}, "overwrite", False),
+        ({"added-data-files": "1"}, "append", False),
+        ({"added-position-deletes": "²"}, "overwrite", False),
+        ({"added-dvs": "1", "firnline.task-id": "t"}, "delete", False),  # our own conversion
+    ],
+)
+def test_who_names_rows(summary: dict[str, str], operation: str, named: bool) -> None:
+    assert names_rows(summary, operation) is named

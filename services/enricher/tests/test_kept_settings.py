@@ -1,0 +1,61 @@
+"""What travels of a table's properties is bounded, and nothing is cut into another value."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.work import Table
+from firnline_domain.identity import TableName
+from firnline_domain.policy.holds import hold_of
+from firnline_domain.records.pauses import HoldReason
+from firnline_domain.settings.in_force import unknown, unreadable, with_namespace
+from firnline_domain.settings.parquet import PARQUET
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds, thresholds
+from firnline_enricher.kept_settings import KNOWN, of_namespace, of_table
+
+LONG = "7" * 2_400_000
+MOST_BYTES = 250_000  # a quarter of what a topic takes
+
+
+@pytest.mark.parametrize("text", [LONG, "🏔" * 600_000, "\ud800" * 5_000])
+def test_whatever_is_in_properties_they_stay_small(text: str) -> None:
+    names = [*KNOWN, *(f"firnline.x{n}" for n in range(100_000)), "firnline." + "y" * 1_000_000]
+    settings = dict.fromkeys(names, text)
+    kept = with_namespace(of_table(settings), of_namespace(settings))
+    assert len(json.dumps(kept, ensure_ascii=False).encode(errors="replace")) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", sorted(PROPERTIES))
+def test_a_value_that_is_too_long_is_unset_and_told(name: str) -> None:
+    text = "Mon 22:00-23:00; " * 1_000
+    for huge in (text, LONG, "true" + " " * 10_000, " " * 10_000 + "5"):
+        kept = of_table({name: huge})
+        if PROPERTIES[name] == "group":
+            continue  # any text is a name: `unknown_group` tells that no group has it
+        [said] = unreadable(kept)
+        assert said.startswith(f"{name}=")
+        if name not in ("firnline.window", "firnline.blackout"):
+            assert thresholds(kept) == Thresholds()
+
+
+@pytest.mark.parametrize("name", ["firnline.window", "firnline.blackout"])
+def test_a_period_is_never_cut_into_a_shorter_one(name: str) -> None:
+    kept = of_table({name: "Mon 22:00-23:00; " * 1_000})
+    table = Table(TableCounters(TableName("u", ("db",), "t"), "main"))
+    hold = hold_of(table, thresholds(kept), 1_795_270_002_000)
+    assert hold is not None
+    assert hold.reason == HoldReason.UNREADABLE_WINDOW
+
+
+def test_what_fits_is_kept_as_it_is() -> None:
+    settings = dict.fromkeys(KNOWN, "x" * 1000) | {"firnline.rewrite.min-fragment": "9"}
+    assert of_table({**settings, "owner": "me"}) == settings
+    assert [*unknown(of_table({"firnline.rewrite.min-fragment": "9"}))]
+
+
+def test_every_property_of_a_number_reaches_the_planner() -> None:
+    """Advice about what is not told would never be given."""
+    assert {name for name, field in PROPERTIES.items() if field in RANGES} <= set(KNOWN)
+    assert {*WORKERS, *PARQUET} <= set(KNOWN)
