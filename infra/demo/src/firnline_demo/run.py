@@ -26,7 +26,7 @@ from firnline_demo.report import TableReport
 from firnline_demo.session import CATALOG, writer_session
 from firnline_demo.writers import NAMESPACE, Writer
 
-ALONE_SHARE = 0.25  # of the time, the writers run while Firnline only watches
+ALONE_SHARE = 0.5  # of the time, the writers run while Firnline only watches
 QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
 SETTLE_S = 120.0  # at most, after the writers have stopped
 WRITERS = {

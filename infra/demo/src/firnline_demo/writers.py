@@ -19,9 +19,10 @@ from firnline_demo.upserts import upsert
 
 NAMESPACE = "demo"
 APPEND_ROWS = 400
-UPSERT_ROWS = 150
+UPSERT_ROWS = 1_500
 UPSERT_KEYS = 8_000  # per tenant; the base holds every one of them once
 INSERT_ROWS = 600
+DELETED_SHARE = 20  # every third commit deletes one order in so many
 BASE_ROWS = 40_000  # what `accounts` and `orders` hold before their writers start
 
 CLICKS = pa.schema(
@@ -146,10 +147,10 @@ def orders(
 
     def commit(model: TableModel) -> None:
         if model.commits % 3 == 2:
-            rest = dice.randrange(97)
-            doomed = f"DELETE FROM {name} WHERE id % 97 = {rest}"
+            rest = dice.randrange(DELETED_SHARE)
+            doomed = f"DELETE FROM {name} WHERE id % {DELETED_SHARE} = {rest}"
             land(model, marked(lambda: spark.sql(doomed)), landed)
-            model.delete_where(lambda row: int(str(row[0])) % 97 == rest)
+            model.delete_where(lambda row: int(str(row[0])) % DELETED_SHARE == rest)
         else:
             rows = made(BASE_ROWS + model.commits * INSERT_ROWS, INSERT_ROWS)
             land(model, marked(lambda: insert(spark, name, rows)), landed)
