@@ -14,14 +14,13 @@ from firnline_domain.identity import normal_path
 from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
-from firnline_iceberg.java import content_file, removal_json
 from firnline_iceberg.planning import live_files
 from py4j.protocol import Py4JJavaError
 
-from .conftest import waiting_of
+from tests.kit.commit_scenario import file_names_of
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
 
@@ -51,7 +50,7 @@ def leftovers(table: Table, refused: RewriteFinished | None = None) -> list[str]
     found = [live_files(loaded, one.snapshot_id) for one in loaded.snapshots]
     live = {file.normal for one in found for file in (*one.data, *one.deletes)}
     root = Path(table.loaded.metadata.location.removeprefix("file:"))
-    waiting = waiting_of(refused)
+    waiting = file_names_of(refused)
     ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]
     return sorted(str(path) for path in ours if normal_path(f"file:{path}") not in live)
 
@@ -239,12 +238,8 @@ def test_a_rewrite_that_another_engine_had_begun_is_refused(
     table.delete_ids(1)
     committed(table, committer, table.convert(path))
     (entry,) = live_files(table.loaded, table.head).data
-    java = table.java
-    change = java.newRewrite().validateFromSnapshot(start).dataSequenceNumber(entry.sequence_number)
-    change.deleteFile(content_file(table.jvm, java, removal_json(entry, 0)))
-    change.addFile(content_file(table.jvm, java, theirs))
     with pytest.raises(Py4JJavaError, match=r"found new (position )?delete"):
-        change.commit()
+        table.writer.rewrite([entry], [theirs], start, entry.sequence_number)
     assert table.rows() == [(2, 1)]
 
 

@@ -14,8 +14,8 @@ from firnline_domain.records.events import ConflictReason, RewriteCommitted
 from firnline_domain.records.results import RewriteFinished
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
-Meddler = Any  # conftest.Meddler
+Table = Any  # tests.kit.commit_scenario.CommitScenario
+Meddler = Any  # tests.meddling.Meddler
 Committer = Any  # firnline_committer.handlers.Handlers
 
 ANSWERS = [500, 502, 503, 504, 409, 429, 400, "half", "none", "late"]

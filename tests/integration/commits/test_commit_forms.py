@@ -19,14 +19,15 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg import commits
 from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.java import content_file
 from firnline_iceberg.planning import live_files
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.kit.table_writer import described
+
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
-Meddler = Any  # conftest.Meddler
+Meddler = Any  # tests.meddling.Meddler
 GUARDED = pytest.mark.parametrize("guarded", [True, False])
 
 
@@ -57,9 +58,7 @@ def refused(committer: Committer, result: RewriteFinished, reason: ConflictReaso
 def again(table: Table, path: str) -> None:
     """The live data file is appended a second time, as `add_files` does that is run twice."""
     entry = next(one for one in live_files(table.loaded, table.head).data if one.path == path)
-    text = table.content(table.scope(), path, entry.bytes, entry.records, "data")
-    java = table.java
-    java.newFastAppend().appendFile(content_file(table.jvm, java, text)).commit()
+    table.writer.append(described(table.place(), path, entry.bytes, entry.records))
 
 
 TWICE = [(1, 1), (1, 1), (2, 1), (2, 1), (3, 1)]
@@ -113,9 +112,9 @@ def test_a_delete_file_twice(
     result = table.rewrite("a")
     table.append((1, 2), p="a")
     size = local(path).stat().st_size
-    ids = {"equality-ids": [1]}
-    text = table.content(table.scope("a"), path, size, 1, "equality-deletes", **ids)
-    table._row_delta(text, "main")
+    place = table.place(table.scope("a"))
+    text = described(place, path, size, 1, "equality-deletes", equality_ids=[1])
+    table.writer.row_delta(deletes=[text])
     assert table.rows() == [(2, 1), (9, 9)]
     if guarded:
         refused(committer, result, ConflictReason.DUPLICATE_FILES)
@@ -180,7 +179,7 @@ def narrower(table: Table, result: RewriteFinished) -> RewriteFinished:
     rows = pq.read_table(local(output.path)).select(["id"])
     pq.write_table(rows, local(path), store_schema=False)
     size = local(path).stat().st_size
-    text = table.content(table.scope(), path, size, len(rows), "data")
+    text = described(table.place(), path, size, len(rows))
     mine = replace(output, path=path, bytes=size, content_file_json=text)
     return replace(result, groups=(replace(group, outputs=(mine,)),))
 
@@ -251,8 +250,7 @@ def test_a_column_that_is_mapped_since_it_was_planned(
         unnumbered = pa.schema([pa.field(one.name, one.type) for one in bare.schema])
         pq.write_table(bare.cast(unnumbered), path, store_schema=False)
         text = json.dumps({**body, "file-size-in-bytes": path.stat().st_size})
-        java = table.java
-        java.newFastAppend().appendFile(content_file(table.jvm, java, text)).commit()
+        table.writer.append(text)
     assert rows() == EMPTY
     result = narrower(table, table.rewrite())
     mapped(table, id=1, v=2, p=3)

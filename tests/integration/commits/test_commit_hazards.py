@@ -19,7 +19,7 @@ from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 
 
@@ -67,7 +67,7 @@ def schedule_h1(table: Table) -> RewriteFinished:
     table.append((2, 1), (3, 1))
     table.delete_ids(1)
     table.append((4, 1))
-    result: RewriteFinished = table.rewrite(stamp=2)
+    result: RewriteFinished = table.rewrite(number=2)
     return result
 
 
@@ -196,7 +196,7 @@ def test_a_merge_may_not_leave_a_position_delete_behind(
     path = table.append((1, 1), (2, 1))
     table.append((3, 1))
     table.delete_rows(path, 0)
-    result = table.rewrite(stamp=2)
+    result = table.rewrite(number=2)
     kept = replace(
         result, applied_deletes=(), groups=tuple(table.unmasked(g) for g in result.groups)
     )

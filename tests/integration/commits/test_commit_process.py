@@ -26,7 +26,7 @@ from firnline_iceberg import output_lists
 from firnline_iceberg.output_lists import OutputList
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 PATIENCE_S = 180.0
 Start = Callable[..., subprocess.Popen[bytes]]
 Events = Callable[[str, int], list[Any]]

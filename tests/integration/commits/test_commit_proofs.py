@@ -13,7 +13,7 @@ from firnline_domain.records.results import KeyChecksums, RewriteFinished
 from firnline_domain.values import replace
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 KEYS = KeyChecksums((1,), "0000000000000005", "0000000000000007", "fffffffffffffffe")
 

@@ -16,7 +16,7 @@ from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 
 
 def manifests(table: Table) -> set[Path]:

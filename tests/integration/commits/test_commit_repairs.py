@@ -20,10 +20,10 @@ from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.heads import Pinned
 
-from .conftest import waiting_of
+from tests.kit.commit_scenario import file_names_of
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 
 
@@ -58,7 +58,7 @@ def leftovers(table: Table, refused: RewriteFinished | None = None) -> list[str]
     """Files of ours on storage that are not in the table; what was refused waits for the sweep."""
     live = {path.removeprefix("file://") for path in table.live_deletes() | table.live_data()}
     root = Path(table.loaded.metadata.location.removeprefix("file:"))
-    waiting = waiting_of(refused)
+    waiting = file_names_of(refused)
     ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]
     return sorted(
         str(path) for path in ours if str(path) not in {one.replace("//", "/") for one in live}

@@ -17,9 +17,9 @@ from firnline_iceberg.commits import JavaCommits, Pin
 from firnline_iceberg.tables import Tables
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
-Meddler = Any  # conftest.Meddler
+Meddler = Any  # tests.meddling.Meddler
 
 
 def handled(committer: Committer, result: RewriteFinished) -> Any:

@@ -30,9 +30,9 @@ from firnline_iceberg.sweeping import Sweeper, Swept
 from firnline_iceberg.tables import Tables
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
-Meddler = Any  # conftest.Meddler
+Meddler = Any  # tests.meddling.Meddler
 LIVES = Lifetimes()
 
 

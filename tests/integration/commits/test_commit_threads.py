@@ -9,7 +9,7 @@ import pytest
 from firnline_domain.records.events import RewriteCommitted
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 ROUNDS = 3
 

@@ -20,7 +20,7 @@ from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.tables import Tables
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 
 
 class Sleep:

@@ -26,7 +26,7 @@ from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.undoing import CannotUndo, Undo, undo_of
 
 pytestmark = pytest.mark.stack
-Table = Any  # conftest.Workshop
+Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 
 
