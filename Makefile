@@ -154,6 +154,10 @@ up: setup ## Start the embedded stack in the foreground (Ctrl-C stops it)
 down: setup ## Stop an embedded stack
 	$(BIN)/firnline down
 
+.PHONY: docs-reference
+docs-reference: setup ## Write the tables of docs/reference from the code
+	$(BIN)/python docs/reference/generate.py
+
 .PHONY: clean
 clean: ## Remove the environment and all local state
 	rm -rf $(VENV) .firnline .mypy_cache .ruff_cache .pytest_cache

@@ -1,69 +1,81 @@
-"""What a person can set, read or watch is in the documentation."""
+"""What a person can set, read or watch is in the documentation, and its links lead somewhere."""
 
 from __future__ import annotations
 
 import re
+import runpy
 import typing
 from pathlib import Path
 
 import pytest
 from firnline_adapters import metrics
-from firnline_adapters.settings import all_settings
-from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS
-from firnline_schemas.topics import all_topics
 
 ROOT = Path(__file__).parents[1]
-OPERATING = (ROOT / "docs/operating.md").read_text()
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
+PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md")), ROOT / "bench/results/README.md"]
+REFERENCE = runpy.run_path(str(DOCS / "reference/generate.py"))
 SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
-
-
-def variables(service: str) -> set[str]:
-    return {one.variable for one in all_settings() if service in one.services}
 
 
 def names(literal: object) -> set[str]:
     return {f"firnline_{name}" for name in typing.get_args(literal)}
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_every_setting(service: str) -> None:
-    assert {name for name in variables(service) if f"`{name}`" not in OPERATING} == set()
+def title(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-def test_no_setting_that_is_gone() -> None:
-    told = set(re.findall(r"^\| `(FIRNLINE_\w+)`", OPERATING, re.MULTILINE))
-    assert told == set().union(*map(variables, SERVICES))
+@pytest.mark.parametrize("page", sorted(DOCS.glob("reference/*.md")), ids=title)
+def test_the_reference_is_what_the_code_says(page: Path) -> None:
+    text = page.read_text()
+    assert text == REFERENCE["generated"](text), "make docs-reference"
+    assert re.findall(r"^.*\| +\|$", text, re.MULTILINE) == [], "a meaning is missing"
 
 
-def test_every_property_topic_and_metric() -> None:
-    wanted = set(PROPERTIES) | {topic.name for topic in all_topics()}
-    wanted |= names(metrics.CounterName) | names(metrics.GaugeName) | names(metrics.HistogramName)
-    assert {name for name in wanted if f"`{name}`" not in OPERATING} == set()
+def test_every_block_of_the_reference_is_on_a_page() -> None:
+    found = [name for page in DOCS.glob("reference/*.md")
+             for name in re.findall(r"<!-- generated: (\S+) -->", page.read_text())]  # fmt: skip
+    assert sorted(found) == sorted(REFERENCE["BLOCKS"])
 
 
-def test_every_range_of_a_number() -> None:
-    fields = {name: RANGES[field] for name, field in PROPERTIES.items() if field in RANGES}
-    columns = {f"{start}NAME": wanted for start, wanted in PARQUET_COLUMNS.items()}
-    told = {**fields, **WORKERS, **PARQUET, **columns}.items()
-    assert [name for name, one in told if f"| `{name}` | {one.words} |" not in OPERATING] == []
+def test_every_metric() -> None:
+    page = (DOCS / "reference/metrics.md").read_text()
+    wanted = names(metrics.CounterName) | names(metrics.GaugeName) | names(metrics.HistogramName)
+    assert {name for name in wanted if f"`{name}`" not in page} == set()
 
 
 def test_the_readme_has_a_row_per_service() -> None:
     assert all(f"| [{name}](services/{name}) |" in README for name in SERVICES)
 
 
-def test_links_in_the_documentation_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def test_commands_named_in_the_readme_exist() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for path, _, anchor in re.findall(r"\]\(([^)#\s]*)(#([^)\s]*))?\)", text):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text()
+    listed = {(DOCS / path).resolve() for path in re.findall(r"\]\(([^)#]+)", index)}
+    pages = {page for page in DOCS.rglob("*.md") if page.parent.name != "decisions"}
+    assert pages - listed == {DOCS / "README.md"}
+
+
+def test_commands_named_in_the_documentation_exist() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z-]+)", README)) <= targets
     modules = (ROOT / "services/cli/src/firnline_cli").glob("[a-z]*.py")
     commands = {path.stem.replace("_", "-") for path in modules}
-    named = set(re.findall(r"`firnline ([a-z-]+)", README + OPERATING))
-    assert named <= commands
+    for page in PAGES:
+        text = page.read_text()
+        assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets, page
+        assert set(re.findall(r"`firnline ([a-z][a-z-]*)", text)) <= commands, page

@@ -2,7 +2,7 @@
 
 Records of a table lie in partition crc32(uuid) modulo the number of buckets, so with another number
 every topic begins anew. What the planner counts is counted again by `firnline adopt`; what people
-have switched is carried over. docs/operating.md has the whole procedure.
+have switched is carried over. docs/how-to/buckets.md has the whole procedure.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _refuse_copies(topics: Topics) -> None:
     """Topics are made as their files say, on one broker: not like those of a cluster."""
     for name, topic in topics.items():
         if any(len(one.replicas) != REPLICAS for one in topic.partitions.values()):
-            raise Refused(f"{name} has replicas, which would be lost: see docs/operating.md")
+            raise Refused(f"{name} has replicas, which would be lost: see docs/how-to/buckets.md")
 
 
 def _refuse_readers(admin: AdminClient, topics: set[str]) -> None:

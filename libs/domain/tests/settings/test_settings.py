@@ -127,7 +127,7 @@ def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_reason() -> None:
         ("firnline.rewrite.min_fragments", "firnline.rewrite.min-fragments is meant?"),
         ("firnline.windows", "firnline.window is meant?"),
         ("self-optimizing.enable", "self-optimizing.enabled is meant?"),
-        ("firnline.zzz", "docs/operating.md lists all there are"),
+        ("firnline.zzz", "docs/reference/properties.md lists all there are"),
     ],
 )
 def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:

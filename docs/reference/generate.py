@@ -1,0 +1,122 @@
+"""`make docs-reference`: the tables of these pages, from the code.
+
+Everything between a page's two markers is written here. Names, defaults, ranges, readers and
+writers come from the code. Of properties and reasons the page itself keeps the last column, the
+meaning: a new name gets an empty one, and `tests/test_docs.py` fails until somebody fills it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from firnline_adapters.settings import Setting, all_settings
+from firnline_domain.policy.decisions import ORDERS, Reason
+from firnline_domain.policy.expiry import ExpiryReason
+from firnline_domain.records.events import ConflictReason
+from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds
+from firnline_schemas.topics import Topic, all_topics
+
+FOLDER = Path(__file__).parent
+BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+ROW = re.compile(r"^\| `([^`]+)` \|(?:.*\|)? ([^|]*) \|$", re.MULTILINE)
+
+
+def table(head: str, rows: Iterable[str]) -> str:
+    """`head` and rows as `a | b | c`."""
+    line = " | ".join("---" for _ in head.split(" | "))
+    return "".join(f"| {row} |\n" for row in (head, line, *rows))
+
+
+def settings(_: Mapping[str, str]) -> str:
+    return table("variable | default | read by | meaning", map(_setting, all_settings()))
+
+
+def _setting(one: Setting) -> str:
+    default = "required" if one.required else "unset" if one.default in ("", None) else one.default
+    text = default if default in ("required", "unset") else f"`{default}`"
+    return f"`{one.variable}` | {text} | {', '.join(one.services)} | {one.about}"
+
+
+def topics(_: Mapping[str, str]) -> str:
+    return table("topic | key | written by | read by | what it carries", map(_topic, all_topics()))
+
+
+def _topic(one: Topic) -> str:
+    who = f"{', '.join(one.written_by)} | {', '.join(one.read_by)}"
+    return f"`{one.name}` | {one.key} | {who} | {one.about}"
+
+
+def properties(meanings: Mapping[str, str]) -> str:
+    """Defaults and what a value may be."""
+    defaults = Thresholds()
+    known = {
+        name: (_text(getattr(defaults, field)), _range(field)) for name, field in PROPERTIES.items()
+    }
+    known |= {name: ("0", one.words) for name, one in WORKERS.items()}
+    rows = [
+        f"`{name}` | `{default}` | {values} | {meanings.get(name, '')}"
+        for name, (default, values) in known.items()
+    ]
+    return table("property | default | value | meaning", rows)
+
+
+def _text(value: object) -> str:
+    return {True: "true", False: "false", None: "unset", "": "unset"}.get(value, str(value))  # type: ignore[call-overload,no-any-return]
+
+
+def _range(field: str) -> str:
+    if field in RANGES:
+        return RANGES[field].words
+    value = getattr(Thresholds(), field)
+    if isinstance(value, StrEnum):
+        return ", ".join(f"`{one.value}`" for one in type(value))
+    return "`true`, `false`" if isinstance(value, bool) else "text"
+
+
+def parquet(_: Mapping[str, str]) -> str:
+    columns = {f"{start}NAME": one for start, one in PARQUET_COLUMNS.items()}
+    rows = [f"`{name}` | {one.words}" for name, one in {**PARQUET, **columns}.items()]
+    return table("property | value", rows)
+
+
+def reasons(codes: Iterable[str]) -> Callable[[Mapping[str, str]], str]:
+    """One table of these codes."""
+
+    def made(meanings: Mapping[str, str]) -> str:
+        return table("reason | meaning", [f"`{one}` | {meanings.get(one, '')}" for one in codes])
+
+    return made
+
+
+BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
+    "settings": settings,
+    "topics": topics,
+    "properties": properties,
+    "parquet": parquet,
+    "ordered": reasons([one.value for one in Reason if one in ORDERS]),
+    "kept-back": reasons([one.value for one in Reason if one not in ORDERS]),
+    "expiry": reasons([one.value for one in ExpiryReason]),
+    "refused": reasons([one.value for one in ConflictReason]),
+}
+
+
+def generated(page: str) -> str:
+    """The page with its tables as the code has them now."""
+
+    def made(block: re.Match[str]) -> str:
+        return block[1] + BLOCKS[block[2]](dict(ROW.findall(block[0]))) + block[3]
+
+    return BLOCK.sub(made, page)
+
+
+def main() -> None:
+    for path in FOLDER.glob("*.md"):
+        path.write_text(generated(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()
