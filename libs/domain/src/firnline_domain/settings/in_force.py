@@ -142,7 +142,8 @@ def unknown(settings: Mapping[str, str]) -> Iterator[str]:
         name = key.removeprefix(NAMESPACE)
         if name.startswith((OURS, PREFIX)) and name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.75)
-            hint = f": {near[0]} is meant?" if near else ": docs/reference/properties.md lists all there are"
+            all_of_them = "docs/reference/properties.md lists all there are"
+            hint = f": {near[0]} is meant?" if near else f": {all_of_them}"
             yield f"{name}{_origin_words(key)} is no setting{hint}"
         elif key != name and name in READ_ELSEWHERE:
             yield f"{name}{_origin_words(key)} is read from the table's own properties alone"
