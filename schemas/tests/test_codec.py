@@ -42,23 +42,6 @@ def test_unknown_field_is_not_dropped_silently() -> None:
         codec.encode("TickPassed", {**TICK, "surprise": 1})
 
 
-def test_a_learned_schema_is_read_as_the_known_record() -> None:
-    newer = {**codec.newest("TickPassed")}
-    newer["fields"] = [*newer["fields"], {"name": "zone", "type": "string", "default": ""}]
-    import io
-
-    import fastavro
-
-    body = io.BytesIO()
-    fastavro.schemaless_writer(body, fastavro.parse_schema(newer), {**TICK, "zone": "UTC"})
-    data = codec.MARKER + codec.fingerprint(newer) + body.getvalue()
-    reader = codec.Codec()
-    with pytest.raises(codec.SchemaNotFound):
-        reader.decode(data)
-    reader.learn(newer)
-    assert reader.decode(data) == ("TickPassed", TICK)
-
-
 EXAMPLE = {
     "task_id": "0" * 32,
     "table": {"uuid": "u", "namespace": ["a"], "name": "b"},

@@ -122,6 +122,7 @@ def committed(commit: Commit) -> TableCommitted:
         snapshots=tuple(snapshots),
         refs=tuple(refs),
         expired_snapshot_ids=tuple(expired),
+        expired_snapshots=len(expired),
         metadata_changed=news,
         committed_at_ms=NOW_MS,
         source="gateway",

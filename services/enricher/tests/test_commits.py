@@ -81,7 +81,7 @@ def test_two_snapshots_of_one_post_are_two_changes_in_order(lake, rows) -> None:
     lake.table.overwrite(rows((1, 3)), "part == 1")  # PyIceberg: a delete, then an append
     (event,) = lake.commits()
     assert len(event.snapshots) == 2
-    delete, append = lake.handle(replace(event, expired_snapshot_ids=(9,)))
+    delete, append = lake.handle(replace(event, expired_snapshot_ids=(9,), expired_snapshots=1))
     assert delete.partitions[0].removed.data == Tally(1, 1, delete.partitions[0].removed.data.bytes)
     assert append.parent_snapshot_id == delete.snapshot_id
     assert (delete.expired_snapshots, append.expired_snapshots) == (0, 1)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import pytest
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope, TableName
@@ -40,7 +38,7 @@ from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Step
-from firnline_planner.state.encoding import PARTITION, partition_from, table_from
+from firnline_planner.state.encoding import PARTITION
 from firnline_planner.state.encoding import TABLE as TABLE_KEYS
 from firnline_planner.state.stores import MemoryPairs
 
@@ -1052,33 +1050,6 @@ def test_upserts_and_appends_heat_nothing() -> None:
     upserts = FileTally(equality_deletes=Tally(4, 4, 4), position_deletes=Tally(1, 1, 1))
     change = PartitionChange(A, upserts, FileTally())
     assert only(world.commit(change, operation="overwrite")).scope == A
-
-
-def as_version_1(key: bytes, value: bytes) -> dict[str, Any]:
-    """What a planner of version 1 had written: all of it JSON."""
-    read = table_from if key[:1] == TABLE_KEYS else partition_from
-    body: dict[str, Any] = json.loads(msgspec.json.encode(read(value)))
-    counters = body["counters"]
-    if counters.pop("recent", None):
-        recent = table_from(value).counters.recent.parents()
-        links = [{"snapshot_id": one, "parent_snapshot_id": two} for one, two in recent.items()]
-        counters["recent"] = links
-    return body
-
-
-def test_state_of_an_older_planner_is_read() -> None:
-    """What is new has defaults: bytes without it are a partition and a table as ever."""
-    world = with_data()
-    world.commit(merged(A, 3), operation="overwrite")
-    for key, value in world.pairs.values.items():
-        if key[:1] in (PARTITION, TABLE_KEYS):
-            body = as_version_1(key, value)
-            work = body.get("work", {})
-            for name in ("touched_ms", "hot_since_ms", "pace", "other"):
-                work.pop(name, None)
-            world.pairs.values[key] = b"\x01" + json.dumps(body).encode()
-    world.restart()
-    assert only(world.commit(part(A, 8))).scope == A
 
 
 def test_a_window_that_opens_or_closes_is_shown_without_any_event() -> None:

@@ -230,7 +230,7 @@ def test_rates_come_back_after_a_restart_and_cost_nothing_where_there_are_none()
     table = Table(TableCounters(TABLE, MAIN))
     plain = to_bytes(table)
     assert b"reads" not in plain
-    assert table_from(plain).work.reads is None  # so was everything written before
+    assert table_from(plain).work.reads is None
     known = Reads(10**12, 10**12 + 1, 1234.5, 24)
     watched = replace(table, work=replace(table.work, reads=known))
     assert table_from(to_bytes(watched)).work.reads == known

@@ -236,7 +236,7 @@ def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
     assert told.numbers["rewrite_bytes"] == 150 * MB
     assert decide(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
     assert decide(table(), small_ones(0, floor=5), WEIGHED, NOW).reason is Reason.FIXED_POINT
-    unknown = decide(table(), small_ones(None), WEIGHED, NOW)  # state of an older release
+    unknown = decide(table(), small_ones(None), WEIGHED, NOW)
     assert not unknown.order
     by_size_alone = replace(WEIGHED, max_size_error=0.0, reads_per_hour=0.0)
     assert not decide(table(), small_ones(0), by_size_alone, NOW).order

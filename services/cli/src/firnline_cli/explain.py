@@ -87,8 +87,7 @@ def figures(answer: dict[str, Any]) -> Text:
         f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
     )
     lines = [files, deletes, snapshots]
-    if reads := answer.get("reads"):  # an older console does not say
-        lines.append(f"read by {reads['words']}")
+    lines.append(f"read by {answer['reads']['words']}")
     return styled("", "dim").append("\n".join(lines), "dim")
 
 

@@ -77,8 +77,8 @@ def _table_text(fact: TableCommitted) -> str:
     if fact.change is not TableChange.COMMITTED:
         return fact.change.value
     parts = [f"{ref.kind} {ref.ref} {_moved(ref.snapshot_id)}" for ref in fact.refs]
-    if fact.expired:
-        parts.append(f"{counted(fact.expired, 'snapshot')} left the metadata")
+    if fact.expired_snapshots:
+        parts.append(f"{counted(fact.expired_snapshots, 'snapshot')} left the metadata")
     if fact.metadata_changed:
         parts.append("schema, properties or layout changed")
     return "; ".join(parts)

@@ -54,7 +54,6 @@ DECISIONS = {
     "(firnline.rewrite.max-in-flight)",
     "waiting_for_resync": "commits are missing from the counters; the enricher was asked for them",
     "disabled": "switched off (firnline.enabled)",
-    "other_ref": "only the main branch is maintained",
     "name_too_long": "its partition values are longer than 2,000 characters: not maintained",
     "removed": "the table is gone",
 }
@@ -121,15 +120,12 @@ ENDS = {
     "metadata_unreadable": "the table's metadata cannot be read",
     "nothing_to_do": "found nothing to do",
     "format_version_1": "format v1",
-    "format_version_3": "format v3",
     "encrypted": "encrypted files",
     "write_format": "the table writes another format than Parquet",
     "avro_file": "Avro files",
     "orc_file": "ORC files",
-    "column_default": "a column has a default value",
     "float_key": "a floating-point delete key",
     "float_partition": "a floating-point partition column",
-    "void_spec": "a partition spec of which every field was dropped",
     "unreadable_file": "a file cannot be read",
 }
 WORDS = {**DECISIONS, **EXPIRIES, **CONFLICTS, **ENDS}

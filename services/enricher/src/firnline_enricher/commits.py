@@ -62,7 +62,7 @@ class Commits:
         if news:
             self._facts.load(event.table)
         changes = self._moves(event)
-        if (news or event.expired) and all(one.ref != MAIN for one in changes):
+        if (news or event.expired_snapshots) and all(one.ref != MAIN for one in changes):
             changes.append(noted(self._subject(event, MAIN)))
         return changes
 
@@ -74,7 +74,7 @@ class Commits:
     def _subject(self, event: TableCommitted, ref: str) -> Subject:
         facts = self._facts.peek(event.table)
         subject = Subject(event.table, ref, event.event_id, self._now_ms())
-        subject = replace(subject, expired_snapshots=event.expired)
+        subject = replace(subject, expired_snapshots=event.expired_snapshots)
         return subject if facts is None else knowing(subject, facts)
 
     def _moves(self, event: TableCommitted) -> list[FilesChanged]:

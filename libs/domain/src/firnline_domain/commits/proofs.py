@@ -27,7 +27,7 @@ class Flaw(Value):
 def flaw(groups: Iterable[RewriteGroup]) -> Flaw | None:
     """The first one in any group; None = all of them balance.
 
-    Groups without checksums, of older workers or of tables without keys, stand on their rows.
+    Groups without checksums, as of tables without keys, stand on their rows.
     """
     for number, group in enumerate(groups):
         if text := _rows(group):

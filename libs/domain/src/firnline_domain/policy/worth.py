@@ -206,8 +206,8 @@ def weigh_positions(partition: Partition, limits: Thresholds) -> Weighed | None:
 
 
 def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:
-    """Weigh a merge; None where it would take nothing, there are deletes to be applied, or nobody
-    has seen yet since when its files are there (state of an older release)."""
+    """Weigh a merge; None where it would take nothing, there are deletes to be applied, or it is
+    not known yet since when its files are there."""
     holds, target = partition.counters.holds, limits.target_bytes
     work, files = _merging(holds, target), spared_by_merge(holds, target)
     since_ms = partition.work.undersized_since_ms

@@ -57,11 +57,6 @@ class TableCommitted(Value):
     user_agent: str | None = None
     expired_snapshots: int = 0  # all of them
 
-    @property
-    def expired(self) -> int:
-        """Snapshots that the call expired."""
-        return max(self.expired_snapshots, len(self.expired_snapshot_ids))
-
 
 class FilteredBy(Value):
     """Scans whose filter lets them leave files out by a column; nested ones are dotted."""

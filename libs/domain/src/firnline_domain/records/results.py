@@ -79,7 +79,7 @@ class RewriteGroup(Value):
     rows_in: int
     rows_masked: int
     rows_out: int
-    keys: KeyChecksums | None = None  # None: no keys are known, or the worker is an older one
+    keys: KeyChecksums | None = None  # None: no keys are known
     converts: bool = False
 
 

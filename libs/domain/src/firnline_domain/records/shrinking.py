@@ -51,7 +51,6 @@ def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
         snapshots=(),
         refs=refs,
         expired_snapshot_ids=(),
-        expired_snapshots=event.expired,
     )
 
 

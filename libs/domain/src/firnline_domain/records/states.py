@@ -92,7 +92,7 @@ class TableState(Value):
     removed: bool
     updated_at_ms: int
     hold: Hold | None = None  # what keeps all its orders back
-    # Settings that are not the default, or have a problem; None: the planner did not tell.
+    # Settings that are not the default, or have a problem; None: left out (`shrinking`).
     in_force: tuple[SettingInForce, ...] | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
     reads: TableReads | None = None  # None: nobody has reported a scan

@@ -28,7 +28,6 @@ from firnline_planner.state.encoding import (
     partition_key,
     pause_from,
     pause_key,
-    pause_to_bytes,
     table_from,
     table_key,
     table_uuid,
@@ -189,7 +188,7 @@ def take_in(state: State, record: TableHanded) -> bool:
 
 def _pairs(state: State, uuid: str) -> Iterator[KeptPair]:
     if pause := state.switches.of(uuid):
-        yield KeptPair(pause_key(uuid), pause_to_bytes(pause))
+        yield KeptPair(pause_key(uuid), to_bytes(pause))
     for one in state.partitions(uuid, MAIN):
         yield KeptPair(partition_key(uuid, MAIN, one.counters.scope), to_bytes(one))
     if table := state.table(uuid, MAIN):

@@ -122,7 +122,7 @@ def _all_ordered(visit: Visit, table: Table, partitions: Iterable[Partition]) ->
 
 
 def _aged(visit: Visit, table: Table, partition: Partition) -> Partition:
-    """With the moments of its debt: what an older release has kept does not have them all."""
+    """With the times since which it has debt: another target size makes other debt."""
     debt, _ = debts(table, partition, visit.limits.target_bytes)
     work = aged(partition.work, debt, visit.now_ms)
     if work == partition.work:

@@ -29,7 +29,6 @@ from firnline_planner.state.encoding import (
     partition_prefix,
     pause_from,
     pause_key,
-    pause_to_bytes,
     route_from,
     route_key,
     share_from,
@@ -296,7 +295,7 @@ class Switches:
     def keep(self, key: bytes, switch: Switch) -> None:
         """One is final."""
         self._kept[key] = switch.pause
-        self._pairs.put(key, pause_to_bytes(switch.pause))
+        self._pairs.put(key, to_bytes(switch.pause))
 
     def forget(self, key: bytes) -> None:
         """Of a key that is no longer in the state."""

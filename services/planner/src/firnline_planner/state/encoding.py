@@ -2,8 +2,8 @@
 
 A table begins with what its bucket has to know on start: a million whole values take a minute to
 read, a million such heads seconds. Fields have their names and are left out where they have their
-defaults (`Value`), so a new field with a default needs no new version. What is older is read still
-(`older_values`). The keys sort a table's entries together, for scans by prefix.
+defaults (`Value`), so a new field with a default needs no new version. The keys sort a table's
+entries together, for scans by prefix.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from firnline_domain.records.pauses import Pause
 from firnline_domain.times import earliest
 
 from firnline_planner.fleet_share import FleetShare
-from firnline_planner.older_values import JSON, JSON_AND_RING, RING, older_table
 
-PACKED = RING  # of all but tables, for which it is an older version
-TABLE_PACKED = b"\x04"
-HEAD = struct.Struct("<cqH")  # of a table since version 2: version, due, orders out
+VERSION = b"\x01"
+HEAD = struct.Struct("<cqH")  # of a table: version, due, orders out
 NEVER = -1
 SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
@@ -46,86 +44,63 @@ class Head:
     in_flight: int
 
 
-_TABLE_VERSIONS = frozenset({JSON, JSON_AND_RING, RING, TABLE_PACKED})
 _pack = msgspec.msgpack.Encoder().encode
-_packed_table = msgspec.msgpack.Decoder(Table).decode
-_packed_partition = msgspec.msgpack.Decoder(Partition).decode
-_packed_share = msgspec.msgpack.Decoder(FleetShare).decode
-_packed_route = msgspec.msgpack.Decoder(Route).decode
+_table = msgspec.msgpack.Decoder(Table).decode
+_partition = msgspec.msgpack.Decoder(Partition).decode
+_share = msgspec.msgpack.Decoder(FleetShare).decode
+_route = msgspec.msgpack.Decoder(Route).decode
+_pause = msgspec.msgpack.Decoder(Pause | None).decode
 
 
-def to_bytes(value: Table | Partition | FleetShare | Route) -> bytes:
-    """The value as it is kept."""
-    return _table_to_bytes(value) if isinstance(value, Table) else PACKED + _pack(value)
+def to_bytes(value: Table | Partition | FleetShare | Route | Pause | None) -> bytes:
+    """The value as it is kept; None = a pause that has ended."""
+    return _table_to_bytes(value) if isinstance(value, Table) else VERSION + _pack(value)
 
 
 def _table_to_bytes(table: Table) -> bytes:
     due = due_ms(table)
     out = min(len(table.work.running), 0xFFFF)
-    head = HEAD.pack(TABLE_PACKED, NEVER if due is None else due, out)
+    head = HEAD.pack(VERSION, NEVER if due is None else due, out)
     return head + _pack(Table(table.counters, table.work))  # its pause is kept by itself
 
 
 def head_of(data: bytes) -> Head:
     """Of a table. Raises UnknownVersion."""
-    if _version(data) == JSON:
-        table = older_table(data)
-        return Head(due_ms(table), len(table.work.running))
-    _, due, in_flight = HEAD.unpack_from(data)
+    _, due, in_flight = HEAD.unpack_from(_checked(data))
     return Head(None if due == NEVER else due, in_flight)
 
 
 def table_from(data: bytes) -> Table:
-    """A table back. Raises UnknownVersion."""
-    if _version(data) == TABLE_PACKED:
-        return _packed_table(memoryview(data)[HEAD.size :])
-    return older_table(data)
-
-
-def _version(data: bytes) -> bytes:
-    version = data[:1]
-    if version not in _TABLE_VERSIONS:
-        raise UnknownVersion(f"state of version {version.hex()}")
-    return version
+    """Raises UnknownVersion, as all that read do."""
+    return _table(memoryview(_checked(data))[HEAD.size :])
 
 
 def partition_from(data: bytes) -> Partition:
-    """A partition back. Raises UnknownVersion."""
-    if data[:1] == PACKED:
-        return _packed_partition(memoryview(data)[1:])
-    return msgspec.json.decode(_json(data), type=Partition)
+    return _partition(_body(data))
 
 
 def share_from(data: bytes) -> FleetShare:
-    """The bucket's share of the fleet back. Raises UnknownVersion."""
-    return _packed_share(_packed(data))
+    """The bucket's share of the fleet."""
+    return _share(_body(data))
 
 
 def route_from(data: bytes) -> Route:
-    """A route back. Raises UnknownVersion."""
-    return _packed_route(_packed(data))
-
-
-def _packed(data: bytes) -> memoryview:
-    if data[:1] != PACKED:
-        raise UnknownVersion(f"state of version {data[:1].hex()}")
-    return memoryview(data)[1:]
-
-
-def pause_to_bytes(pause: Pause | None) -> bytes:
-    """The switch as it is kept, pulled or not."""
-    return JSON + msgspec.json.encode(pause)
+    return _route(_body(data))
 
 
 def pause_from(data: bytes) -> Pause | None:
-    """The switch back. Raises UnknownVersion."""
-    return msgspec.json.decode(_json(data), type=Pause | None)
+    pause: Pause | None = _pause(_body(data))
+    return pause
 
 
-def _json(data: bytes) -> bytes:
-    if data[:1] != JSON:
+def _body(data: bytes) -> memoryview:
+    return memoryview(_checked(data))[1:]
+
+
+def _checked(data: bytes) -> bytes:
+    if data[:1] != VERSION:
         raise UnknownVersion(f"state of version {data[:1].hex()}")
-    return data[1:]
+    return data
 
 
 def table_key(uuid: str, ref: str) -> bytes:
