@@ -118,6 +118,27 @@ def test_rest() -> None:
     assert "resync" in invariants.unsettled("t", 5, state)[0]
 
 
+@pytest.mark.parametrize(("behind", "found"), [(10, 0), (11, 1)])
+def test_pace(behind: int, found: int) -> None:
+    """Of three results two are settled at once, and one after so many commits of the busy table."""
+    told = Ledger()
+    for task, ended_ms in (("quick", 1_001), ("same", 1_002), ("late", 9_000)):
+        name = TableName("o", ("chaos",), "other")
+        told.take(
+            "task-results",
+            make("rewrite_finished/native", task_id=task, table=name, finished_at_ms=1_000),
+        )
+        told.take("maintenance-events", committed(task, name, ended_ms))
+    for number in range(behind):
+        name = TableName("b", ("chaos",), "busy")
+        told.take("maintenance-events", committed(f"b{number}", name, 2_000 + number))
+    assert len(invariants.pace(told, "busy")) == found
+
+
+def committed(task: str, name: TableName, at_ms: int) -> Any:
+    return make("rewrite_committed/native", task_id=task, table=name, committed_at_ms=at_ms)
+
+
 def test_ends() -> None:
     assert invariants.ends(ledger(order(1, 10), order(1, 10), skipped(20), skipped(20))) == []
     assert invariants.ends(ledger(order(1, 10), failed(20), order(2, 30), skipped(40))) == []
@@ -159,19 +180,3 @@ def test_letters() -> None:
     )
     assert invariants.letters(Ledger()) == []
     assert "bad" in invariants.letters(Ledger(letters=[letter]))[0]
-
-
-def finished(task: str, table: str, at_ms: int) -> Any:
-    name = TableName("u", ("chaos",), table)
-    return make("rewrite_finished/native", task_id=task, table=name, finished_at_ms=at_ms)
-
-
-@pytest.mark.parametrize(
-    ("table", "settled_ms", "red"),
-    [("t", 9_000, False), ("t", 11_000, True), ("busy", 90_000, False)],
-)
-def test_results_of_quiet_tables_wait_for_nobody(table: str, settled_ms: int, red: bool) -> None:
-    found = Ledger()
-    found.take("task-results", finished("t1", table, 0))
-    found.take("maintenance-events", skipped(settled_ms))
-    assert bool(invariants.pace(found, "busy")) is red

@@ -29,6 +29,7 @@ from firnline_domain.records.results import (
 )
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.naming import Run
 from firnline_iceberg.tables import LoadedTable
 from firnline_local.artifacts import iceberg_jar
 from pyiceberg.catalog.rest import RestCatalog
@@ -167,7 +168,8 @@ def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
     step = manifests // INPUTS
     paths = [_path(location, one * step + number, 7) for one in range(INPUTS)]
     inputs = tuple(InputFile(path, 1, ROWS, BYTES) for path in paths)
-    where = f"{location}/data/out-{number}.parquet"
+    run = Run(table.identity.uuid, uuid.uuid4().hex, 1, uuid.uuid4().hex[:8])
+    where = f"{location}/data/{run.output_name(0, 0)}"
     local = Path(normal_path(where).removeprefix("file://"))
     local.parent.mkdir(parents=True, exist_ok=True)
     local.write_bytes(b"nobody reads it")
@@ -179,11 +181,11 @@ def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
     output = OutputFile(where, rows, BYTES, json.dumps(body))
     form, now_ms = table.form, _now_ms()
     return RewriteFinished(
-        task_id=uuid.uuid4().hex,
+        task_id=run.task_id,
         table=table.identity,
         ref="main",
         scope=Scope(0, "[]"),
-        attempt=1,
+        attempt=run.attempt,
         worker="bench",
         mode=Mode.NATIVE,
         start_snapshot_id=head.snapshot_id,
