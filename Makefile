@@ -122,7 +122,7 @@ $(VENV)/peers/.ready: requirements-peers.lock | setup
 	@touch $@
 
 .PHONY: bench-rewrite-report
-bench-rewrite-report: setup ## Write bench/results into docs/performance.md, and the plot
+bench-rewrite-report: setup ## Write bench/results into its README, and the plot
 	$(BIN)/python -m bench.rewrite.report
 
 .PHONY: bench-rewrite-tables

@@ -1,5 +1,5 @@
-"""bench/results/planner.json into docs/planner.md, between its two markers: the newest run that
-has each figure."""
+"""bench/results/planner.json into the README beside it, between its two markers: of each figure the
+newest run that has it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from bench.planner.run import RESULTS
 from bench.planner.turns import ratios
 
-PAGE = Path(__file__).parents[2] / "docs" / "planner.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+PAGE = Path(__file__).parents[1] / "results" / "README.md"
+BEGIN, END = "<!-- planner: begin -->", "<!-- planner: end -->"
 KB, MB, GB = 1_000, 1_000_000, 1_000_000_000
 LEAST_S = 1.0  # that a rate is taken over
 Run = dict[str, Any]

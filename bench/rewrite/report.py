@@ -1,4 +1,4 @@
-"""bench/results/*.json into docs/performance.md, between its two markers, and into the plot."""
+"""bench/results/*.json into the README beside them, between its two markers, and into the plot."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bench.rewrite.peers_report import peers_tables
 from bench.rewrite.plot import svg
 from bench.rewrite.run import PARTS, RESULTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "results" / "README.md"
 PLOT = RESULTS / "rewrite.svg"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+BEGIN, END = "<!-- rewrite: begin -->", "<!-- rewrite: end -->"
 KINDS = ("jvm", "driver", "python")  # python: all Python processes but the driver
 Results = Mapping[str, Any]
 
