@@ -14,6 +14,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES, Header
+from firnline_adapters.record_sizes import COMPRESSION
 from firnline_adapters.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_local import kafka
@@ -170,7 +171,7 @@ def producer(bootstrap: str) -> Producer:
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 20,
-            "compression.type": "gzip",  # as the enricher does
+            **COMPRESSION,
             "message.max.bytes": MAX_MESSAGE_BYTES,
             "queue.buffering.max.messages": 200_000,
         }

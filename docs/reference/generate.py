@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
+from firnline_adapters.metric_list import ALL, METRICS
 from firnline_adapters.settings import Setting, all_settings
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry import ExpiryReason
@@ -39,6 +40,15 @@ def _setting(one: Setting) -> str:
     default = "required" if one.required else "unset" if one.default in ("", None) else one.default
     text = default if default in ("required", "unset") else f"`{default}`"
     return f"`{one.variable}` | {text} | {', '.join(one.services)} | {one.about}"
+
+
+def metrics(_: Mapping[str, str]) -> str:
+    rows = [
+        f"`{one.scraped}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | "
+        f"{'all' if one.services == ALL else ', '.join(one.services)} | {one.meaning}"
+        for one in METRICS.values()
+    ]
+    return table("metric | kind | labels | services | meaning", rows)
 
 
 def topics(_: Mapping[str, str]) -> str:
@@ -94,6 +104,7 @@ def reasons(codes: Iterable[str]) -> Callable[[Mapping[str, str]], str]:
 
 BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "settings": settings,
+    "metrics": metrics,
     "topics": topics,
     "properties": properties,
     "parquet": parquet,

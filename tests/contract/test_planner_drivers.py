@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.record_sizes import COMPRESSION
 from firnline_adapters.records import RecordCodec, encode
 from firnline_adapters.signing import RecordSigner, signer_here
 from firnline_domain.identity import Scope, TableName, bucket_of
@@ -123,7 +124,7 @@ class OverKafka:
 
     def __init__(self, bootstrap: str) -> None:
         self.publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
-        large = {"compression.type": "gzip", "message.max.bytes": 32 * 1024 * 1024}
+        large = {**COMPRESSION, "message.max.bytes": 32 * 1024 * 1024}
         self.raw = Producer({"bootstrap.servers": bootstrap, **large})
         group = f"contract-{uuid.uuid4().hex}"
         self.inbox = KafkaInbox(bootstrap, group, OUTPUTS, self.publisher, Log("contract"))

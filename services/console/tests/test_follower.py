@@ -10,12 +10,14 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_console.follower import Follower
+from firnline_console.gauges import set_totals
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Delivery, Inbox, Place
 from firnline_domain.settings.groups import groups_of
+from prometheus_client import REGISTRY
 
 Make = Callable[..., Any]
 
@@ -90,6 +92,8 @@ def test_a_restart_goes_on_where_it_was(stage: Stage, make: Make) -> None:
     stage.run()
     assert set(stage.groups) == {"firnline-console-g1"}
     assert stage.model.totals(0)["tasks_committed"] == 1
+    set_totals(stage.model, 0)
+    assert REGISTRY.get_sample_value("firnline_fleet_tables") == 1
 
 
 def test_a_rebuild_reads_all_from_the_beginning(stage: Stage) -> None:

@@ -701,7 +701,7 @@ def test_a_parked_table_is_ordered_again_when_a_person_says_so(world: World) -> 
 
 
 def test_parking_is_counted_once(world: World) -> None:
-    """`firnline_tasks_finished{outcome="parked"}`: what an alarm watches."""
+    """`firnline_partitions_parked_total`: what an alarm watches."""
     order, outcomes = only(world.commit(part(A, 8))), []
     for _ in range(3):
         step = world.bucket.handle(failed(order, retryable=False), world.now_ms)

@@ -17,7 +17,7 @@ def told() -> list[float]:
         counted("changes_folded"),
         counted("changes_held"),
         counted("changes_duplicate"),
-        counted("tasks_finished", outcome="lost"),
+        counted("orders_ended", outcome="lost"),
         counted("budget_gb_hours"),
         counted("records_written", topic=RESYNC_REQUESTS),
         counted("resyncs"),

@@ -29,6 +29,7 @@ from firnline_adapters.dead_letters import DEAD_LETTERS, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.offset_tracker import OffsetTracker
 from firnline_adapters.record_sizes import (
+    COMPRESSION,
     EXPANSION,
     TOO_LARGE,
     TooLarge,
@@ -78,7 +79,7 @@ class KafkaPublisher:
                 "enable.idempotence": True,  # retries neither reorder nor duplicate
                 "linger.ms": 5,
                 "message.max.bytes": MAX_PRODUCED_BYTES,
-                "compression.type": "gzip",  # all that aiokafka, under Faust, reads by itself
+                **COMPRESSION,
                 "delivery.timeout.ms": 120_000,
             },
             logger=LIBRDKAFKA,

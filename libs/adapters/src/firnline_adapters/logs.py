@@ -1,7 +1,11 @@
-"""One line per event on stderr: `2026-11-21T15:04:05.123Z INFO worker action=ready k=v`."""
+"""One line per event on stderr: `2026-11-21T15:04:05.123Z INFO worker action=ready k=v`.
+
+Values are written as logfmt has them: in double quotes where they have spaces or signs of it.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -9,7 +13,12 @@ import time
 from types import TracebackType
 from typing import Any
 
+from firnline_domain.errors import Misconfigured
+
 from firnline_adapters.redaction import redacted
+
+_QUOTED = frozenset(' "=\\')
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class Log:
@@ -35,8 +44,8 @@ def _line(action: str, facts: dict[str, Any]) -> str:
     words = [f"action={action}"]
     for name, value in facts.items():
         text = str(value)
-        quoted = any(sign in text for sign in ' "\n')
-        words.append(f"{name}={text!r}" if quoted else f"{name}={text}")
+        plain = text.isprintable() and text and not _QUOTED.intersection(text)
+        words.append(f"{name}={text if plain else json.dumps(text, ensure_ascii=False)}")
     return " ".join(words)
 
 
@@ -47,7 +56,7 @@ class _Redacting(logging.Formatter):
         return redacted(super().format(record))
 
 
-def start_logging(service: str, level: str = "INFO") -> Log:
+def start_logging(service: str) -> Log:
     """Send everything that this process logs to stderr, one line each, in UTC, without secrets;
     also what nobody has caught."""
     formatter = _Redacting(
@@ -56,7 +65,7 @@ def start_logging(service: str, level: str = "INFO") -> Log:
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level="INFO", handlers=[handler], force=True)
     for chatty in ("py4j", "aiokafka", "faust", "mode", "pyiceberg", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     log = Log(service)
@@ -65,6 +74,13 @@ def start_logging(service: str, level: str = "INFO") -> Log:
         log, told.exc_type, told.exc_value, told.exc_traceback
     )
     return log
+
+
+def set_level(level: str) -> None:
+    """Log nothing below FIRNLINE_LOG_LEVEL. Raises Misconfigured."""
+    if level.upper() not in LEVELS:
+        raise Misconfigured(f"FIRNLINE_LOG_LEVEL: {level!r} is none of {', '.join(LEVELS)}")
+    logging.getLogger().setLevel(level.upper())
 
 
 def _uncaught(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from firnline_domain.ports import Delivery
 
+from firnline_adapters import metrics
+
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 15.0
 PATIENCE_S = 600.0  # a catalog's or a store's usual outage is over by then
@@ -29,6 +31,7 @@ class RetryQueue:
 
     def back_off(self, now: float) -> bool:
         """Pause, twice as long each time; True when patience is at its end."""
+        metrics.count("retries")
         self._failing_since = now if self._failing_since is None else self._failing_since
         self.not_before, self._pause = now + self._pause, min(self._pause * 2, MAX_PAUSE_S)
         return now - self._failing_since > PATIENCE_S

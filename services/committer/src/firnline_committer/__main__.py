@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 
-from firnline_adapters import metrics
-from firnline_adapters.logs import Log, start_logging
-from firnline_adapters.redaction import redacted
-from firnline_adapters.settings import from_environment, shown
-from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_adapters.logs import Log
+from firnline_adapters.service import starting
+from firnline_domain.errors import RetryLater
 from firnline_iceberg.jvm import JvmEnded
 from py4j.protocol import Py4JJavaError
 
@@ -24,21 +21,16 @@ FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
 
 def main() -> None:
     """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
-    log = start_logging("committer")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    try:
-        settings = from_environment(Settings, os.environ)
-        log.info("starting", **shown(settings))
-        metrics.serve(settings.metrics_port)
-        run(settings, log, stop)
-    except Misconfigured as error:
-        sys.exit(redacted(str(error)))
-    except (RetryLater, JvmEnded, Py4JJavaError) as error:
-        log.error("starting_anew", why=error)
-        sys.exit(1)
-    log.info("stopped")
+    with starting("committer", Settings) as (settings, log):
+        try:
+            run(settings, log, stop)
+        except (RetryLater, JvmEnded, Py4JJavaError) as error:
+            log.error("starting_anew", why=error)
+            sys.exit(1)
+        log.info("stopped")
 
 
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:

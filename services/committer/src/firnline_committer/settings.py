@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting
-from firnline_adapters.signing import SigningSettings
 from firnline_domain.commits.lifetimes import SWEEP_AGE_S
 
 
 @dataclass(frozen=True)
-class Settings(SigningSettings):
+class Settings(ServiceSettings):
     """Read once, in `main()`."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
@@ -43,7 +43,4 @@ class Settings(SigningSettings):
         "Tables that are committed to at the same time; of those whose last tries came to nothing "
         "half as many. One more thread polls.",
         4,
-    )
-    metrics_port: int = setting(
-        "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

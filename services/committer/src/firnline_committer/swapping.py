@@ -325,7 +325,16 @@ class Swapper:
         event = reports.committed(result, table, found, redelivered, self._now_ms())
         batch.events.append(event)
         metrics.count("rewrites_committed", classification=event.classification)
-        self._log.info("committed", table=batch.table.dotted, task=task_id, redelivered=redelivered)
+        if not redelivered:
+            elapsed_ms = event.committed_at_ms - result.ordered_at_ms
+            metrics.observe("order_to_commit_seconds", elapsed_ms / 1000)
+        self._log.info(
+            "committed",
+            table=batch.table.dotted,
+            task=task_id,
+            snapshot=",".join(map(str, found.snapshot_ids)),
+            redelivered=redelivered,
+        )
         if not redelivered:  # else it may be another attempt's, whose outputs its list must name
             self._outputs.clear(table, result, found.lost)
 

@@ -18,6 +18,7 @@ from firnline_domain.settings.groups import groups_of
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from firnline_console import gauges
 from firnline_console.api import Api
 from firnline_console.capacity import Hands
 from firnline_console.follower import Follower
@@ -74,6 +75,7 @@ async def serve(settings: Settings, log: Log) -> None:
     following.add_done_callback(lambda _: stop.set())
     hands = Hands(settings.worker_cores, settings.drain_s, settings.most_workers)
     api = Api(model, now_ms, lambda: not following.done(), hands, groups_of(settings.groups))
+    totals = asyncio.create_task(gauges.keep_set(model, now_ms))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:
@@ -82,6 +84,7 @@ async def serve(settings: Settings, log: Log) -> None:
         await stop.wait()
     finally:
         halt.set()
+        totals.cancel()
         await runner.cleanup()
         await following
         log.info("stopped")

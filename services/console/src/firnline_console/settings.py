@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting
-from firnline_adapters.signing import SigningSettings
 
 
 @dataclass(frozen=True)
-class Settings(SigningSettings):
+class Settings(ServiceSettings):
     """Read once from the environment."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
@@ -38,4 +38,3 @@ class Settings(SigningSettings):
         "FIRNLINE_GROUPS", "Resource groups besides the default one, as the planner has them.", ""
     )
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
-    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0: off.", 0)

@@ -199,6 +199,7 @@ def totals_of(view: TableView) -> Counter[str]:
         tables=1,
         tables_waiting=int(summary.waiting_for_resync),
         partitions=summary.partition_count,
+        partitions_parked=summary.statuses.get("parked", 0),
         snapshots=summary.snapshot_count or 0,  # those that are known of
         data_files=holds.data.files,
         data_bytes=holds.data.bytes,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 
-from firnline_adapters import metrics
-from firnline_adapters.logs import Log, start_logging
-from firnline_adapters.redaction import redacted
-from firnline_adapters.settings import from_environment, shown
-from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_adapters.logs import Log
+from firnline_adapters.service import starting
+from firnline_domain.errors import RetryLater
 
 from firnline_enricher.bootstrap import build
 from firnline_enricher.settings import Settings
@@ -21,17 +18,11 @@ POLL_S = 0.1  # what a lone commit waits for company
 
 def main() -> None:
     """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
-    log = start_logging("enricher")
-    try:
-        settings = from_environment(Settings, os.environ)
-        log.info("starting", **shown(settings))
-        metrics.serve(settings.metrics_port)
+    with starting("enricher", Settings) as (settings, log):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         run(settings, log, stop)
-    except Misconfigured as error:
-        sys.exit(redacted(str(error)))
 
 
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:

@@ -73,7 +73,9 @@ class Pump:
         """False: not now, the queue pauses."""
         started = self._now()
         try:
-            self._publish(self._handlers.handle(delivery))
+            changes = self._handlers.handle(delivery)
+            self._publish(changes)
+            self._log_changes(delivery, changes)
         except RetryLater as error:
             self._log.warning("retry_later", table=delivery.record.table.dotted, why=error)
             if not queue.back_off(self._now()):
@@ -87,6 +89,14 @@ class Pump:
             self._give_up(delivery, "unreadable", error)
         metrics.observe("enrich_seconds", self._now() - started)
         return True
+
+    def _log_changes(self, delivery: Delivery, changes: Sequence[FilesChanged]) -> None:
+        self._log.info(
+            "enriched" if isinstance(delivery.record, TableCommitted) else "resynced",
+            table=delivery.record.table.dotted,
+            snapshots=",".join(map(str, sorted({c.snapshot_id for c in changes if c.snapshot_id}))),
+            partitions=sum(len(change.partitions) for change in changes),
+        )
 
     def _publish(self, changes: Sequence[FilesChanged]) -> None:
         for change in changes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting
-from firnline_adapters.signing import SigningSettings
 
 
 @dataclass(frozen=True)
-class Settings(SigningSettings):
+class Settings(ServiceSettings):
     """Read once, in `main()`."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
@@ -22,7 +22,4 @@ class Settings(SigningSettings):
         "FIRNLINE_ASSIGN",
         "`hash`, or `tables` or `files` where tables may be in another bucket. As the planner's.",
         "hash",
-    )
-    metrics_port: int = setting(
-        "FIRNLINE_METRICS_PORT", "Prometheus port on the loopback interface; 0 = off.", 0
     )

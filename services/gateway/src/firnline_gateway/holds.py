@@ -22,7 +22,7 @@ class Holds:
     def begin(self, table: Hashable) -> None:
         """Commits of others wait from now on, if the table has had its rest."""
         if self._gates.close(table):
-            metrics.count("gateway_holds")
+            metrics.count("gateway_commit_holds")
 
     def end(self, table: Hashable) -> None:
         """Release whoever waits."""
@@ -31,4 +31,4 @@ class Holds:
     async def commit(self, table: Hashable) -> None:
         """Return when another's commit may go on."""
         if (waited_s := await self._gates.passed(table)) is not None:
-            metrics.observe("gateway_held_seconds", waited_s)
+            metrics.observe("gateway_commit_hold_seconds", waited_s)

@@ -38,7 +38,7 @@ class Latches:
     def begin(self, table: Hashable) -> None:
         """First reads of the table wait from now on, if it has had its rest."""
         if self._gates.close(table):
-            metrics.count("gateway_latches")
+            metrics.count("gateway_read_holds")
 
     def end(self, table: Hashable) -> None:
         """Release whoever waits."""
@@ -55,7 +55,7 @@ class Latches:
 
     async def _wait(self, table: Hashable) -> None:
         if (waited_s := await self._gates.passed(table)) is not None:
-            metrics.observe("gateway_latched_seconds", waited_s)
+            metrics.observe("gateway_read_hold_seconds", waited_s)
 
     def committed(self, table: Hashable, peer: Peer) -> None:
         """The peer's statement has ended, well or not; what it reads next begins another."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting
-from firnline_adapters.signing import SigningSettings
 
 
 @dataclass(frozen=True)
-class Settings(SigningSettings):
+class Settings(ServiceSettings):
     """Read once at start; the token is never shown."""
 
     upstream_uri: str = setting(
@@ -68,7 +68,4 @@ class Settings(SigningSettings):
         "FIRNLINE_ASSIGN",
         "`hash`, or `tables` or `files` where tables may be in another bucket. As the planner's.",
         "hash",
-    )
-    metrics_port: int = setting(
-        "FIRNLINE_METRICS_PORT", "Prometheus port on loopback; 0 is off.", default=0
     )

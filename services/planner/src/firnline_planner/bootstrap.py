@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from firnline_adapters import metrics
 from firnline_adapters.assignments import assign_of
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
@@ -69,7 +68,6 @@ def run(settings: Settings, log: Log) -> None:
     wanted += _between_buckets(settings)
     signer = signer_of(settings)
     require_topics(settings.kafka, wanted, settings.buckets)
-    metrics.serve(settings.metrics_port)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log, signer)
     serve(settings, reader, defaults, log)
 

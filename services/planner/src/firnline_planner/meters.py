@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from firnline_adapters import metrics
+from firnline_adapters.logs import Log
 from firnline_domain.counters.folding import Verdict
 from firnline_domain.policy.lanes import lane_at
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
@@ -14,8 +15,9 @@ from firnline_domain.records.states import TableAdvice
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import RESYNC_REQUESTS, Output, Step
 
+LOG = Log("planner")
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
-COUNTED: dict[str, metrics.CounterName] = {
+COUNTED: dict[str, str] = {
     Verdict.FOLDED: "changes_folded",
     Verdict.PART: "changes_folded",
     Verdict.HELD: "changes_held",
@@ -37,7 +39,10 @@ def count(steps: Collection[Step]) -> None:
         if verdict in COUNTED:
             metrics.count(COUNTED[verdict], changes)
     for outcome, tasks in Counter(one for step in steps for one in step.outcomes).items():
-        metrics.count("tasks_finished", tasks, outcome=outcome)
+        if outcome == "parked":
+            metrics.count("partitions_parked", tasks)
+        else:
+            metrics.count("orders_ended", tasks, outcome=outcome)
     if spent := sum(step.spent_gb_hours for step in steps):
         metrics.count("budget_gb_hours", spent)
     _count_outputs([output for step in steps for output in step.outputs])
@@ -55,6 +60,18 @@ def _count_outputs(outputs: Collection[Output]) -> None:
         elif isinstance(output.record, RewriteFiles | ExpireSnapshots):
             lane = lane_at(output.topic)
             metrics.count("orders", reason=output.record.reason, lane=lane)
+            _log_order(output.record)
+
+
+def _log_order(order: RewriteFiles | ExpireSnapshots) -> None:
+    LOG.info(
+        "order",
+        task=order.task_id,
+        table=order.table.dotted,
+        partition=order.scope.partition if isinstance(order, RewriteFiles) else "-",
+        trigger=order.trigger_snapshot_id,
+        reason=order.reason,
+    )
 
 
 def show(buckets: Iterable[Bucket]) -> None:

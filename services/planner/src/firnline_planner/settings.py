@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting
-from firnline_adapters.signing import SigningSettings
 
 
 @dataclass(frozen=True)
-class Settings(SigningSettings):
+class Settings(ServiceSettings):
     """Read once, from the environment."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
@@ -21,7 +21,6 @@ class Settings(SigningSettings):
         "for the whole fleet. The driver `kafka` alone.",
         "hash",
     )
-    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus on loopback; 0 = off.", 0)
     app: str = setting(
         "FIRNLINE_PLANNER_APP", "Name of the consumer group and the changelogs.", "planner"
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting
-from firnline_adapters.signing import SigningSettings
 
 
 @dataclass(frozen=True)
-class Settings(SigningSettings):
+class Settings(ServiceSettings):
     """Read once from the environment."""
 
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
@@ -21,7 +21,6 @@ class Settings(SigningSettings):
         "Directory of the delete sets; where executors are other hosts, one that they share.",
     )
     catalog_name: str = setting("FIRNLINE_CATALOG_NAME", "Name of the catalog in Spark.", "lake")
-    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Prometheus port; 0 = off.", 0)
     buckets: int = setting("FIRNLINE_BUCKETS", "Partitions of the topics keyed by table.", 8)
     group: str = setting(
         "FIRNLINE_WORKER_GROUP",

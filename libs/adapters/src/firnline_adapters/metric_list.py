@@ -1,0 +1,203 @@
+"""Every metric: its meaning, its labels, and the services that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from firnline_domain.policy.decisions import ORDERS
+from firnline_domain.policy.lanes import Lane
+from firnline_domain.records.events import Classification, ConflictReason
+
+ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
+DEAD = (
+    *("unexpected_record", "empty_record", "not_single_object", "unknown_schema", "bad_value"),
+    *("bad_body", "too_large", "unsigned", "unknown_key", "bad_signature", "stale"),
+    *("signed_in_the_future", "out_of_patience", "unreadable", "unusable", "no_such_bucket"),
+    *("state_too_large", "not_assigned", "not_folded"),
+)
+STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
+ENDS = (
+    *("finished", "failed", "failed_for_good", "lost", "expired"),
+    *("expiry_announced", "expiry_refused", "expiry_failed"),
+)
+Meanings = Mapping[tuple[str, ...], Mapping[str, str]]  # services -> name -> meaning
+
+COUNTERS: Meanings = {
+    ALL: {
+        "records_read": "Records taken from Kafka.",
+        "records_written": "Records handed to Kafka.",
+        "records_shrunk": "Records made smaller because their topic takes no larger ones.",
+        "dead_letters": "Records sent to dead-letters.",
+    },
+    ("enricher", "committer"): {
+        "retries": "Times that a record was put off because catalog or storage did not answer.",
+    },
+    ("gateway",): {
+        "gateway_calls": (
+            "HTTP calls answered, by the answer's status. The catalog could not be reached: 503; "
+            "it broke off: 502; it did not answer in time: 504."
+        ),
+        "gateway_commits": "Accepted changes of a table that became an event.",
+        "gateway_unknown": (
+            "Commits whose outcome the catalog's answer did not say; it is read from the table."
+        ),
+        "gateway_unread": (
+            "Accepted calls that could not be read (too long, oddly spelt or encoded); their "
+            "tables are read instead."
+        ),
+        "gateway_commit_holds": (
+            "Times that others' commits to a table were held for a commit of Firnline's that had "
+            "lost several races."
+        ),
+        "gateway_read_holds": "Times that reads of a table were held for a commit of Firnline's.",
+        "gateway_scan_reports": (
+            "Scans that clients have reported. Dropped: not as the REST spec has it, encoded, "
+            "above 1 MB, or of a table that could not be read."
+        ),
+        "gateway_outbox_failures": (
+            "Writes to the outbox file that failed; its events are in memory alone."
+        ),
+    },
+    ("enricher",): {
+        "snapshots_enriched": "Snapshots whose manifests were read.",
+        "manifests_read": "Manifests opened.",
+    },
+    ("planner",): {
+        "changes_folded": "FilesChanged folded into counters.",
+        "changes_duplicate": "FilesChanged that were known already.",
+        "changes_held": "FilesChanged that wait because their parent is not the head.",
+        "resyncs": "ResyncTable requests sent.",
+        "orders": "Orders sent; records_written has them by topic, hence by resource group.",
+        "advice": "Advice about tables that was given (or repeated) or withdrawn.",
+        "orders_ended": (
+            "Orders that the planner has closed. Finished: the commit is in its counters; lost: "
+            "no answer before the deadline."
+        ),
+        "partitions_parked": "Partitions parked after too many failures: no order for a day.",
+        "budget_gb_hours": "GB-hours foretold for the orders that the budget has paid for.",
+    },
+    ("worker",): {
+        "tasks_finished": (
+            "Tasks that a worker has ended. Failed ones have their reason as the outcome."
+        ),
+        "rows_in": "Rows read by rewrites.",
+        "rows_masked": "Rows that rewrites dropped as deleted.",
+        "delete_sets": (
+            "Delete sets that rewrites asked for. Rebuilt: keeping it would have spared work."
+        ),
+        "rows_compared": "Commits read back by Iceberg's own reader. Raise an alarm for differ.",
+    },
+    ("committer",): {
+        "rewrites_committed": (
+            "Results that reached the table, by what else had been committed meanwhile."
+        ),
+        "rewrites_conflicted": "Results that were refused.",
+        "outputs_deleted": "Output files removed because no commit took them.",
+    },
+}
+GAUGES: Meanings = {
+    ALL: {
+        "build_info": "Always 1.",
+    },
+    ("gateway",): {
+        "gateway_outbox_depth": "Events that are not yet on the broker.",
+        "gateway_outbox_age_seconds": "Age of the oldest event that is not yet on the broker.",
+    },
+    ("planner",): {
+        "tables": "Tables with counters in this planner.",
+        "tables_paused": "Tables of this planner that are paused, by themselves or with the fleet.",
+        "partitions_waiting": (
+            "Partitions of this planner that wait for their turn within the budget."
+        ),
+        "tasks_in_flight": "Partitions of this planner with an order out.",
+    },
+    ("worker",): {
+        "tasks_running": "Tasks at work in this worker.",
+    },
+    ("console",): {
+        "fleet_tables": "Tables of the fleet.",
+        "fleet_data_files": "Data files of the fleet.",
+        "fleet_data_bytes": "Bytes of the fleet's data files.",
+        "fleet_debt_files": (
+            "Maintenance debt: files of the fleet that maintenance would take away."
+        ),
+        "fleet_partitions_parked": "Partitions that are parked.",
+        "fleet_tables_waiting": "Tables whose counters wait for an answer to a ResyncTable.",
+    },
+}
+HISTOGRAMS: Meanings = {
+    ("gateway",): {
+        "gateway_added_seconds": "Time that an answer to a commit waited for the outbox.",
+        "gateway_commit_hold_seconds": "Time that a commit was held for a commit of Firnline's.",
+        "gateway_read_hold_seconds": (
+            "Time that a read of a table was held for a commit of Firnline's."
+        ),
+    },
+    ("enricher",): {
+        "enrich_seconds": "Time that one record took: manifests read, changes handed to Kafka.",
+        "event_lag_seconds": (
+            "Age of a commit, since the catalog accepted it, when the enricher takes it."
+        ),
+    },
+    ("worker",): {
+        "task_seconds": "Time of one rewrite, from order to result.",
+    },
+    ("committer",): {
+        "commit_seconds": "Time of one attempt to commit the waiting results of a table.",
+        "order_to_commit_seconds": "Time from an order to the commit of its result.",
+    },
+}
+# By name: each label, with the values that are known beforehand.
+LABELS: dict[str, dict[str, Iterable[str]]] = {
+    "records_read": {"topic": ()},
+    "records_written": {"topic": ()},
+    "records_shrunk": {"topic": ()},
+    "dead_letters": {"reason": DEAD},
+    "build_info": {"version": (), "service": ()},
+    "gateway_calls": {"status": STATUSES},
+    "gateway_scan_reports": {"outcome": ("counted", "dropped")},
+    "orders": {"reason": sorted(ORDERS), "lane": Lane},
+    "advice": {"rule": (), "word": ("given", "withdrawn")},
+    "orders_ended": {"outcome": ENDS},
+    "tasks_finished": {"outcome": ("rewritten", "handed_over", "expired", "refused")},
+    "delete_sets": {"had": ("built", "shared", "rebuilt")},
+    "rows_compared": {"outcome": ("equal", "differ", "skipped")},
+    "rewrites_committed": {"classification": Classification},
+    "rewrites_conflicted": {"reason": ConflictReason},
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`labels`: name -> values that are known beforehand; others may come."""
+
+    kind: str
+    name: str
+    meaning: str
+    services: tuple[str, ...]
+    labels: Mapping[str, tuple[str, ...]]
+
+    @property
+    def scraped(self) -> str:
+        """Its name at Prometheus."""
+        return f"firnline_{self.name}" + ("_total" if self.kind == "counter" else "")
+
+
+def _all() -> dict[str, Metric]:
+    kinds = {"counter": COUNTERS, "gauge": GAUGES, "histogram": HISTOGRAMS}
+    return {
+        name: Metric(
+            kind,
+            name,
+            meaning,
+            services,
+            {label: tuple(map(str, values)) for label, values in LABELS.get(name, {}).items()},
+        )
+        for kind, meanings in kinds.items()
+        for services, named in meanings.items()
+        for name, meaning in named.items()
+    }
+
+
+METRICS = _all()

@@ -1,0 +1,72 @@
+"""Lines of a log as logfmt has them, and what a service says where a setting is wrong."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+from firnline_adapters.logs import Log, set_level
+from firnline_domain.errors import Misconfigured
+
+STARTS = """
+from dataclasses import dataclass
+from firnline_adapters.service import ServiceSettings, starting
+from firnline_adapters.settings import setting
+@dataclass(frozen=True)
+class Settings(ServiceSettings):
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka's address.")
+with starting("test", Settings) as (settings, log):
+    log.info("ready")
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("plain", "plain"),
+        (5, "5"),
+        ("it's plain", '''"it's plain"'''),
+        ('a "b"', r'"a \"b\""'),
+        ("two\nlines", r'"two\nlines"'),
+        ("k=v", '"k=v"'),
+        ("", '""'),
+        ("\\", r'"\\"'),
+        ("é", "é"),
+    ],
+)
+def test_values_are_quoted_as_logfmt_has_them(
+    value: object, written: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "firnline.test"):
+        Log("test").info("said", why=value)
+    assert caplog.messages == [f"action=said why={written}"]
+
+
+def start(**environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", STARTS], capture_output=True, text=True, env=environment
+    )
+
+
+def test_each_wrong_setting_has_a_line_of_its_own() -> None:
+    ended = start(FIRNLINE_METRICS_PORT="x")
+    assert ended.returncode == 2
+    lines = ended.stderr.splitlines()
+    assert all("ERROR test action=misconfigured why=" in line for line in lines)
+    assert [any(name in line for line in lines) for name in ("FIRNLINE_KAFKA", "_PORT")] == [
+        True,
+        True,
+    ]
+    assert len(lines) == 3
+
+
+def test_a_level_leaves_out_what_is_less_severe() -> None:
+    assert "action=ready" in start(FIRNLINE_KAFKA="k:1").stderr
+    assert start(FIRNLINE_KAFKA="k:1", FIRNLINE_LOG_LEVEL="warning").stderr == ""
+
+
+def test_a_level_that_there_is_not_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="FIRNLINE_LOG_LEVEL: 'LOUD' is none of DEBUG"):
+        set_level("LOUD")
