@@ -21,8 +21,8 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.state.bucket_state import State
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.stores import MemoryStore
 from firnline_schemas import codec
 
 SCOPE = Scope(0, '["2026-11-22"]')
@@ -110,12 +110,12 @@ def _tally(count: int) -> dict[str, int]:
 @cache
 def _lived() -> tuple[Table, Partition]:
     """Table 0 after LIVED commits, as the planner's own code left it."""
-    pairs = MemoryPairs()
+    pairs = MemoryStore()
     bucket = Bucket(pairs, Thresholds())
     for commit in range(1, LIVED + 1):
         bucket.handle(change(0, commit), START_MS + commit)
         bucket.commit()
-    state = State(pairs)
+    state = BucketState(pairs)
     uuid_ = table_of(0).uuid
     table, partition = state.table(uuid_, MAIN), state.partition(uuid_, MAIN, SCOPE)
     assert table is not None

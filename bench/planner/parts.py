@@ -28,7 +28,7 @@ from bench.planner.stage import (
     send,
 )
 
-Pairs = Iterator[tuple[int, bytes, bytes]]  # partition, key, value
+KeyValueStore = Iterator[tuple[int, bytes, bytes]]  # partition, key, value
 
 
 def seed(stage: Stage) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from firnline_domain.records.results import (
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 PARTITIONS = 500
@@ -94,7 +94,7 @@ class World:
         """`took`: ms of a rewrite, at least and at most."""
         self.now_ms, self._step_ms, self._took = 1_795_000_000_000, step_ms, took
         self.table, self._dice = Table(), random.Random(1)
-        self._bucket = Bucket(MemoryPairs(), Thresholds(min_fragments=3))
+        self._bucket = Bucket(MemoryStore(), Thresholds(min_fragments=3))
         self._broker = MemoryBroker(1)
         self._publisher = MemoryPublisher(self._broker)
         self._events = MemoryInbox(self._broker, "planner", ["maintenance-events"])

@@ -28,7 +28,7 @@ from firnline_domain.identity import bucket_of
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import faust_driver
 from firnline_planner.effects import TABLE_STATES, Output
-from firnline_planner.faust_driver import FaustDriver, FaustPairs, faust_app
+from firnline_planner.faust_driver import FaustDriver, FaustStore, faust_app
 from firnline_planner.inputs import TICKS, Reader
 from firnline_planner.kafka import changelog
 from firnline_planner.kafka.clients import KafkaClients
@@ -196,7 +196,7 @@ def test_h16_a_faust_table_takes_no_writes_from_a_timer(tmp_path: Path) -> None:
 
     async def timer() -> None:
         driver = driver_at("localhost:9", tmp_path)
-        FaustPairs(driver._faust.state, 0).put(b"looked-at", b"now")
+        FaustStore(driver._faust.state, 0).put(b"looked-at", b"now")
 
     with pytest.raises(TypeError, match="outside of stream iteration"):
         asyncio.run(timer())

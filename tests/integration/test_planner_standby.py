@@ -18,7 +18,7 @@ from firnline_planner.kafka import changelog, standby
 from firnline_planner.kafka.changelog import Changelog
 from firnline_planner.kafka.clients import KafkaClients
 from firnline_planner.kafka.local_store import FRESH_MS, Changes, LocalStore, Mark, shared_cache
-from firnline_planner.kafka.ownership import Holdings
+from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.service import topic_of
 from firnline_planner.kafka.standby import ChangelogFollower
 from firnline_planner.state.encoding import table_key, to_bytes
@@ -69,7 +69,7 @@ def test_a_bucket_that_was_read_along_is_taken_over_without_reading(
     wait_for(lambda: log_of_state.read == 2)
     keep(log_of_state, "t3")
     wait_for(lambda: log_of_state.read == 3)
-    holdings = Holdings(
+    holdings = OwnedBuckets(
         tmp_path, log_of_state, Thresholds(), LOG, wall_ms, shared_cache(), follower
     )
     holdings.open([BUCKET])

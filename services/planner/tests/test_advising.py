@@ -29,7 +29,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import ADVICE, Output
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 MISSPELT = {"firnline.rewrite.min-fragment": "3"}
@@ -39,7 +39,7 @@ MISSPELT = {"firnline.rewrite.min-fragment": "3"}
 class World:
     """A bucket, a clock, and a table to which a writer appends."""
 
-    pairs: MemoryPairs = field(default_factory=MemoryPairs)
+    pairs: MemoryStore = field(default_factory=MemoryStore)
     now_ms: int = 1_000_000_000
     head: int = 0
     settings: dict[str, str] = field(default_factory=dict)

@@ -12,12 +12,12 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Output
 from firnline_planner.kafka.driver import (
     BATCH_RECORDS,
-    SHOWS_AT_LEAST,
-    SHOWS_AT_MOST,
-    room_for_shows,
+    MAX_PUBLICATIONS,
+    MIN_PUBLICATIONS,
+    room_for_publications,
 )
-from firnline_planner.reconcile.schedule import Agenda, Due
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.reconcile.schedule import Due, TableSchedule
+from firnline_planner.state.stores import MemoryStore
 
 SCOPE = Scope(0, "[]")
 LIMITS = Thresholds(quiet_ms=5_000, hot_ms=0, min_fragments=8)
@@ -52,7 +52,7 @@ def ticked(bucket: Bucket, now_ms: int, keep: bool = True) -> list[Output]:
 
 
 def lived(tables: int) -> Bucket:
-    bucket = Bucket(MemoryPairs(), LIMITS)
+    bucket = Bucket(MemoryStore(), LIMITS)
     for number in range(tables):
         bucket.handle(created(number, 1_000), 1_000)
         bucket.commit()
@@ -65,14 +65,14 @@ def names(outputs: list[Output], kind: type) -> list[str]:
 
 def test_shows_wait_for_their_turn_and_all_have_one() -> None:
     bucket = lived(5)
-    bucket.most_shows = 2
+    bucket.max_publications = 2
     shown = [names(ticked(bucket, now_ms), TableState) for now_ms in (2_001, 2_002, 2_003)]
     assert shown == [["u00", "u01"], ["u02", "u03"], ["u04"]]
 
 
 def test_whoever_has_more_to_show_says_so() -> None:
     bucket = lived(3)
-    bucket.most_shows = 2
+    bucket.max_publications = 2
     for now_ms, behind in ((2_001, True), (2_002, False)):
         bucket.handle(TickPassed(0, now_ms), now_ms)
         assert bucket.is_behind == behind
@@ -81,7 +81,7 @@ def test_whoever_has_more_to_show_says_so() -> None:
 
 def test_orders_do_not_wait_behind_shows() -> None:
     bucket = lived(30)
-    bucket.most_shows = 1
+    bucket.max_publications = 1
     outputs = ticked(bucket, 6_001)
     assert len(names(outputs, TableState)) == 1
     assert len(names(outputs, RewriteFiles)) == 30
@@ -89,17 +89,17 @@ def test_orders_do_not_wait_behind_shows() -> None:
 
 def test_what_was_not_kept_is_due_again() -> None:
     bucket = lived(3)
-    bucket.most_shows = 1
+    bucket.max_publications = 1
     told = ticked(bucket, 6_001, keep=False)
     assert [one.topic for one in ticked(bucket, 6_002)] == [one.topic for one in told]
-    agenda = Agenda()
-    agenda.repeat(Due([b"look"], [b"show"]), 5)
+    agenda = TableSchedule()
+    agenda.put_back(Due([b"look"], [b"show"]), 5)
     assert agenda.due(4, None, None) == Due([], [])
     assert agenda.due(5, None, None) == Due([b"look"], [b"show"])
 
 
 def test_after_a_start_every_table_is_looked_at_and_shown() -> None:
-    pairs = MemoryPairs()
+    pairs = MemoryStore()
     first = Bucket(pairs, LIMITS)
     for number in range(4):
         first.handle(created(number, 1_000), 1_000)
@@ -110,7 +110,7 @@ def test_after_a_start_every_table_is_looked_at_and_shown() -> None:
 
 
 def test_a_round_has_room_for_records_and_shows_together() -> None:
-    assert room_for_shows(0, 1) == room_for_shows(0, 0) == SHOWS_AT_MOST
-    assert room_for_shows(BATCH_RECORDS - 80, 8) == 10
-    assert room_for_shows(BATCH_RECORDS, 8) == SHOWS_AT_LEAST // 8
-    assert room_for_shows(BATCH_RECORDS, 1_000) == room_for_shows(0, 5_000) == 1
+    assert room_for_publications(0, 1) == room_for_publications(0, 0) == MAX_PUBLICATIONS
+    assert room_for_publications(BATCH_RECORDS - 80, 8) == 10
+    assert room_for_publications(BATCH_RECORDS, 8) == MIN_PUBLICATIONS // 8
+    assert room_for_publications(BATCH_RECORDS, 1_000) == room_for_publications(0, 5_000) == 1

@@ -13,11 +13,11 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import PORTION_BYTES, Input, Reader, portions
-from firnline_planner.kafka.ownership import Holding
+from firnline_planner.inputs import CHUNK_BYTES, Input, Reader, chunks
+from firnline_planner.kafka.ownership import OwnedBucket
 from firnline_planner.placement.routing import Fleet, Routing
 from firnline_planner.state.encoding import PARTITION, TABLE
-from firnline_planner.state.stores import MemoryPairs, Overlay, keys_of
+from firnline_planner.state.stores import MemoryStore, WriteBuffer, keys_needed
 
 TABLES = [TableName(f"u{number}", ("db",), "t") for number in range(3)]
 DAYS = [Scope(1, f'["{day}"]') for day in range(4)]
@@ -64,7 +64,7 @@ def change(table: TableName, commit: int, days: int = 2, ref: str = MAIN) -> Fil
 
 def lived() -> dict[bytes, bytes]:
     """The state after a first commit to each table."""
-    pairs = MemoryPairs()
+    pairs = MemoryStore()
     bucket = Bucket(pairs, Thresholds())
     for table in TABLES:
         bucket.handle(change(table, 1), NOW_MS)
@@ -72,9 +72,9 @@ def lived() -> dict[bytes, bytes]:
     return pairs.values
 
 
-def holding(store: Store, routing: Routing | None = None) -> Holding:
-    pairs = Overlay(store)
-    return Holding(store, pairs, Bucket(pairs, Thresholds(), routing=routing))  # type: ignore[arg-type]
+def holding(store: Store, routing: Routing | None = None) -> OwnedBucket:
+    pairs = WriteBuffer(store)
+    return OwnedBucket(store, pairs, Bucket(pairs, Thresholds(), routing=routing))  # type: ignore[arg-type]
 
 
 def asked_of_tables(store: Store) -> list[bytes]:
@@ -113,33 +113,33 @@ def test_where_tables_are_assigned_their_routes_are_read_too() -> None:
 
 def test_without_it_the_store_is_asked_each_time() -> None:
     store = Store(lived())
-    bucket = Bucket(Overlay(store), Thresholds())
+    bucket = Bucket(WriteBuffer(store), Thresholds())
     bucket.handle(change(TABLES[0], 2), NOW_MS)
     assert len(asked_of_tables(store)) == 3
 
 
 def test_other_records_need_nothing_ahead() -> None:
-    assert list(keys_of(change(TABLES[0], 2, ref="audit"), True)) == []
-    assert list(keys_of(TickPassed(1, 2), True)) == []
-    assert list(keys_of(ValueError(), True)) == []
+    assert list(keys_needed(change(TABLES[0], 2, ref="audit"), True)) == []
+    assert list(keys_needed(TickPassed(1, 2), True)) == []
+    assert list(keys_needed(ValueError(), True)) == []
 
 
-def test_portions_are_all_inputs_in_order_and_bounded() -> None:
-    sizes = [10, PORTION_BYTES, 10, 10, PORTION_BYTES // 2, PORTION_BYTES // 2, 10]
+def test_chunks_are_all_inputs_in_order_and_bounded() -> None:
+    sizes = [10, CHUNK_BYTES, 10, 10, CHUNK_BYTES // 2, CHUNK_BYTES // 2, 10]
     inputs = [Input("t", 0, place, b"k", bytes(size)) for place, size in enumerate(sizes)]
     inputs.append(Input("t", 0, len(sizes), b"k", None))
-    found = list(portions(inputs))
+    found = list(chunks(inputs))
     assert [one for few in found for one in few] == inputs
     assert [len(few) for few in found] == [2, 4, 2]
-    assert list(portions([])) == []
+    assert list(chunks([])) == []
 
 
 def test_what_cannot_be_read_is_put_aside_in_its_turn() -> None:
     reader = Reader(RecordCodec(), Log("planner"))
     came = Input("file-changes", 0, 7, b"u", b"no record")
-    bucket = Bucket(MemoryPairs(), Thresholds())
+    bucket = Bucket(MemoryStore(), Thresholds())
     record: Any = reader.read(came)
-    assert list(keys_of(record, True)) == []
+    assert list(keys_needed(record, True)) == []
     [output] = reader.handle(came, record, bucket, NOW_MS).outputs
     assert (output.topic, output.record.offset) == ("dead-letters", 7)
     bucket.commit()

@@ -13,8 +13,8 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.effects import Step
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.effects import Effects
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 NAMES = (*PROPERTIES, *UNDERSTOOD, "firnline.", "firnline.windows")
@@ -39,10 +39,10 @@ def written(chance: random.Random) -> dict[str, str]:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_the_planner_goes_on(seed: int) -> None:
-    chance, pairs = random.Random(seed), MemoryPairs()
+    chance, pairs = random.Random(seed), MemoryStore()
     bucket, now_ms, told = Bucket(pairs, Thresholds(quiet_ms=0)), 1_795_000_000_000, RecordCodec()
 
-    def take(step: Step) -> list[object]:
+    def take(step: Effects) -> list[object]:
         bucket.commit()
         return [told.decode(encode(output.record)) for output in step.outputs]
 

@@ -41,7 +41,7 @@ from firnline_planner.inputs import (
     Reader,
 )
 from firnline_planner.memory_driver import MemoryDriver
-from firnline_planner.state.bucket_state import State
+from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PARTITION, TABLE, table_uuid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -146,9 +146,7 @@ class Stage:
     def on_their_way(self) -> frozenset[str]:
         """Tables that their homes have asked back."""
         states = [self.state(number) for number in range(BUCKETS)]
-        routes = {
-            one.uuid: states[bucket_of(one.uuid, BUCKETS)].routes.of(one.uuid) for one in TABLES
-        }
+        routes = {one.uuid: states[bucket_of(one.uuid, BUCKETS)].route(one.uuid) for one in TABLES}
         return frozenset(
             uuid for uuid, one in routes.items() if one and one.recalled_for is not None
         )
@@ -194,8 +192,8 @@ class Stage:
             self.answer()
         self.work_off()
 
-    def state(self, bucket: int) -> State:
-        return State(self.driver.pairs[bucket])
+    def state(self, bucket: int) -> BucketState:
+        return BucketState(self.driver.pairs[bucket])
 
 
 def is_of(key: bytes, table: TableName) -> bool:
@@ -436,7 +434,7 @@ def test_a_table_that_is_forgotten_is_not_assigned_any_more() -> None:
         stage.work_off()
     home = bucket_of(table.uuid, BUCKETS)
     assert stage.counting(table) == []
-    assert [*stage.state(home).routes.kept(), *stage.state(target).routes.kept()] == []
+    assert [*stage.state(home).routes(), *stage.state(target).routes()] == []
     assert stage.broker.logs[TOPIC, home][-1] == (table.uuid, b"")
 
 

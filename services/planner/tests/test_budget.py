@@ -19,7 +19,7 @@ from firnline_domain.times import HOUR_MS
 from firnline_planner.bootstrap import thresholds_of
 from firnline_planner.bucket import Bucket
 from firnline_planner.settings import Settings
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 SCOPE = Scope(0, "[]")
 MB = 1 << 20
@@ -38,7 +38,7 @@ class Fleet:
     gb_hours: float
     old_share: float = 0.2
     groups: tuple[Group, ...] = ()
-    pairs: MemoryPairs = field(default_factory=MemoryPairs)
+    pairs: MemoryStore = field(default_factory=MemoryStore)
     now_ms: int = 10 * HOUR_MS
     shown: dict[str, TableState] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
@@ -223,7 +223,7 @@ def test_what_came_to_nothing_is_not_paid_for() -> None:
 
 
 def test_a_partition_that_is_gone_waits_no_more() -> None:
-    """A look at all partitions replaces all bids of the table."""
+    """A look at all partitions replaces all budget_requests of the table."""
     fleet = Fleet(PRICE / 9, old_share=0.0)
     fleet.commit("a", partitions=tuple(part(Scope(0, f"[{n}]"), 8) for n in range(3)))
     assert fleet.bucket.waiting == 3

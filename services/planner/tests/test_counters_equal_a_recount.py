@@ -15,8 +15,8 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.state.bucket_state import State
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.stores import MemoryStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -121,7 +121,7 @@ class Planner:
     """One bucket, its clock, and what it asked for."""
 
     bucket: Bucket
-    state: State
+    state: BucketState
     now_ms: int = 1_000_000
     asked: list[ResyncTable] = field(default_factory=list)
 
@@ -137,8 +137,8 @@ class Planner:
 
 
 def planner() -> Planner:
-    pairs = MemoryPairs()
-    return Planner(Bucket(pairs, Thresholds()), State(pairs))
+    pairs = MemoryStore()
+    return Planner(Bucket(pairs, Thresholds()), BucketState(pairs))
 
 
 file_counts = st.dictionaries(st.sampled_from(SCOPES), st.integers(1, 5), max_size=4)

@@ -14,8 +14,8 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.state.bucket_state import State
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u", ("db",), "t")
 A, B, PLAIN = Scope(1, '["a"]'), Scope(1, '["b"]'), Scope(0, "[]")
@@ -24,8 +24,8 @@ NOW = 1_000_000
 TOPIC = "file-changes"
 
 
-class Changelog(MemoryPairs):
-    """Pairs that remember every write in order."""
+class Changelog(MemoryStore):
+    """KeyValueStore that remember every write in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ class Changelog(MemoryPairs):
         super().delete(key)
 
 
-def restored(writes: list[tuple[bytes, bytes | None]]) -> MemoryPairs:
-    pairs = MemoryPairs()
+def restored(writes: list[tuple[bytes, bytes | None]]) -> MemoryStore:
+    pairs = MemoryStore()
     for key, value in writes:
         if value is None:
             pairs.values.pop(key, None)
@@ -91,20 +91,20 @@ LOG = [
 ]
 
 
-def play(pairs: MemoryPairs, upto: int = len(LOG)) -> list[str]:
+def play(pairs: MemoryStore, upto: int = len(LOG)) -> list[str]:
     """Task ids ordered while the log is read from the cursor on."""
     bucket, orders = Bucket(pairs, LIMITS), []
     for offset in range(bucket.next_offset(TOPIC), upto):
         step = bucket.handle(LOG[offset], NOW)
         orders += [o.record.task_id for o in step.outputs if isinstance(o.record, RewriteFiles)]
         assert not [o for o in step.outputs if o.topic == "resync-requests"]
-        bucket.passed(TOPIC, offset)
+        bucket.advance(TOPIC, offset)
         bucket.commit()
     return orders
 
 
-def counters(pairs: MemoryPairs) -> tuple[Table, dict[Scope, Partition]]:
-    state = State(pairs)
+def counters(pairs: MemoryStore) -> tuple[Table, dict[Scope, Partition]]:
+    state = BucketState(pairs)
     table = state.table("u", "main")
     assert table is not None
     current = {
@@ -150,6 +150,6 @@ def test_what_is_read_again_changes_nothing(upto: int) -> None:
     before = counters(pairs)
     bucket = Bucket(pairs, LIMITS)
     assert bucket.handle(LOG[upto], NOW).outputs == []
-    bucket.passed(TOPIC, upto)
+    bucket.advance(TOPIC, upto)
     bucket.commit()
     assert (bucket.next_offset(TOPIC), counters(pairs)) == (len(LOG), before)

@@ -37,10 +37,10 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.effects import Step
+from firnline_planner.effects import Effects
 from firnline_planner.state.encoding import PARTITION
 from firnline_planner.state.encoding import TABLE as TABLE_KEYS
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')
@@ -62,7 +62,7 @@ def part(scope: Scope, added: int, removed: int = 0) -> PartitionChange:
 class World:
     """A bucket, a clock and a table whose snapshots are numbered."""
 
-    pairs: MemoryPairs = field(default_factory=MemoryPairs)
+    pairs: MemoryStore = field(default_factory=MemoryStore)
     now_ms: int = 1_000_000
     head: int = 0
     limits: Thresholds = LIMITS
@@ -77,7 +77,7 @@ class World:
         self.bucket = Bucket(self.pairs, self.limits)
 
     def take(self, record: object) -> list[Any]:
-        step: Step = self.bucket.handle(record, self.now_ms)
+        step: Effects = self.bucket.handle(record, self.now_ms)
         self.bucket.commit()
         records = [output.record for output in step.outputs]
         self.topics += [output.topic for output in step.outputs]

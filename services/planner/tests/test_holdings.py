@@ -14,7 +14,7 @@ from firnline_domain.counters.work import Table
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.kafka.local_store import LocalStore, Mark, shared_cache
-from firnline_planner.kafka.ownership import Holdings
+from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.standby import NoStandby
 from firnline_planner.state.encoding import table_key, to_bytes
 
@@ -32,9 +32,9 @@ class Changelog:
 
 
 @pytest.fixture
-def holdings(tmp_path: Path) -> Iterator[Holdings]:
+def holdings(tmp_path: Path) -> Iterator[OwnedBuckets]:
     changelog, log = Changelog(), Log("planner")
-    found = Holdings(
+    found = OwnedBuckets(
         tmp_path,
         changelog,  # type: ignore[arg-type]
         Thresholds(),
@@ -48,13 +48,13 @@ def holdings(tmp_path: Path) -> Iterator[Holdings]:
     gc.unfreeze()
 
 
-def test_no_collection_goes_through_what_a_start_has_read(holdings: Holdings) -> None:
+def test_no_collection_goes_through_what_a_start_has_read(holdings: OwnedBuckets) -> None:
     holdings.open([0])
     assert holdings[0].bucket.tables == 1
     assert not any(one is holdings[0].bucket for one in gc.get_objects())
 
 
-def test_nor_through_what_is_read_again_after_a_refused_batch(holdings: Holdings) -> None:
+def test_nor_through_what_is_read_again_after_a_refused_batch(holdings: OwnedBuckets) -> None:
     holdings.open([0])
     before = holdings[0].bucket
     holdings.reopen()
@@ -62,7 +62,7 @@ def test_nor_through_what_is_read_again_after_a_refused_batch(holdings: Holdings
     assert not any(one is holdings[0].bucket for one in gc.get_objects())
 
 
-def test_what_is_let_go_of_needs_no_collection(holdings: Holdings) -> None:
+def test_what_is_let_go_of_needs_no_collection(holdings: OwnedBuckets) -> None:
     holdings.open([0, 1])
     gone = [ref(one) for one in holdings.buckets]
     gc.disable()
@@ -76,7 +76,7 @@ def test_what_is_let_go_of_needs_no_collection(holdings: Holdings) -> None:
         gc.enable()
 
 
-def test_a_bucket_that_is_held_is_not_opened_again(holdings: Holdings) -> None:
+def test_a_bucket_that_is_held_is_not_opened_again(holdings: OwnedBuckets) -> None:
     holdings.open([0])
     before = holdings[0]
     holdings.open([0, 1])

@@ -12,11 +12,11 @@ from firnline_domain.records.assignments import Assign, Board
 from firnline_domain.records.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
-from firnline_planner.effects import Step
+from firnline_planner.effects import Effects
 from firnline_planner.inputs import Input, Reader
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import UnknownVersion, table_key
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u", ("db",), "t")
 
@@ -26,7 +26,7 @@ class Clock(Bucket):
 
     told_ms = 0
 
-    def handle(self, record: Any, now_ms: int) -> Step:
+    def handle(self, record: Any, now_ms: int) -> Effects:
         self.told_ms = now_ms
         return super().handle(record, now_ms)
 
@@ -34,8 +34,8 @@ class Clock(Bucket):
 class Broken(Bucket):
     """Half done when it fails."""
 
-    def handle(self, record: Any, now_ms: int) -> Step:
-        self.passed("half-done", 7)
+    def handle(self, record: Any, now_ms: int) -> Effects:
+        self.advance("half-done", 7)
         raise ZeroDivisionError("a bug")
 
 
@@ -53,8 +53,8 @@ def reader() -> Reader:
 
 
 def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> None:
-    bucket = Broken(MemoryPairs(), Thresholds())
-    [output] = reader.step(came(skipped()), bucket, 5).outputs
+    bucket = Broken(MemoryStore(), Thresholds())
+    [output] = reader.read_and_handle(came(skipped()), bucket, 5).outputs
     assert (output.topic, output.record.reason) == ("dead-letters", "handler_failed")
     assert (output.record.value, output.record.offset) == (skipped(), 41)
     bucket.commit()
@@ -63,36 +63,36 @@ def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> 
 
 
 def test_a_table_of_a_newer_planner_stops_this_one(reader: Reader) -> None:
-    """Put aside it would be lost: who handed it over does not have it any more."""
+    """Put aside it would be lost: who table_chunks it over does not have it any more."""
     uuid = TABLE.uuid
     pair = KeptPair(table_key(uuid, "main"), b"\x07newer")
-    handed = encode(TableHanded(uuid, 5, (pair,)))
+    table_chunks = encode(TableHanded(uuid, 5, (pair,)))
     routing = Fleet(Assign.TABLES, 8, Board(8), RecordCodec()).routing(0)
-    bucket = Bucket(MemoryPairs(), Thresholds(), routing=routing)
+    bucket = Bucket(MemoryStore(), Thresholds(), routing=routing)
     assert bucket_of(uuid, 8) != 0
     with pytest.raises(UnknownVersion):
-        reader.step(came(handed, "table-handovers"), bucket, 5)
+        reader.read_and_handle(came(table_chunks, "table-handovers"), bucket, 5)
     assert bucket.next_offset("table-handovers") == 0
 
 
 def test_time_is_that_of_the_tick_and_else_the_clock(reader: Reader) -> None:
-    bucket = Clock(MemoryPairs(), Thresholds())
-    reader.step(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 9999)
+    bucket = Clock(MemoryStore(), Thresholds())
+    reader.read_and_handle(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 9999)
     assert bucket.told_ms == 1234
-    reader.step(came(skipped()), bucket, 9999)
+    reader.read_and_handle(came(skipped()), bucket, 9999)
     assert bucket.told_ms == 9999
 
 
 def test_a_record_that_came_again_moves_no_cursor_back(reader: Reader) -> None:
-    bucket = Bucket(MemoryPairs(), Thresholds())
+    bucket = Bucket(MemoryStore(), Thresholds())
     for offset in (41, 40):
-        reader.step(Input("file-changes", 3, offset, b"u", skipped()), bucket, 1)
+        reader.read_and_handle(Input("file-changes", 3, offset, b"u", skipped()), bucket, 1)
         bucket.commit()
     assert bucket.next_offset("file-changes") == 42
 
 
 def test_ticks_have_no_cursor(reader: Reader) -> None:
-    bucket = Bucket(MemoryPairs(), Thresholds())
-    reader.step(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 1)
+    bucket = Bucket(MemoryStore(), Thresholds())
+    reader.read_and_handle(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 1)
     bucket.commit()
     assert bucket.next_offset("ticks") == 0

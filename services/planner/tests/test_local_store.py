@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from firnline_planner.kafka.local_store import FRESH_MS, LocalStore, Mark, shared_cache
-from firnline_planner.state.stores import Overlay
+from firnline_planner.state.stores import WriteBuffer
 
 NOW = 1_800_000_000_000
 MARK = Mark("topic-1", 5, NOW)
@@ -65,7 +65,7 @@ def test_what_cannot_be_gone_on_from_is_thrown_away(
 
 
 def test_a_kill_leaves_values_and_place_of_the_same_moment(tmp_path: Path) -> None:
-    """What a process has handed to the kernel outlives it; the second write is not whole."""
+    """What a process has table_chunks to the kernel outlives it; the second write is not whole."""
     killed = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path / "0")], check=False)
     assert killed.returncode == -signal.SIGKILL
     store = LocalStore(tmp_path / "0", shared_cache())
@@ -77,7 +77,7 @@ def test_a_kill_leaves_values_and_place_of_the_same_moment(tmp_path: Path) -> No
 def test_changes_above_a_store_are_seen_in_their_order(store: LocalStore) -> None:
     under, other = b"1u\x1fmain\x1f", b"1v\x1fmain\x1f"
     store.keep({under + b"a": b"1", under + b"b": b"2", b"2u\x1fmain": b"t"}, MARK)
-    overlay = Overlay(store)
+    overlay = WriteBuffer(store)
     overlay.put(under + b"c", b"3")
     overlay.put(other + b"a", b"4")
     overlay.delete(under + b"a")
@@ -91,7 +91,7 @@ def test_changes_above_a_store_are_seen_in_their_order(store: LocalStore) -> Non
 
 def test_what_was_read_ahead_is_not_asked_for_again(store: LocalStore) -> None:
     store.keep({b"2u": b"1", b"2v": b"2"}, MARK)
-    overlay = Overlay(store)
+    overlay = WriteBuffer(store)
     overlay.read_ahead([b"2u", b"2w"])
     store.keep({b"2u": b"new", b"2w": b"new"}, MARK)  # nobody does, between two batches
     assert (overlay.get(b"2u"), overlay.get(b"2v"), overlay.get(b"2w")) == (b"1", b"2", None)
@@ -100,12 +100,12 @@ def test_what_was_read_ahead_is_not_asked_for_again(store: LocalStore) -> None:
     assert (overlay.get(b"2u"), overlay.get(b"2w")) == (b"changed", None)
 
 
-@pytest.mark.parametrize("after", [Overlay.discard, lambda overlay: overlay.read_ahead([])])
+@pytest.mark.parametrize("after", [WriteBuffer.discard, lambda overlay: overlay.read_ahead([])])
 def test_what_was_read_ahead_is_for_the_batch_at_hand(
-    after: Callable[[Overlay], None], store: LocalStore
+    after: Callable[[WriteBuffer], None], store: LocalStore
 ) -> None:
     store.keep({b"2u": b"1"}, MARK)
-    overlay = Overlay(store)
+    overlay = WriteBuffer(store)
     overlay.read_ahead([b"2u"])
     store.keep({b"2u": b"new"}, MARK)
     after(overlay)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.folding import Verdict
 from firnline_planner import meters
-from firnline_planner.effects import RESYNC_REQUESTS, Output, Step
+from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
 from prometheus_client import REGISTRY
 
 
@@ -30,9 +30,9 @@ def test_a_batch_counts_for_as_much_as_its_steps() -> None:
     asking = Output(RESYNC_REQUESTS, "u", None)
     meters.count(
         [
-            Step(verdicts=[Verdict.FOLDED, Verdict.PART, Verdict.NOTED], outputs=[asking]),
-            Step(verdicts=[Verdict.HELD, Verdict.STALE], outcomes=["lost"], spent_gb_hours=0.5),
-            Step(verdicts=[Verdict.DUPLICATE], outcomes=["lost"], outputs=[asking]),
+            Effects(verdicts=[Verdict.FOLDED, Verdict.PART, Verdict.NOTED], outputs=[asking]),
+            Effects(verdicts=[Verdict.HELD, Verdict.STALE], outcomes=["lost"], spent_gb_hours=0.5),
+            Effects(verdicts=[Verdict.DUPLICATE], outcomes=["lost"], outputs=[asking]),
         ]
     )
     meters.count_read(["file-changes", "file-changes"])

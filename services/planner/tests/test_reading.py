@@ -25,11 +25,11 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.effects import Step
-from firnline_planner.reconcile.context import visit_of
-from firnline_planner.state.bucket_state import State
-from firnline_planner.state.encoding import look_ms, table_from, to_bytes
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.effects import Effects
+from firnline_planner.reconcile.context import context_of
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.encoding import reconcile_ms, table_from, to_bytes
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -47,7 +47,7 @@ class World:
     def __init__(self, **settings: str) -> None:
         self.now_ms = 1_000_000_000
         self.looks = 0  # at all partitions
-        self.pairs = MemoryPairs()
+        self.pairs = MemoryStore()
         self.bucket = Bucket(self.pairs, LIMITS)
         half = FileTally(fragments=Tally(FILES // 2, 10**6, FILES // 2 * 4 * MB))
         parts = [PartitionChange(Scope(0, f'["{x}"]'), half, FileTally()) for x in "ab"]
@@ -69,9 +69,9 @@ class World:
         assert not orders(self.take(change))
 
     def take(self, record: object) -> list[Any]:
-        step: Step = self.bucket.handle(record, self.now_ms)
+        step: Effects = self.bucket.handle(record, self.now_ms)
         self.bucket.commit()
-        self.looks += len(step.looked_at_all)
+        self.looks += len(step.fully_reconciled)
         return [output.record for output in step.outputs]
 
     def tick(self, ms: int = 1_000) -> list[Any]:
@@ -96,13 +96,13 @@ class World:
 
     @property
     def table(self) -> Table:
-        found = State(self.pairs).table(TABLE.uuid, MAIN)
+        found = BucketState(self.pairs).table(TABLE.uuid, MAIN)
         assert found is not None
         return found
 
     def rate(self) -> float:
-        state = State(self.pairs)
-        return visit_of(state, self.table, LIMITS, self.now_ms, Step()).limits.reads_per_hour
+        state = BucketState(self.pairs)
+        return context_of(state, LIMITS, self.now_ms).for_table(self.table).limits.reads_per_hour
 
     def shown(self) -> TableState:
         records = self.tick(120_000)
@@ -131,12 +131,12 @@ def test_a_table_that_is_read_often_is_served_earlier() -> None:
 
 def test_nothing_changes_before_it_is_believed() -> None:
     world = World()
-    due_ms = look_ms(world.table)
+    due_ms = reconcile_ms(world.table)
     world.watched(5, minutes=30)
-    assert (world.rate(), look_ms(world.table)) == (1.0, due_ms)
+    assert (world.rate(), reconcile_ms(world.table)) == (1.0, due_ms)
     world.watched(5, minutes=1)
     assert world.rate() == pytest.approx(300, rel=0.1)
-    new_ms = look_ms(world.table)
+    new_ms = reconcile_ms(world.table)
     assert new_ms is not None
     assert due_ms is not None
     assert new_ms < due_ms
@@ -206,7 +206,7 @@ def test_people_see_what_readers_report_and_what_is_made_of_it() -> None:
 def test_an_unknown_table_and_one_that_is_gone_are_nobodys() -> None:
     world = World()
     assert world.take(TableScanned(replace(TABLE, uuid="u2"), 0, 1, 1, 1)) == []
-    assert State(world.pairs).table("u2", MAIN) is None
+    assert BucketState(world.pairs).table("u2", MAIN) is None
     gone = FilesChanged(
         "r", TABLE, MAIN, ChangeKind.REMOVED, None, None, 0, world.now_ms, "", (), 2,
         observed_at_ms=world.now_ms,

@@ -15,8 +15,8 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.reconcile.table import SHADOW_LOOK_MS
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.reconcile.table import SHADOW_RECHECK_MS
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 FLEET = Thresholds(quiet_ms=0, max_age_ms=10**15, shadow=True)
@@ -28,7 +28,7 @@ class World:
     """A bucket of a fleet, a clock, and a table."""
 
     fleet: Thresholds = FLEET
-    pairs: MemoryPairs = field(default_factory=MemoryPairs)
+    pairs: MemoryStore = field(default_factory=MemoryStore)
     now_ms: int = 10 * DAY_MS
     head: int = 0
 
@@ -105,7 +105,7 @@ def test_snapshots_are_not_expired(world: World) -> None:
     assert orders(records) == []
     assert records[-1].expiry_reason == "shadow"
     world.restart(replace(FLEET, shadow=False))
-    sent = orders(world.tick(SHADOW_LOOK_MS))
+    sent = orders(world.tick(SHADOW_RECHECK_MS))
     assert ExpireSnapshots in {type(one) for one in sent}
 
 
@@ -123,7 +123,7 @@ def test_one_table_alone_may_be_in_the_shadow() -> None:
 def test_after_the_shadow_tables_are_served_without_a_commit(world: World) -> None:
     world.commit(8)
     world.restart(replace(FLEET, shadow=False))
-    assert orders(world.tick(SHADOW_LOOK_MS - 1)) == []
+    assert orders(world.tick(SHADOW_RECHECK_MS - 1)) == []
     assert len(orders(world.tick(1))) == 1
 
 

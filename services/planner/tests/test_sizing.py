@@ -25,7 +25,7 @@ from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
 from firnline_planner.fleet_share import FleetShare
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")
 BUCKET = 5
@@ -37,7 +37,7 @@ class World:
     """A bucket whose orders come to whatever end the test wants."""
 
     def __init__(self, limits: Thresholds) -> None:
-        self.pairs, self.limits = MemoryPairs(), limits
+        self.pairs, self.limits = MemoryStore(), limits
         self.now_ms, self.head, self.sent = 1_000_000, 0, list[tuple[str, Any]]()
         self.restart()
 

@@ -8,8 +8,8 @@ from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
 from firnline_domain.values import replace
-from firnline_planner.state.bucket_state import State
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.stores import MemoryStore
 
 NAME = TableName("u1", ("db",), "t")
 TABLE = Table(TableCounters(NAME, MAIN))
@@ -17,7 +17,7 @@ PARTS = [Partition(PartitionCounters(Scope(0, f'["{x}"]'))) for x in "ab"]
 ALL, OURS = Pause(1, "all", ""), Pause(2, "one", "")
 
 
-def parts(state: State) -> list[Partition]:
+def parts(state: BucketState) -> list[Partition]:
     return list(state.partitions(NAME.uuid, MAIN))
 
 
@@ -26,87 +26,87 @@ def changed(part: Partition) -> Partition:
 
 
 def test_what_is_staged_is_seen_and_not_kept_before_its_commit() -> None:
-    pairs = MemoryPairs()
-    state = State(pairs)
+    pairs = MemoryStore()
+    state = BucketState(pairs)
     state.put_table(TABLE)
     state.put_partition(NAME.uuid, MAIN, PARTS[0])
-    state.routes.put(NAME.uuid, Route(5, 2))
-    state.switches.put(NAME.uuid, OURS)
-    state.cursors.put("topic", 41)
+    state.put_route(NAME.uuid, Route(5, 2))
+    state.put_pause(NAME.uuid, OURS)
+    state.advance("topic", 41)
     assert pairs.values == {}
     for one in (state, state):
         assert one.table(NAME.uuid, MAIN) == replace(TABLE, pause=OURS)
         assert parts(one) == PARTS[:1]
-        assert one.routes.of(NAME.uuid) == Route(5, 2)
-        assert one.cursors.of("topic") == 42
+        assert one.route(NAME.uuid) == Route(5, 2)
+        assert one.next_offset("topic") == 42
         one.commit()
-    again = State(pairs)
+    again = BucketState(pairs)
     assert again.table(NAME.uuid, MAIN) == replace(TABLE, pause=OURS)
     assert parts(again) == PARTS[:1]
-    assert list(again.routes.kept()) == [Route(5, 2)]
-    assert again.cursors.of("topic") == 42
+    assert list(again.routes()) == [Route(5, 2)]
+    assert again.next_offset("topic") == 42
 
 
 def test_going_back_to_a_mark_forgets_what_came_after_it_and_nothing_else() -> None:
-    state = State(MemoryPairs())
+    state = BucketState(MemoryStore())
     for part in PARTS:
         state.put_partition(NAME.uuid, MAIN, part)
     state.commit()
     state.put_partition(NAME.uuid, MAIN, changed(PARTS[0]))
-    state.switches.put(NAME.uuid, OURS)
-    mark = state.mark()
+    state.put_pause(NAME.uuid, OURS)
+    mark = state.savepoint()
     for _ in range(2):  # a mark serves again
         state.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
-        state.routes.put(NAME.uuid, Route(5, 2))
-        state.switches.drop(NAME.uuid)
-        state.back_to(mark)
+        state.put_route(NAME.uuid, Route(5, 2))
+        state.drop_pause(NAME.uuid)
+        state.roll_back(mark)
         assert {*parts(state)} == {changed(PARTS[0]), PARTS[1]}
-        assert state.routes.of(NAME.uuid) is None
-        assert state.switches.of(NAME.uuid) == OURS
+        assert state.route(NAME.uuid) is None
+        assert state.pause_of(NAME.uuid) == OURS
 
 
 def test_the_fleets_switch_holds_for_all_and_leaves_a_tables_own_as_it_is() -> None:
-    state = State(MemoryPairs())
-    state.switches.put(NAME.uuid, OURS)
-    state.switches.put(None, ALL)
+    state = BucketState(MemoryStore())
+    state.put_pause(NAME.uuid, OURS)
+    state.put_pause(None, ALL)
     state.commit()
-    assert (state.switches.holding(NAME.uuid), state.switches.holding("u2")) == (ALL, ALL)
-    assert state.switches.of(NAME.uuid) == OURS
-    state.switches.put(None, None)
-    assert (state.switches.holding(NAME.uuid), state.switches.holding("u2")) == (OURS, None)
+    assert (state.pause_in_force(NAME.uuid), state.pause_in_force("u2")) == (ALL, ALL)
+    assert state.pause_of(NAME.uuid) == OURS
+    state.put_pause(None, None)
+    assert (state.pause_in_force(NAME.uuid), state.pause_in_force("u2")) == (OURS, None)
 
 
 def test_a_dropped_table_takes_its_switch_along() -> None:
-    pairs = MemoryPairs()
-    state = State(pairs)
+    pairs = MemoryStore()
+    state = BucketState(pairs)
     state.put_table(TABLE)
-    state.switches.put(NAME.uuid, OURS)
+    state.put_pause(NAME.uuid, OURS)
     state.commit()
     state.drop_table(TABLE)
-    assert state.dropped() == [NAME.uuid]
+    assert state.dropped_tables() == [NAME.uuid]
     state.commit()
-    assert state.switches.of(NAME.uuid) is None
+    assert state.pause_of(NAME.uuid) is None
     assert pairs.values == {}
 
 
 def test_records_that_were_taken_wait_no_more() -> None:
-    pairs = MemoryPairs()
-    state = State(pairs)
-    state.routes.put_waiting(NAME.uuid, 0, b"kept")
+    pairs = MemoryStore()
+    state = BucketState(pairs)
+    state.put_waiting(NAME.uuid, 0, b"kept")
     state.commit()
-    state.routes.put_waiting(NAME.uuid, 1, b"staged")
-    assert state.routes.take_waiting(NAME.uuid, 2) == [b"kept", b"staged"]
-    assert state.routes.take_waiting(NAME.uuid, 2) == []
+    state.put_waiting(NAME.uuid, 1, b"staged")
+    assert state.take_waiting(NAME.uuid, 2) == [b"kept", b"staged"]
+    assert state.take_waiting(NAME.uuid, 2) == []
     state.commit()
     assert pairs.values == {}
 
 
 def test_a_repeated_record_moves_no_cursor_back() -> None:
-    state = State(MemoryPairs())
-    assert state.cursors.are_none
-    state.cursors.put("topic", 41)
-    state.cursors.put("topic", 7)
+    state = BucketState(MemoryStore())
+    assert state.has_read_nothing
+    state.advance("topic", 41)
+    state.advance("topic", 7)
     state.commit()
-    state.cursors.put("topic", 8)
-    assert state.cursors.of("topic") == 42
-    assert not state.cursors.are_none
+    state.advance("topic", 8)
+    assert state.next_offset("topic") == 42
+    assert not state.has_read_nothing

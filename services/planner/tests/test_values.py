@@ -1,4 +1,4 @@
-"""State as bytes, and back."""
+"""BucketState as bytes, and back."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_iceberg.java import load_table, rest_catalog
 from firnline_planner.bucket import Bucket
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 from firnline_worker.settings import Settings
 from firnline_worker.spark import catalog
 from pyiceberg.catalog.rest import RestCatalog
@@ -114,7 +114,7 @@ def table(readers: SparkSession, namespace: str) -> str:
 
 def counted_rate(event: TableScanned) -> TableReads:
     """What a planner makes of readers that do the same every minute of half an hour."""
-    bucket, now_ms = Bucket(MemoryPairs(), Thresholds()), event.to_ms
+    bucket, now_ms = Bucket(MemoryStore(), Thresholds()), event.to_ms
     tally = FileTally(fragments=Tally(4, 8, 4_000))
     part = PartitionChange(Scope(0, "[]"), tally, FileTally())
     bucket.handle(

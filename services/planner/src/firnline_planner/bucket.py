@@ -10,14 +10,15 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 
-from firnline_planner.effects import Step
+from firnline_planner.effects import Effects
 from firnline_planner.handlers.dispatch import on_record, on_tick
 from firnline_planner.placement.routing import Routing
-from firnline_planner.reconcile.budget_queue import Auction, order_winners
-from firnline_planner.reconcile.schedule import NOTHING, Agenda
+from firnline_planner.reconcile.budget_queue import BudgetQueue, order_granted
+from firnline_planner.reconcile.context import TableContext, context_of
+from firnline_planner.reconcile.schedule import NOTHING, TableSchedule
 from firnline_planner.reconcile.worker_memory import size_workers
-from firnline_planner.state.bucket_state import State
-from firnline_planner.state.stores import Pairs, keys_of
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.stores import KeyValueStore, keys_needed
 
 
 class Bucket:
@@ -30,30 +31,30 @@ class Bucket:
 
     def __init__(
         self,
-        pairs: Pairs,
+        store: KeyValueStore,
         defaults: Thresholds,
-        most_looks: int | None = None,
+        max_reconciles: int | None = None,
         routing: Routing | None = None,
     ) -> None:
-        """`most_looks`: tables that one tick may look at; the rest stays due. `routing`: None where
-        each table is in the bucket of its hash; Misconfigured where some are not."""
-        self._most_looks = most_looks
-        self.most_shows: int | None = None  # tables that one tick may show
-        self._state = State(pairs)
-        self._defaults = defaults
+        """`max_reconciles`: tables that one tick may reconcile; the rest stays due. `routing`: None
+        where each table is in the bucket of its hash; Misconfigured where some are not."""
+        self._max_reconciles = max_reconciles
+        self.max_publications: int | None = None  # tables whose state one tick may publish
+        self._state = BucketState(store)
+        self._fleet = defaults
         self._routing = routing
         self._files: dict[bytes, int] = {}  # of every table, where somebody asks for it
-        self._begin()
-        self._agenda = Agenda()
-        self._visited = NOTHING
-        self._auction = Auction()
-        self._step = Step()
+        self._check_routes()
+        self._schedule = TableSchedule()
+        self._due = NOTHING
+        self._budget_queue = BudgetQueue()
+        self._effects = Effects()
         self._now_ms = 0
         self._tables: set[bytes] = set()
         self._in_flight: dict[bytes, int] = {}  # of the tables that have any
         self._paused: set[bytes] = set()
         for key, head, paused in self._state.heads():
-            self._agenda.plan_start(key, head.due_ms)
+            self._schedule.add_unread(key, head.due_ms)
             self._tables.add(key)
             if head.in_flight:
                 self._in_flight[key] = head.in_flight
@@ -62,15 +63,15 @@ class Bucket:
             if routing and routing.by_files:
                 self._files[key] = _files_of(self._state.table_at(key))
 
-    def _begin(self) -> None:
+    def _check_routes(self) -> None:
         if self._routing is None:
-            if any(one.is_away for one in self._state.routes.kept()):
+            if any(route.is_away for route in self._state.routes()):
                 raise Misconfigured(
                     "FIRNLINE_ASSIGN=hash, and tables are not where their hash says: bring them "
                     "back first, with `firnline move TABLE --home`"
                 )
-        elif self._state.cursors.are_none:
-            self._routing.begin(self._state)
+        elif self._state.has_read_nothing:
+            self._routing.restore(self._state)
             self._state.commit()
 
     @property
@@ -86,7 +87,7 @@ class Bucket:
     @property
     def waiting(self) -> int:
         """Partitions whose rewrite waits for the budget."""
-        return len(self._auction)
+        return len(self._budget_queue)
 
     @property
     def in_flight(self) -> int:
@@ -96,45 +97,47 @@ class Bucket:
     def needs(self, records: Iterable[Any]) -> list[bytes]:
         """Keys that handling these would ask the store for, once each."""
         assigned = self._routing is not None
-        return self._state.unknown(key for one in records for key in keys_of(one, assigned))
+        return self._state.unknown(key for one in records for key in keys_needed(one, assigned))
 
-    def handle(self, record: Any, now_ms: int) -> Step:
-        """What a record comes to. Raises PoisonousRecord; nothing is kept then."""
+    def handle(self, record: Any, now_ms: int) -> Effects:
+        """The effects of a record. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
+        context = context_of(self._state, self._fleet, now_ms)
+        self._effects = context.effects
         if isinstance(record, TickPassed):
-            self._step = self._pass_time(now_ms)
-            size_workers(record.bucket, self._state, now_ms, self._step)
-            if self._routing:
-                files = sum(self._files.values())
-                self._routing.on_tick(self._step, self._state, self.tables, files, now_ms)
+            self._pass_time(record.bucket, context)
         elif self._routing:
-            self._step = self._routing.on_record(record, self._state, self._defaults, now_ms)
+            self._routing.on_record(record, context)
         else:
-            self._step = on_record(record, self._state, self._defaults, now_ms)
-        return self._step
+            on_record(record, context)
+        return self._effects
 
-    def _pass_time(self, now_ms: int) -> Step:
-        self._visited = self._agenda.due(now_ms, self._most_looks, self.most_shows)
-        purses, budgets = self._state.share.purses, self._defaults.budgets
-        rounds = self._auction.rounds(purses, budgets, now_ms)
-        step = on_tick(self._visited, self._state, self._defaults, now_ms)
-        for one in rounds:
-            order_winners(one, self._state, self._defaults, now_ms, step)
-        return step
+    def _pass_time(self, bucket: int, context: TableContext) -> None:
+        now_ms = context.now_ms
+        self._due = self._schedule.due(now_ms, self._max_reconciles, self.max_publications)
+        purses, budgets = self._state.share.purses, self._fleet.budgets
+        grants = self._budget_queue.grants(purses, budgets, now_ms)
+        on_tick(self._due, context)
+        for grant in grants:
+            order_granted(grant, context)
+        size_workers(bucket, context)
+        if self._routing:
+            self._routing.on_tick(self.tables, sum(self._files.values()), context)
 
     @property
     def is_behind(self) -> bool:
         """True if the last record was a tick that left something due."""
-        looks, shows = len(self._visited.looks), len(self._visited.shows)
-        return looks == self._most_looks or shows == self.most_shows
+        due = self._due
+        reconciles, publications = len(due.reconciles), len(due.publications)
+        return reconciles == self._max_reconciles or publications == self.max_publications
 
     def next_offset(self, topic: str) -> int:
         """The first offset of the topic that is not in the state."""
-        return self._state.cursors.of(topic)
+        return self._state.next_offset(topic)
 
-    def passed(self, topic: str, offset: int) -> None:
+    def advance(self, topic: str, offset: int) -> None:
         """The record at that offset is dealt with, once this is committed."""
-        self._state.cursors.put(topic, offset)
+        self._state.advance(topic, offset)
 
     def demand_small(self) -> None:
         """Raises PoisonousRecord where the last record has made a table or a partition larger than
@@ -143,20 +146,20 @@ class Bucket:
 
     def commit(self) -> None:
         """Keep what the last record changed; its outputs are on the broker."""
-        self._auction.follow(self._step)
+        self._budget_queue.update(self._effects)
         for key, table in self._state.commit().items():
             self._follow(key, table)
-        self._visited = NOTHING
+        self._due = NOTHING
 
     def discard(self) -> None:
         """Forget what the last record changed; what was due stays due."""
         self._state.discard()
-        self._step = Step()
-        self._agenda.repeat(self._visited, self._now_ms)
-        self._visited = NOTHING
+        self._effects = Effects()
+        self._schedule.put_back(self._due, self._now_ms)
+        self._due = NOTHING
 
     def _follow(self, key: bytes, table: Table | None) -> None:
-        self._agenda.follow(key, table)
+        self._schedule.update(key, table)
         (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
@@ -165,7 +168,7 @@ class Bucket:
             if table is not None:
                 self._files[key] = _files_of(table)
         if table is None or table.counters.removed:
-            self._auction.drop(key)
+            self._budget_queue.drop(key)
         if table is not None:
             if table.work.running:
                 self._in_flight[key] = len(table.work.running)

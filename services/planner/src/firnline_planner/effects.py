@@ -14,8 +14,8 @@ from firnline_domain.identity import Scope
 from firnline_planner.ranking import Candidate
 
 SERVICE = "planner"
-Place = tuple[bytes, Scope]  # a table's key in the state, and its partition
-Bid = tuple[str, Candidate[Place]]  # and the purse that is to pay for it
+PartitionKey = tuple[bytes, Scope]  # a table's key in the state, and its partition
+BudgetRequest = tuple[str, Candidate[PartitionKey]]  # by the name of the budget that is to pay
 EXPIRY_TASKS = "expiry-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
@@ -59,23 +59,25 @@ class Output:
 
 
 @dataclass
-class Step:
-    """Collects while one record is handled."""
+class Effects:
+    """Collects while one record is handled, or one tick."""
 
     outputs: list[Output] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)  # of `folding.Verdict`
     outcomes: list[str] = field(default_factory=list)  # of tasks that ended
-    bids: dict[Place, Bid | None] = field(default_factory=dict)  # None = it wants nothing now
-    looked_at_all: set[bytes] = field(default_factory=set)  # tables: they have no other bids
-    spent_gb_hours: float = 0.0  # foretold, of the budget
+    # None = the partition wants nothing now.
+    budget_requests: dict[PartitionKey, BudgetRequest | None] = field(default_factory=dict)
+    # Tables of which every partition was decided about: they have no other requests.
+    fully_reconciled: set[bytes] = field(default_factory=set)
+    spent_gb_hours: float = 0.0  # as estimated, of the budget
 
-    def include(self, other: Step) -> None:
-        """Add all that another record came to."""
+    def add(self, other: Effects) -> None:
+        """Add the effects of another record."""
         self.outputs += other.outputs
         self.verdicts += other.verdicts
         self.outcomes += other.outcomes
-        self.bids |= other.bids
-        self.looked_at_all |= other.looked_at_all
+        self.budget_requests |= other.budget_requests
+        self.fully_reconciled |= other.fully_reconciled
         self.spent_gb_hours += other.spent_gb_hours
 
     def send(self, outputs: Iterable[Output]) -> None:

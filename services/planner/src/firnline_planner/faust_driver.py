@@ -89,13 +89,13 @@ class FaustDriver:
         meters.count_read([came.topic])
         generation = self._faust.app.consumer_generation_id
         bucket = self._bucket(came.partition)
-        step = self._reader.step(came, bucket, wall_ms())
-        await self._send(step.outputs, came.partition)
+        effects = self._reader.read_and_handle(came, bucket, wall_ms())
+        await self._send(effects.outputs, came.partition)
         if generation != self._faust.app.consumer_generation_id:
             bucket.discard()  # another may have gone on meanwhile, from the state before this
             return False
         bucket.commit()
-        meters.count([step])
+        meters.count([effects])
         self.handled += 1
         return True
 
@@ -111,7 +111,7 @@ class FaustDriver:
                 return
         bucket = self._bucket(partition)
         if bucket.next_offset(topic) < end and generation == self._faust.app.consumer_generation_id:
-            bucket.passed(topic, end - 1)  # retention has taken the rest: nobody looks for it again
+            bucket.advance(topic, end - 1)  # retention has taken the rest: it is not read again
             bucket.commit()
 
     async def _look_behind(self, partition: int) -> None:
@@ -139,7 +139,7 @@ class FaustDriver:
 
     def _bucket(self, partition: int) -> Bucket:
         if partition not in self._buckets:
-            pairs = FaustPairs(self._faust.state, partition)
+            pairs = FaustStore(self._faust.state, partition)
             self._buckets[partition] = Bucket(pairs, self._defaults)
         return self._buckets[partition]
 
@@ -262,8 +262,8 @@ def faust_app(settings: Settings, directory: Path) -> FaustApp:
     )
 
 
-class FaustPairs:
-    """Pairs of one partition of a Faust table; writes go to its changelog as well.
+class FaustStore:
+    """KeyValueStore of one partition of a Faust table; writes go to its changelog as well.
 
     To be written only while the agent handles an event of that partition: Faust takes the
     partition from the event at hand.
@@ -279,20 +279,20 @@ class FaustPairs:
         return self._table.data._db_for_partition(self._partition)
 
     def get(self, key: bytes) -> bytes | None:
-        """See `Pairs.get`."""
+        """See `KeyValueStore.get`."""
         value: bytes | None = self._rocksdb.get(key)
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
-        """See `Pairs.put`."""
+        """See `KeyValueStore.put`."""
         self._table[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `Pairs.delete`."""
+        """See `KeyValueStore.delete`."""
         del self._table[key]
 
     def scan(self, prefix: bytes) -> Any:
-        """See `Pairs.scan`."""
+        """See `KeyValueStore.scan`."""
         for key, value in self._rocksdb.items(from_key=prefix):
             if not key.startswith(prefix):
                 return

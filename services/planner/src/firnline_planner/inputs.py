@@ -18,7 +18,7 @@ from firnline_domain.records.events import DeadLettered, TickPassed
 from firnline_domain.records.signing import Keyring
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.effects import SERVICE, Output, Step
+from firnline_planner.effects import SERVICE, Effects, Output
 from firnline_planner.state.encoding import UnknownVersion
 
 FILE_CHANGES = "file-changes"
@@ -29,9 +29,9 @@ TICKS = "ticks"
 FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS, TABLE_SCANS)
 TOPICS = (*FACTS, TICKS)
 WITH_HANDOVERS = (*FACTS, HANDOVERS)  # where tables are assigned
-OWN = -1  # offset of a tick that no topic has
+NO_OFFSET = -1  # of a tick that is on no topic
 _OFF = RecordSigner(Keyring())
-PORTION_BYTES = 1_000_000  # of inputs, decoded ahead; a batch may have a thousand times as much
+CHUNK_BYTES = 1_000_000  # of inputs, decoded ahead; a batch may have a thousand times as much
 
 
 class Input(NamedTuple):
@@ -45,18 +45,18 @@ class Input(NamedTuple):
     headers: Headers | None = None
 
 
-def portions(inputs: Sequence[Input]) -> Iterator[list[Input]]:
-    """All of them in order, in lists of some PORTION_BYTES."""
-    portion: list[Input] = []
+def chunks(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """All of them in order, in lists of some CHUNK_BYTES."""
+    chunk: list[Input] = []
     size = 0
     for one in inputs:
-        portion.append(one)
+        chunk.append(one)
         size += len(one.value or b"")
-        if size >= PORTION_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
+        if size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 class Reader:
@@ -68,28 +68,32 @@ class Reader:
         self.signer = signer
         self._log = log
 
-    def step(self, came: Input, bucket: Bucket, now_ms: int) -> Step:
-        """What an input comes to; the bucket waits for `commit` or `discard` then."""
+    def read_and_handle(self, came: Input, bucket: Bucket, now_ms: int) -> Effects:
+        """The effects of an input; the bucket waits for `commit` or `discard` then."""
         return self.handle(came, self.read(came), bucket, now_ms)
+
+    def pass_time(self, partition: int, bucket: Bucket, now_ms: int) -> Effects:
+        """The effects of a tick that is on no topic."""
+        tick = Input(TICKS, partition, NO_OFFSET, None, None)
+        return self.handle(tick, TickPassed(partition, now_ms), bucket, now_ms)
 
     def read(self, came: Input) -> Any:
         """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
         try:
             check_size(came.topic, came.value)
-            if came.offset != OWN:
-                self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)
+            self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)
             return expected(came.topic, self.codec.decode(came.value))
         except Exception as error:
             return error
 
-    def handle(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Step:
-        """What an input with that record comes to; see `step`."""
-        step = self._step(came, record, bucket, now_ms)
+    def handle(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
+        """The effects of an input with that record; see `read_and_handle`."""
+        effects = self._handled(came, record, bucket, now_ms)
         if came.topic in WITH_HANDOVERS:
-            bucket.passed(came.topic, came.offset)
-        return step
+            bucket.advance(came.topic, came.offset)
+        return effects
 
-    def _step(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Step:
+    def _handled(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
         """A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
         for stopping would only fail on it again. What it would have changed is then a gap, and
         gaps are healed.
@@ -99,20 +103,20 @@ class Reader:
                 raise record
             if isinstance(record, TickPassed):
                 return bucket.handle(record, record.at_ms)
-            step = bucket.handle(record, now_ms)
+            effects = bucket.handle(record, now_ms)
             bucket.demand_small()
-            return step
+            return effects
         except UnknownVersion:
-            raise  # a table that a newer planner has handed over: put aside it would be lost
+            raise  # a table that a newer planner has table_chunks over: put aside it would be lost
         except PoisonousRecord as poison:
-            return self._put_aside(came, bucket, poison.reason, poison, now_ms)
+            return self._dead_letter(came, bucket, poison.reason, poison, now_ms)
         except Exception as bug:
             self._log.error("handler_failed", bug, topic=came.topic, offset=came.offset)
-            return self._put_aside(came, bucket, "handler_failed", bug, now_ms)
+            return self._dead_letter(came, bucket, "handler_failed", bug, now_ms)
 
-    def _put_aside(
+    def _dead_letter(
         self, came: Input, bucket: Bucket, reason: str, why: Exception, now_ms: int
-    ) -> Step:
+    ) -> Effects:
         bucket.discard()
         metrics.count("dead_letters", reason=reason)
         self._log.warning("dead_letter", topic=came.topic, offset=came.offset, why=why)
@@ -127,7 +131,7 @@ class Reader:
             service=SERVICE,
             at_ms=now_ms,
         )
-        return Step(outputs=[Output(DEAD_LETTERS, f"{came.topic}/{came.partition}", letter)])
+        return Effects(outputs=[Output(DEAD_LETTERS, f"{came.topic}/{came.partition}", letter)])
 
 
 def wall_ms() -> int:

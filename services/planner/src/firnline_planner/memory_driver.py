@@ -12,7 +12,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader
 from firnline_planner.placement.routing import Fleet
-from firnline_planner.state.stores import MemoryPairs
+from firnline_planner.state.stores import MemoryStore
 
 
 class MemoryDriver:
@@ -33,7 +33,7 @@ class MemoryDriver:
         self._now = now
         self._assign = assign
         self._topics = FACTS if assign is Assign.HASH else WITH_HANDOVERS
-        self.pairs = [MemoryPairs() for _ in range(broker.buckets)]
+        self.pairs = [MemoryStore() for _ in range(broker.buckets)]
         self._ticks = [0] * broker.buckets
         self._codec = codec or RecordCodec()
         self._assignments = MemoryAssignments(broker, self._codec)
@@ -82,8 +82,8 @@ class MemoryDriver:
         key, value = self._broker.logs[topic, partition][offset]
         headers = self._broker.headers.get((topic, partition, offset))
         came = Input(topic, partition, offset, key.encode(), value, headers)
-        step = self._reader.step(came, self.buckets[partition], self._now())
-        for output in step.outputs:
+        effects = self._reader.read_and_handle(came, self.buckets[partition], self._now())
+        for output in effects.outputs:
             sent = output.sent(partition, self._now())
             value = sent.value or b""
             place = (sent.topic, sent.partition)

@@ -13,7 +13,7 @@ from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
 from firnline_domain.records.states import TableAdvice
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.effects import RESYNC_REQUESTS, Output, Step
+from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
 
 LOG = Log("planner")
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
@@ -32,7 +32,7 @@ def count_read(topics: Iterable[str]) -> None:
         metrics.count("records_read", records, topic=topic)
 
 
-def count(steps: Collection[Step]) -> None:
+def count(steps: Collection[Effects]) -> None:
     """Add the steps of a batch of handled records to the counters."""
     verdicts = Counter(verdict for step in steps for verdict in step.verdicts)
     for verdict, changes in verdicts.items():

@@ -18,7 +18,7 @@ from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value, replace
 
 K = TypeVar("K")
-AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it bids again
+AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it budget_requests again
 
 
 class Candidate(Value, Generic[K]):
@@ -61,7 +61,7 @@ class Purses(Value):
         old = budget.gb_hours * budget.old_share
         best = budget.gb_hours - old
         # A clock that was ahead is not waited for; and whoever is saved for may be away for a
-        # time: a table that changes bids again when it rests, one of a started planner later.
+        # time: a table that changes asks again when it rests, one of a started planner later.
         lasts = self.aim > oldest and 0 <= now_ms - self.aim_ms < AIM_MS
         aim, aim_ms = (self.aim, self.aim_ms) if lasts else (oldest, now_ms)
         return Purses(

@@ -23,26 +23,23 @@ from firnline_domain.records.orders import (
     UnparkTable,
 )
 from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
-from firnline_domain.settings.thresholds import Thresholds
 
-from firnline_planner.effects import Step
 from firnline_planner.handlers.file_changes import on_files_changed
-from firnline_planner.handlers.operator_orders import on_operator_order, on_switch
+from firnline_planner.handlers.operator_orders import on_partition_order, on_pause
 from firnline_planner.handlers.table_scans import on_table_scanned
-from firnline_planner.handlers.task_results import on_comparison, on_outcome
-from firnline_planner.reconcile.context import visit_of
-from firnline_planner.reconcile.publishing import show_or_forget
+from firnline_planner.handlers.task_results import on_comparison, on_task_result
+from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.publishing import publish_or_forget
 from firnline_planner.reconcile.schedule import Due
-from firnline_planner.reconcile.table import look_at
-from firnline_planner.state.bucket_state import State
+from firnline_planner.reconcile.table import reconcile
+from firnline_planner.state.bucket_state import BucketState
 
 
-def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> Step:
+def on_record(record: Any, context: TableContext) -> None:
     """Handle a fact. Raises PoisonousRecord for one that has no business here."""
-    step = Step()
     match record:
         case FilesChanged():
-            on_files_changed(record, state, defaults, now_ms, step)
+            on_files_changed(record, context)
         case (
             RewriteCommitted()
             | RewriteConflicted()
@@ -50,15 +47,15 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
             | TaskFailed()
             | SnapshotsExpired()
         ):
-            on_outcome(record, state, defaults, now_ms, step)
+            on_task_result(record, context)
         case UnparkTable() | HoldPartitions():
-            on_operator_order(record, state, defaults, now_ms, step)
+            on_partition_order(record, context)
         case PauseMaintenance() | ResumeMaintenance():
-            on_switch(record, state, defaults, now_ms, step)
+            on_pause(record, context)
         case RowsCompared():
-            on_comparison(record, state, defaults, now_ms, step)
+            on_comparison(record, context)
         case TableScanned():
-            on_table_scanned(record, state, defaults, now_ms)
+            on_table_scanned(record, context)
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
         case MoveTable():
@@ -66,18 +63,15 @@ def on_record(record: Any, state: State, defaults: Thresholds, now_ms: int) -> S
         case _:
             name = type(record).__name__
             raise PoisonousRecord("unexpected_record", f"the planner does not read {name}")
-    return step
 
 
-def on_tick(due: Due, state: State, defaults: Thresholds, now_ms: int) -> Step:
+def on_tick(due: Due, context: TableContext) -> None:
     """Time has come for these tables."""
-    step = Step()
-    for table in _tables(due.looks, state):
-        look_at(visit_of(state, table, defaults, now_ms, step), table, ())
-    for table in _tables(due.shows, state):
-        show_or_forget(visit_of(state, table, defaults, now_ms, step), table)
-    return step
+    for table in _tables(due.reconciles, context.state):
+        reconcile(context.for_table(table), table, ())
+    for table in _tables(due.publications, context.state):
+        publish_or_forget(context.for_table(table), table)
 
 
-def _tables(keys: Iterable[bytes], state: State) -> Iterator[Table]:
+def _tables(keys: Iterable[bytes], state: BucketState) -> Iterator[Table]:
     return (table for key in keys if (table := state.table_at(key)) is not None)

@@ -10,17 +10,16 @@ from firnline_domain.records.events import TableScanned
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import replace
 
-from firnline_planner.effects import Step
 from firnline_planner.reconcile.advice import column_sought
-from firnline_planner.reconcile.context import visit_of
-from firnline_planner.reconcile.publishing import to_be_shown
-from firnline_planner.state.bucket_state import State
+from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.publishing import with_publication
 
 
-def on_table_scanned(event: TableScanned, state: State, defaults: Thresholds, now_ms: int) -> None:
+def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     """Count the scans for `main`: reports name a snapshot and no ref. Nothing is decided here: the
     moments of all partitions move with the rate, so the table is due for a look at them."""
-    table = state.table(event.table.uuid, MAIN)
+    now_ms = context.now_ms
+    table = context.state.table(event.table.uuid, MAIN)
     if table is None or table.counters.removed:
         return
     before, files = table.work, table.counters.totals.holds.data.files
@@ -28,13 +27,13 @@ def on_table_scanned(event: TableScanned, state: State, defaults: Thresholds, no
     work = replace(before, reads=reads, filters=filtered(before.filters, event, files, now_ms))
     if work == before:
         return
-    limits = thresholds(table.counters.settings, defaults)
+    limits = thresholds(table.counters.settings, context.fleet)
     if _is_news(before.reads, reads, limits, now_ms):
         work = work.looking(now_ms)
     table = replace(table, work=work)
     if column_sought(before, now_ms) != column_sought(work, now_ms):
-        table = to_be_shown(visit_of(state, table, defaults, now_ms, Step()), table)
-    state.put_table(table)
+        table = with_publication(context.for_table(table), table)
+    context.state.put_table(table)
 
 
 def _whole_scans(event: TableScanned, files: int) -> float:

@@ -15,29 +15,27 @@ from typing import Any, NoReturn
 from confluent_kafka import Consumer, KafkaError, Message
 from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
-from firnline_adapters.records import encode
-from firnline_domain.records.events import TickPassed
 
 from firnline_planner import meters
-from firnline_planner.effects import Step
+from firnline_planner.effects import Effects
 from firnline_planner.inputs import (
     FACTS,
-    OWN,
-    TICKS,
     WITH_HANDOVERS,
     Input,
     Reader,
-    portions,
+    chunks,
     wall_ms,
 )
-from firnline_planner.kafka.ownership import Holding, Holdings, Membership
+from firnline_planner.kafka.ownership import Membership, OwnedBucket, OwnedBuckets
 from firnline_planner.kafka.transactions import Batch, NotCommitted, Send, Transactions
 
 BATCH_RECORDS = 1_000
-# A show costs what a record costs. A round has room for as many records and shows, so that shows
-# wait where records do; but never for long: so many are shown in any round.
-SHOWS_AT_LEAST = 64
-SHOWS_AT_MOST = 192  # 0.1 s of CPU: an order waits for the shows of two rounds at the most
+# To publish a state costs what a record costs. A round has room for as many of both, so that
+# publications wait where records do; but never for long: so many are made in any round.
+MIN_PUBLICATIONS = 64
+MAX_PUBLICATIONS = (
+    192  # 0.1 s of CPU: an order waits for the publications of two rounds at the most
+)
 WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its order
 
 
@@ -48,7 +46,7 @@ class KafkaDriver:
         self,
         consumer: Consumer,
         transactions: Transactions,
-        holdings: Holdings,
+        buckets: OwnedBuckets,
         reader: Reader,
         tick_s: float,
         log: Log,
@@ -58,16 +56,16 @@ class KafkaDriver:
         """`assignments`: where tables may be in another bucket than that of their hash."""
         self._consumer = consumer
         self._transactions = transactions
-        self._holdings = holdings
+        self._buckets = buckets
         self._reader = reader
         self._tick_s = tick_s
         self._log = log
         self._stop = stop
         self._assignments = assignments
         self._topics = WITH_HANDOVERS if assignments else FACTS
-        self._membership = Membership(consumer, holdings, self._topics)
+        self._membership = Membership(consumer, buckets, self._topics)
         self._ticked_s = 0.0
-        self._behind: set[int] = set()  # buckets with more due than they have looked at
+        self._behind: set[int] = set()  # buckets with more due than they have reconciled
         self._ending = False
         self.rounds = 0  # for the watchdog
 
@@ -81,7 +79,7 @@ class KafkaDriver:
             self._consumer.close()
             if self._assignments:
                 self._assignments.close()
-            self._holdings.close(list(self._holdings))
+            self._buckets.close(list(self._buckets))
 
     def end(self) -> None:
         """Stop after the batch at hand."""
@@ -93,73 +91,73 @@ class KafkaDriver:
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
         ours, batch = [_input(one) for one in messages if self._is_ours(one)], Batch()
         meters.count_read(one.topic for one in ours)
-        steps = [step for few in portions(ours) for step in self._take(few, batch)]
-        steps += self._pass_time(batch, room_for_shows(len(messages), len(self._holdings.buckets)))
-        if steps:
-            self._commit(batch, steps)
+        effects = [one for chunk in chunks(ours) for one in self._take(chunk, batch)]
+        effects += self._pass_time(
+            batch, room_for_publications(len(messages), len(self._buckets.buckets))
+        )
+        if effects:
+            self._commit(batch, effects)
         self.rounds += 1
 
     def _is_ours(self, message: Message) -> bool:
         if error := message.error():
-            self._told(error)
+            self._log_poll_error(error)
             return False
-        return message.partition() in self._holdings
+        return message.partition() in self._buckets
 
-    def _told(self, error: KafkaError) -> None:
+    def _log_poll_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             self._log.error("stopped", why="planners of the other driver run here: stop them first")
             self._stop("other_driver")
         self._log.warning("poll_error", error=error.str())
 
-    def _take(self, inputs: list[Input], batch: Batch) -> Iterator[Step]:
+    def _take(self, inputs: list[Input], batch: Batch) -> Iterator[Effects]:
         records = [self._reader.read(one) for one in inputs]
         of_partition = defaultdict[int, list[Any]](list)
         for one, record in zip(inputs, records, strict=True):
             of_partition[one.partition].append(record)
-        for partition, few in of_partition.items():
-            self._holdings[partition].read_ahead(few)
+        for partition, chunk in of_partition.items():
+            self._buckets[partition].read_ahead(chunk)
         for one, record in zip(inputs, records, strict=True):
-            bucket = self._holdings[one.partition].bucket
-            step = self._reader.handle(one, record, bucket, wall_ms())
-            yield self._kept(step, one.partition, batch)
+            bucket = self._buckets[one.partition].bucket
+            effects = self._reader.handle(one, record, bucket, wall_ms())
+            yield self._collect(effects, one.partition, batch)
 
-    def _pass_time(self, batch: Batch, shows: int) -> Iterable[Step]:
-        """Time in every bucket once a tick, and at once where more was due than one visit takes.
-        `shows`: of tables, in one bucket."""
+    def _pass_time(self, batch: Batch, publications: int) -> Iterable[Effects]:
+        """Time in every bucket once a tick, and at once where more was due than one tick takes.
+        `publications`: of table states, in one bucket."""
         now_s = time.monotonic()
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
             self._ticked_s = now_s
-            self._tell()
-        for partition in [one for one in self._holdings if ticked or one in self._behind]:
-            now_ms, bucket = wall_ms(), self._holdings[partition].bucket
-            bucket.most_shows = shows
-            # Through the reader, so that a handler that fails ends as it would on a record.
-            tick = Input(TICKS, partition, OWN, None, encode(TickPassed(partition, now_ms)))
-            step = self._reader.step(tick, bucket, now_ms)
+            self._report()
+        for partition in [one for one in self._buckets if ticked or one in self._behind]:
+            now_ms, bucket = wall_ms(), self._buckets[partition].bucket
+            bucket.max_publications = publications
+            effects = self._reader.pass_time(partition, bucket, now_ms)
             (self._behind.add if bucket.is_behind else self._behind.discard)(partition)
-            yield self._kept(step, partition, batch)
+            yield self._collect(effects, partition, batch)
 
-    def _tell(self) -> None:
-        meters.show(self._holdings.buckets)
+    def _report(self) -> None:
+        meters.show(self._buckets.buckets)
         if self._membership.is_new:
-            self._log.info("ready", buckets=len(self._holdings.buckets))
+            self._log.info("ready", buckets=len(self._buckets.buckets))
             self._membership.is_new = False
 
-    def _kept(self, step: Step, partition: int, batch: Batch) -> Step:
-        holding = self._holdings[partition]
-        for output in step.outputs:
+    def _collect(self, effects: Effects, partition: int, batch: Batch) -> Effects:
+        owned = self._buckets[partition]
+        for output in effects.outputs:
             topic, name, value, place = output.sent(partition, wall_ms())
             key = name.encode()
             headers = self._reader.signer.headers(topic, place, key, value)
             batch.sends.append(Send(topic, place, key, value, headers))
             batch.senders.add(partition)
-        holding.bucket.commit()
-        return step
+        owned.bucket.commit()
+        return effects
 
-    def _commit(self, batch: Batch, steps: list[Step]) -> None:
-        for partition in self._holdings:
-            self._collect(partition, self._holdings[partition], batch)
+    def _commit(self, batch: Batch, effects: list[Effects]) -> None:
+        for partition in self._buckets:
+            self._collect_changes(partition, self._buckets[partition], batch)
         if not batch.offsets:
             return
         try:
@@ -167,25 +165,25 @@ class KafkaDriver:
         except NotCommitted as error:
             self._refused(error)
             return
-        for partition in self._holdings:
-            self._holdings.keep(partition, batch.changes.get(partition), positions.get(partition))
-        meters.count(steps)
+        for partition in self._buckets:
+            self._buckets.keep(partition, batch.changes.get(partition), positions.get(partition))
+        meters.count(effects)
 
-    def _collect(self, partition: int, holding: Holding, batch: Batch) -> None:
+    def _collect_changes(self, partition: int, owned: OwnedBucket, batch: Batch) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
         the partition waits for those that are pending, and so for our transaction to end."""
-        changes = holding.pairs.changes
+        changes = owned.buffer.changes
         if changes or partition in batch.senders:
             batch.changes[partition] = changes
             for topic in self._topics:
-                batch.offsets[topic, partition] = holding.bucket.next_offset(topic)
+                batch.offsets[topic, partition] = owned.bucket.next_offset(topic)
 
     def _refused(self, error: NotCommitted) -> None:
         if error.fatal:
             self._log.error("stopped", error, why="the producer was fenced or is broken")
             self._stop("transaction_failed")
-        self._log.warning("not_committed", why=error, buckets=len(self._holdings.buckets))
-        self._holdings.reopen()
+        self._log.warning("not_committed", why=error, buckets=len(self._buckets.buckets))
+        self._buckets.reopen()
         self._membership.read_again()
 
 
@@ -194,7 +192,7 @@ def _input(message: Message) -> Input:
     return Input(*place, message.key(), message.value(), message.headers())
 
 
-def room_for_shows(records: int, buckets: int) -> int:
-    """How many tables each bucket may show in a round of so many records."""
-    room = min(max(BATCH_RECORDS - records, SHOWS_AT_LEAST), SHOWS_AT_MOST)
+def room_for_publications(records: int, buckets: int) -> int:
+    """How many table states each bucket may publish in a round of so many records."""
+    room = min(max(BATCH_RECORDS - records, MIN_PUBLICATIONS), MAX_PUBLICATIONS)
     return room // max(buckets, 1) or 1

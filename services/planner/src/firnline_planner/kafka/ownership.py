@@ -1,4 +1,4 @@
-"""The buckets that this planner owns: opened, caught up with the changelog, and let go again."""
+"""The buckets that this planner owns: opened, caught up with the changelog, and closed."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from firnline_planner.kafka.clients import TIMEOUT_S
 from firnline_planner.kafka.local_store import Changes, LocalStore, Mark
 from firnline_planner.kafka.standby import Standby
 from firnline_planner.placement.routing import Fleet
-from firnline_planner.state.stores import Overlay
+from firnline_planner.state.stores import WriteBuffer
 
 # Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
-# and events must not wait until all are looked at.
-MOST_LOOKS = 200
+# and events must not wait until all are reconciled.
+MAX_RECONCILES = 200
 
 
 @dataclass
-class Holding:
+class OwnedBucket:
     """One bucket: what is on disk, what the batch at hand changed, and the bucket over both."""
 
     store: LocalStore
-    pairs: Overlay
+    buffer: WriteBuffer
     bucket: Bucket
 
     def read_ahead(self, records: Iterable[Any]) -> None:
         """Have at hand what the bucket will ask for when it handles these."""
-        self.pairs.read_ahead(self.bucket.needs(records))
+        self.buffer.read_ahead(self.bucket.needs(records))
 
 
-class Holdings:
+class OwnedBuckets:
     """By partition number."""
 
     def __init__(
@@ -64,51 +64,51 @@ class Holdings:
         self._cache = cache
         self._standby = standby
         self._fleet = fleet
-        self._held: dict[int, Holding] = {}
+        self._owned: dict[int, OwnedBucket] = {}
 
     def __contains__(self, partition: int) -> bool:
-        return partition in self._held
+        return partition in self._owned
 
-    def __getitem__(self, partition: int) -> Holding:
-        return self._held[partition]
+    def __getitem__(self, partition: int) -> OwnedBucket:
+        return self._owned[partition]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._held)
+        return iter(self._owned)
 
     @property
     def buckets(self) -> list[Bucket]:
         """All of them."""
-        return [one.bucket for one in self._held.values()]
+        return [one.bucket for one in self._owned.values()]
 
     def open(self, partitions: Iterable[int]) -> None:
         """Own these from now on; returns when their state is whole. May take as long as reading
         the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
-        new = [one for one in partitions if one not in self._held]
+        new = [one for one in partitions if one not in self._owned]
         self._standby.release(new)
         stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
-            pairs = Overlay(store)
-            self._held[one] = Holding(store, pairs, self._bucket(one, pairs))
+            buffer = WriteBuffer(store)
+            self._owned[one] = OwnedBucket(store, buffer, self._bucket(one, buffer))
         if new:
             self._log.info("restored", buckets=len(new), records=read)
 
     def close(self, partitions: Iterable[int]) -> None:
         """Own these no more; their files stay, and serve if they come back."""
         for one in partitions:
-            if held := self._held.pop(one, None):
-                held.store.close()
+            if owned := self._owned.pop(one, None):
+                owned.store.close()
                 self._standby.follow([one])
 
     def reopen(self) -> None:
         """Forget what is not committed: the buckets as they are on disk."""
-        for one, held in self._held.items():
-            held.pairs.discard()
-            held.bucket = self._bucket(one, held.pairs)
+        for one, owned in self._owned.items():
+            owned.buffer.discard()
+            owned.bucket = self._bucket(one, owned.buffer)
 
-    def _bucket(self, number: int, pairs: Overlay) -> Bucket:
+    def _bucket(self, number: int, buffer: WriteBuffer) -> Bucket:
         routing = self._fleet.routing(number) if self._fleet else None
-        bucket = Bucket(pairs, self._defaults, MOST_LOOKS, routing)
+        bucket = Bucket(buffer, self._defaults, MAX_RECONCILES, routing)
         # A full collection goes through the keys and moments of every table, 0.1 s for a million of
         # them, and finds no garbage there.
         gc.freeze()
@@ -116,11 +116,11 @@ class Holdings:
 
     def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
         """What the batch changed is in the changelog, up to `position`."""
-        held = self._held[partition]
+        owned = self._owned[partition]
         if changes:
             assert position is not None, "the broker has not told where the changes are"
-            held.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
-        held.pairs.discard()
+            owned.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
+        owned.buffer.discard()
 
 
 class Membership:
@@ -130,9 +130,9 @@ class Membership:
     topics together and stickily, so those of the other topics follow by hand.
     """
 
-    def __init__(self, consumer: Consumer, holdings: Holdings, topics: Sequence[str]) -> None:
+    def __init__(self, consumer: Consumer, buckets: OwnedBuckets, topics: Sequence[str]) -> None:
         self._consumer = consumer
-        self._holdings = holdings
+        self._buckets = buckets
         self._topics = topics
         self.is_new = False  # given partitions since somebody last looked
 
@@ -145,7 +145,7 @@ class Membership:
     def read_again(self) -> None:
         """Go back to where the state of each bucket is."""
         owned = {(place.topic, place.partition) for place in self._consumer.assignment()}
-        for place in self._places(self._holdings):
+        for place in self._places(self._buckets):
             if (place.topic, place.partition) in owned:
                 self._consumer.seek(place)
 
@@ -154,21 +154,21 @@ class Membership:
         if partitions:
             wanted = [TopicPartition(topic, one) for one in partitions for topic in self._topics]
             await_stable(consumer, wanted)
-            self._holdings.open(partitions)
+            self._buckets.open(partitions)
         consumer.incremental_assign(self._places(partitions))
         self.is_new = True
 
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
-        partitions = [one.partition for one in taken if one.partition in self._holdings]
+        partitions = [one.partition for one in taken if one.partition in self._buckets]
         places = self._places(partitions)
-        self._holdings.close(partitions)
+        self._buckets.close(partitions)
         consumer.incremental_unassign(places)
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
         """Where to go on in each topic, as the state says: with the changelog gone, at the first
         record that there is."""
         return [
-            TopicPartition(topic, one, self._holdings[one].bucket.next_offset(topic))
+            TopicPartition(topic, one, self._buckets[one].bucket.next_offset(topic))
             for one in partitions
             for topic in self._topics
         ]

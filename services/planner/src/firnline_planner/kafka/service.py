@@ -21,7 +21,7 @@ from firnline_planner.kafka.changelog import Changelog
 from firnline_planner.kafka.clients import KafkaClients
 from firnline_planner.kafka.driver import KafkaDriver
 from firnline_planner.kafka.local_store import shared_cache
-from firnline_planner.kafka.ownership import Holdings
+from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.standby import ChangelogFollower, NoStandby, Standby
 from firnline_planner.kafka.transactions import KafkaTransactions
 from firnline_planner.placement.routing import Fleet
@@ -45,7 +45,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     driver = KafkaDriver(
         consumer,
         KafkaTransactions(producer, consumer, log_of_state.topic),
-        Holdings(
+        OwnedBuckets(
             directory,
             log_of_state,
             defaults,

@@ -1,13 +1,12 @@
 """How a table goes from its home to another bucket, and back (decision 0022).
 
-Each step is one transaction with the state, and all that goes between buckets stands on
-`table-handovers` in the order in which it was said.
+Each step is one transaction with the state, and all that goes between buckets is on
+`table-handovers` in the order in which it was sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from firnline_adapters.records import encode
@@ -15,11 +14,11 @@ from firnline_domain.identity import MAIN, bucket_of
 from firnline_domain.records.assignments import HANDOVERS, TOPIC, Board, Route, next_epoch
 from firnline_domain.records.events import KeptPair, RecordForwarded, TableAssigned, TableHanded
 from firnline_domain.records.orders import RecallTable
-from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
-from firnline_planner.effects import Output, Step
-from firnline_planner.state.bucket_state import State
+from firnline_planner.effects import Output
+from firnline_planner.reconcile.context import TableContext
+from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import (
     PARTITION,
     PAUSE,
@@ -35,18 +34,8 @@ from firnline_planner.state.encoding import (
 )
 
 
-@dataclass
-class Turn:
-    """One record: what it is handled with, and what it comes to."""
-
-    state: State
-    defaults: Thresholds
-    now_ms: int
-    step: Step
-
-
 class Transfers:
-    """Of one bucket: as the home of tables, and as another one's guest house."""
+    """Of one bucket: as the home of tables, and as the assigned bucket of others'."""
 
     def __init__(self, bucket: int, buckets: int, board: Board) -> None:
         self._bucket = bucket
@@ -62,113 +51,116 @@ class Transfers:
         newest = self._board.assigned(uuid)
         return bool(epoch) and newest is not None and newest.epoch > epoch
 
-    def forward(self, uuid: str, record: Any, epoch: int, to: int, turn: Turn) -> None:
+    def forward(self, uuid: str, record: Any, epoch: int, to: int, context: TableContext) -> None:
         """Send a record on to another bucket."""
         sent = RecordForwarded(uuid, epoch, encode(record))
-        turn.step.outputs.append(Output(HANDOVERS, uuid, sent, to))
+        context.effects.outputs.append(Output(HANDOVERS, uuid, sent, to))
 
-    def assign_here(self, uuid: str, turn: Turn) -> None:
+    def assign_here(self, uuid: str, context: TableContext) -> None:
         """Say that a table is counted here, at home."""
-        self._say(uuid, Route(self._next_epoch(uuid, turn)), turn)
+        self._announce(uuid, Route(self._next_epoch(uuid, context)), context)
 
-    def hand_over(self, uuid: str, to: int, turn: Turn) -> Route:
+    def hand_over(self, uuid: str, to: int, context: TableContext) -> Route:
         """Send a table with all that is known of it to another bucket, which counts it now."""
-        route = Route(self._next_epoch(uuid, turn), to)
-        self._send(uuid, handed(turn.state, uuid, route.epoch), to, turn)
-        self._say(uuid, route, turn)
+        route = Route(self._next_epoch(uuid, context), to)
+        self._send(uuid, table_chunks(context.state, uuid, route.epoch), to, context)
+        self._announce(uuid, route, context)
         return route
 
-    def recall(self, uuid: str, route: Route, wanted_in: int, turn: Turn) -> None:
+    def recall(self, uuid: str, route: Route, wanted_in: int, context: TableContext) -> None:
         """Ask a table back; what comes for it waits until it is here."""
-        turn.state.routes.put(uuid, replace(route, recalled_for=wanted_in))
+        context.state.put_route(uuid, replace(route, recalled_for=wanted_in))
         order = RecallTable(uuid, route.epoch)
-        turn.step.outputs.append(Output(HANDOVERS, uuid, order, route.bucket))
+        context.effects.outputs.append(Output(HANDOVERS, uuid, order, route.bucket))
 
-    def put_waiting(self, uuid: str, route: Route, record: Any, turn: Turn) -> None:
+    def put_waiting(self, uuid: str, route: Route, record: Any, context: TableContext) -> None:
         """Keep a record for a table that was asked back."""
-        turn.state.routes.put_waiting(uuid, route.waiting, encode(record))
-        turn.state.routes.put(uuid, replace(route, waiting=route.waiting + 1))
+        context.state.put_waiting(uuid, route.waiting, encode(record))
+        context.state.put_route(uuid, replace(route, waiting=route.waiting + 1))
 
-    def _next_epoch(self, uuid: str, turn: Turn) -> int:
-        route, said = turn.state.routes.of(uuid), self._board.assigned(uuid)
+    def _next_epoch(self, uuid: str, context: TableContext) -> int:
+        route, said = context.state.route(uuid), self._board.assigned(uuid)
         last = max(route.epoch if route else 0, said.epoch if said else 0)
-        return next_epoch(last, turn.now_ms)
+        return next_epoch(last, context.now_ms)
 
-    def _say(self, uuid: str, route: Route, turn: Turn) -> None:
+    def _announce(self, uuid: str, route: Route, context: TableContext) -> None:
         bucket = self._bucket if route.bucket is None else route.bucket
-        turn.state.routes.put(uuid, route)
-        said = TableAssigned(uuid, bucket, route.epoch, turn.now_ms)
-        turn.step.outputs.append(Output(TOPIC, uuid, said))
-        self._board.expect(uuid, bucket, turn.now_ms)
+        context.state.put_route(uuid, route)
+        said = TableAssigned(uuid, bucket, route.epoch, context.now_ms)
+        context.effects.outputs.append(Output(TOPIC, uuid, said))
+        self._board.expect(uuid, bucket, context.now_ms)
 
-    def _send(self, uuid: str, records: Iterable[TableHanded], to: int, turn: Turn) -> None:
-        turn.step.send(Output(HANDOVERS, uuid, one, to) for one in records)
+    def _send(
+        self, uuid: str, records: Iterable[TableHanded], to: int, context: TableContext
+    ) -> None:
+        context.effects.send(Output(HANDOVERS, uuid, one, to) for one in records)
 
-    def received(self, record: TableHanded, turn: Turn) -> list[bytes]:
-        """Take in a part of a table: a guest's, or of one that comes home. With the last part of
-        that one come the records that have waited for it, the first one first."""
+    def received(self, record: TableHanded, context: TableContext) -> list[bytes]:
+        """Install a chunk of a table: of one that is assigned to this bucket, or of one that comes
+        home. With the last chunk of that one come the records that have waited for it, the first
+        one first."""
         if self.home(record.table_uuid) == self._bucket:
-            return self._returned(record, turn)
-        self._taken_in(record, turn)
+            return self._install_returned(record, context)
+        self._install_assigned(record, context)
         return []
 
-    def _taken_in(self, record: TableHanded, turn: Turn) -> None:
+    def _install_assigned(self, record: TableHanded, context: TableContext) -> None:
         uuid = record.table_uuid
-        route = turn.state.routes.of(uuid)
+        route = context.state.route(uuid)
         if self.is_over(uuid, record.epoch) or (route and route.epoch > record.epoch):
             return
-        if take_in(turn.state, record):
-            turn.state.routes.put(uuid, Route(record.epoch, is_guest=True))
+        if install_chunk(context.state, record):
+            context.state.put_route(uuid, Route(record.epoch, is_guest=True))
 
-    def _returned(self, record: TableHanded, turn: Turn) -> list[bytes]:
-        uuid, state = record.table_uuid, turn.state
-        route = state.routes.of(uuid)
+    def _install_returned(self, record: TableHanded, context: TableContext) -> list[bytes]:
+        uuid, state = record.table_uuid, context.state
+        route = state.route(uuid)
         if route is None or route.bucket is None or route.epoch != record.epoch:
             return []
-        if not take_in(state, record):
+        if not install_chunk(state, record):
             return []
         if route.recalled_for is None:  # forgotten there
-            self._not_assigned(uuid, turn)
+            self._withdraw(uuid, context)
             return []
-        waiting = state.routes.take_waiting(uuid, route.waiting)
-        state.routes.put(uuid, replace(route, bucket=None, recalled_for=None, waiting=0))
+        waiting = state.take_waiting(uuid, route.waiting)
+        state.put_route(uuid, replace(route, bucket=None, recalled_for=None, waiting=0))
         if route.recalled_for != self._bucket:
-            self.hand_over(uuid, route.recalled_for, turn)
+            self.hand_over(uuid, route.recalled_for, context)
         else:
-            self.assign_here(uuid, turn)
+            self.assign_here(uuid, context)
         return waiting
 
-    def recalled(self, order: RecallTable, turn: Turn) -> None:
-        """Send a guest home."""
+    def recalled(self, order: RecallTable, context: TableContext) -> None:
+        """Send a table that is assigned to this bucket home."""
         uuid = order.table_uuid
-        route = turn.state.routes.of(uuid)
+        route = context.state.route(uuid)
         if route is None or not route.is_guest or route.epoch != order.epoch:
             return  # it is on its way back
-        turn.state.routes.drop(uuid)
-        self._send(uuid, handed(turn.state, uuid, order.epoch), self.home(uuid), turn)
+        context.state.drop_route(uuid)
+        self._send(uuid, table_chunks(context.state, uuid, order.epoch), self.home(uuid), context)
 
-    def forgotten(self, uuid: str, turn: Turn) -> None:
-        """A table is no more: nothing is assigned, and a guest's home is told."""
-        route = turn.state.routes.of(uuid)
+    def forgotten(self, uuid: str, context: TableContext) -> None:
+        """A table is no more: its assignment ends, and its home is told."""
+        route = context.state.route(uuid)
         if route is None:
             return
         if not route.is_guest:
-            self._not_assigned(uuid, turn)
+            self._withdraw(uuid, context)
             return
-        turn.state.routes.drop(uuid)
-        self._send(uuid, [TableHanded(uuid, route.epoch, ())], self.home(uuid), turn)
+        context.state.drop_route(uuid)
+        self._send(uuid, [TableHanded(uuid, route.epoch, ())], self.home(uuid), context)
 
-    def _not_assigned(self, uuid: str, turn: Turn) -> None:
-        turn.state.routes.drop(uuid)
-        turn.step.outputs.append(Output(TOPIC, uuid, None))
+    def _withdraw(self, uuid: str, context: TableContext) -> None:
+        context.state.drop_route(uuid)
+        context.effects.outputs.append(Output(TOPIC, uuid, None))
 
 
 CHUNK_BYTES = 512 * 1024  # brokers take 1 MB unless told otherwise; a table may have 0.4 MB itself
 
 
-def handed(state: State, uuid: str, epoch: int) -> list[TableHanded]:
+def table_chunks(state: BucketState, uuid: str, epoch: int) -> list[TableHanded]:
     """All that is kept of a table; it is not kept here any more. One empty chunk where there is
-    nothing: the table's new place is to hear of it all the same."""
+    nothing: the table's new bucket is to hear of it all the same."""
     chunks = list(_chunks(_pairs(state, uuid))) or [()]
     _drop(state, uuid)
     return [
@@ -176,7 +168,7 @@ def handed(state: State, uuid: str, epoch: int) -> list[TableHanded]:
     ]
 
 
-def take_in(state: State, record: TableHanded) -> bool:
+def install_chunk(state: BucketState, record: TableHanded) -> bool:
     """Keep a chunk; True if it was the last one. The table itself is the last pair of all, so
     nothing looks at it before."""
     if record.chunk == 0 and record.pairs:
@@ -186,8 +178,8 @@ def take_in(state: State, record: TableHanded) -> bool:
     return record.chunk == record.chunks - 1
 
 
-def _pairs(state: State, uuid: str) -> Iterator[KeptPair]:
-    if pause := state.switches.of(uuid):
+def _pairs(state: BucketState, uuid: str) -> Iterator[KeptPair]:
+    if pause := state.pause_of(uuid):
         yield KeptPair(pause_key(uuid), to_bytes(pause))
     for one in state.partitions(uuid, MAIN):
         yield KeptPair(partition_key(uuid, MAIN, one.counters.scope), to_bytes(one))
@@ -208,18 +200,18 @@ def _chunks(pairs: Iterable[KeptPair]) -> Iterator[tuple[KeptPair, ...]]:
         yield tuple(chunk)
 
 
-def _drop(state: State, uuid: str) -> None:
+def _drop(state: BucketState, uuid: str) -> None:
     for one in list(state.partitions(uuid, MAIN)):
         state.drop_partition(uuid, MAIN, one.counters.scope)
     if table := state.table(uuid, MAIN):
         state.drop_table(table)
-    state.switches.drop(uuid)
+    state.drop_pause(uuid)
 
 
-def _install(state: State, uuid: str, pair: KeptPair) -> None:
+def _install(state: BucketState, uuid: str, pair: KeptPair) -> None:
     if pair.key.startswith(PAUSE):
-        state.switches.put(uuid, pause_from(pair.value))
+        state.put_pause(uuid, pause_from(pair.value))
     elif pair.key.startswith(PARTITION):
         state.put_partition(uuid, MAIN, partition_from(pair.value))
     elif pair.key.startswith(TABLE) and table_uuid(pair.key) == uuid:
-        state.put_table(replace(table_from(pair.value), pause=state.switches.holding(uuid)))
+        state.put_table(replace(table_from(pair.value), pause=state.pause_in_force(uuid)))

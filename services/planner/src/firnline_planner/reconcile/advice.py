@@ -19,12 +19,12 @@ from firnline_domain.records.states import TableAdvice
 from firnline_domain.times import earliest
 from firnline_domain.values import replace
 
-from firnline_planner.effects import ADVICE, Output, Step
+from firnline_planner.effects import ADVICE, Effects, Output
 
-MOST_SAID = 500  # characters; a path may be longer than anybody reads
+MAX_SAID = 500  # characters; a path may be longer than anybody reads
 
 
-def advised(known: Known, step: Step) -> Table:
+def advised(known: Known, step: Effects) -> Table:
     """The table with the advice that holds for it; what changed is told."""
     after = advise(known)
     step.send(Output(ADVICE, _key(one), one) for one in after.told)
@@ -59,7 +59,7 @@ def column_sought(work: TableWork, now_ms: int) -> str | None:
     return use.column if use else None
 
 
-def noting_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
+def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
     """With one more commit: in the writers' hour, or of another maintainer."""
     work = table.work
     habits = after_commit(work.habits, change, now_ms)
@@ -67,13 +67,13 @@ def noting_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
     return replace(table, work=replace(work, habits=habits, other=other))
 
 
-def noting_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
+def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
     """With one more result of ours in it."""
     habits = after_result(table.work.habits, event, now_ms)
     return replace(table, work=replace(table.work, habits=habits))
 
 
-def noting_duplicate(
+def with_duplicate(
     table: Table, event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
 ) -> Table:
     """With what worker or committer say of a file that the table has twice. Who commits, or finds
@@ -84,6 +84,6 @@ def noting_duplicate(
         said = event.message if isinstance(event, TaskFailed) else event.detail
     else:
         said = ""
-    if said[:MOST_SAID] == table.work.duplicate:
+    if said[:MAX_SAID] == table.work.duplicate:
         return table
-    return replace(table, work=replace(table.work, duplicate=said[:MOST_SAID]))
+    return replace(table, work=replace(table.work, duplicate=said[:MAX_SAID]))

@@ -1,51 +1,63 @@
-"""A visit to a table: everything that whoever looks at it needs."""
+"""What every handler works with: the state, the time, the limits that hold, and the effects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from firnline_domain.counters.counters import PartitionCounters
+from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.reads import read_by
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value, replace
 
-from firnline_planner.effects import Step
+from firnline_planner.effects import Effects
 from firnline_planner.recounting import is_gone
-from firnline_planner.state.bucket_state import State
+from firnline_planner.state.bucket_state import BucketState
 
 
-class Visit(Value):
-    """Where and when a visit takes place."""
+class TableContext(Value):
+    """One per record; `for_table` makes it that of the record's table."""
 
-    state: State
-    limits: Thresholds
-    now_ms: int
-    step: Step
+    state: BucketState
     fleet: Thresholds  # what holds where the table and its namespace say nothing
+    limits: Thresholds  # what holds for the table; the fleet's before there is one
+    now_ms: int
+    effects: Effects
+
+    def for_table(self, table: Table) -> TableContext:
+        """Under the table's own settings, with prices and readers as they were learned here."""
+        limits = thresholds(table.counters.settings, self.fleet)
+        cost_factor = self.state.share.cost_factor
+        if cost_factor != limits.cost_factor:
+            limits = replace(limits, cost_factor=cost_factor)
+        if table.work.reads is not None:
+            limits = read_by(limits, table.work.reads, self.now_ms)
+        return replace(self, limits=limits)
 
     def partition(self, table: Table, scope: Scope) -> Partition:
         """The partition as it is known, or a fresh one."""
-        found = self.state.partition(table.counters.table.uuid, table.counters.ref, scope)
-        return found or Partition(PartitionCounters(scope))
+        known = self.state.partition(table.counters.table.uuid, table.counters.ref, scope)
+        return known or Partition(PartitionCounters(scope))
 
-    def keep(self, table: Table, partition: Partition) -> None:
+    def put_partition(self, table: Table, partition: Partition) -> None:
         """Keep a partition of the table."""
         self.state.put_partition(table.counters.table.uuid, table.counters.ref, partition)
 
-    def all_partitions(self, table: Table) -> Iterator[Partition]:
+    def debt(self, table: Table, holds: FileTally) -> Debt:
+        """What a partition of the table with these files owes."""
+        target, deletes = self.limits.target_bytes, table.counters.global_equality_deletes
+        return debt_of(holds, target, deletes)
+
+    def partitions(self, table: Table) -> Iterator[Partition]:
         """Every partition of the table that its counters speak of."""
         for partition in self.state.partitions(table.counters.table.uuid, table.counters.ref):
             if not is_gone(table.counters, partition.counters):
                 yield partition
 
 
-def visit_of(state: State, table: Table, defaults: Thresholds, now_ms: int, step: Step) -> Visit:
-    """A visit under the table's own settings, with prices and readers as they were learned here."""
-    limits = thresholds(table.counters.settings, defaults)
-    if state.share.cost_factor != limits.cost_factor:
-        limits = replace(limits, cost_factor=state.share.cost_factor)
-    if table.work.reads is not None:
-        limits = read_by(limits, table.work.reads, now_ms)
-    return Visit(state, limits, now_ms, step, defaults)
+def context_of(state: BucketState, fleet: Thresholds, now_ms: int) -> TableContext:
+    """For a record that has come now."""
+    return TableContext(state, fleet, fleet, now_ms, Effects())

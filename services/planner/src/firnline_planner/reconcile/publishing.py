@@ -27,60 +27,64 @@ from firnline_domain.values import replace
 
 from firnline_planner.effects import TABLE_STATES, Output
 from firnline_planner.reconcile.advice import advised, stale_ms
-from firnline_planner.reconcile.context import Visit
+from firnline_planner.reconcile.context import TableContext
 from firnline_planner.recounting import Recount, is_gone
 
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
 
 
-def to_be_shown(visit: Visit, table: Table) -> Table:
+def with_publication(context: TableContext, table: Table) -> Table:
     """With a moment at which people see what has changed."""
-    work, latest_ms = table.work, visit.now_ms + interval_ms(table)
+    work, latest_ms = table.work, context.now_ms + interval_ms(table)
     # Never later: where the clock was set back, it was shown in what is now the future.
-    show_ms = min(max(visit.now_ms, work.shown_ms + interval_ms(table)), latest_ms)
+    show_ms = min(max(context.now_ms, work.shown_ms + interval_ms(table)), latest_ms)
     planned = work.show_ms
     if planned is not None and (planned <= show_ms or table.counters.removed):
         return table
     return replace(table, work=replace(work, show_ms=show_ms))
 
 
-def show_or_forget(visit: Visit, table: Table) -> None:
+def publish_or_forget(context: TableContext, table: Table) -> None:
     """On a tick: publish the table's state if it is due; forget what was removed long ago."""
     work = table.work
-    if work.show_ms is None or work.show_ms > visit.now_ms:
+    if work.show_ms is None or work.show_ms > context.now_ms:
         return
     if table.counters.removed and work.shown_ms:
-        visit.state.drop_table(table)
+        context.state.drop_table(table)
         return
     recount = Recount(table.counters)
-    spread = Spread(visit.limits.target_bytes)
-    statuses = Statuses(table, visit.limits, visit.now_ms)
-    every = statuses.through(spread.through(recount.through(_without_gone(visit, table))))
-    deepest = deepest_in_debt(table, every, visit.limits)
-    table = replace(table, counters=recount.checked(visit.now_ms))
-    known = Known(table, spread, visit.limits, visit.fleet, visit.now_ms)
-    table = advised(known, visit.step)
-    again = _shown_again_ms(visit, table)
-    table = replace(table, work=replace(table.work, show_ms=again, shown_ms=visit.now_ms))
-    shown = table_state(table, deepest, visit.limits, visit.fleet, visit.now_ms, statuses.counts)
-    visit.step.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
-    visit.state.put_table(table)
+    spread = Spread(context.limits.target_bytes)
+    statuses = Statuses(table, context.limits, context.now_ms)
+    every = statuses.through(spread.through(recount.through(_without_gone(context, table))))
+    deepest = deepest_in_debt(table, every, context.limits)
+    table = replace(table, counters=recount.checked(context.now_ms))
+    known = Known(table, spread, context.limits, context.fleet, context.now_ms)
+    table = advised(known, context.effects)
+    again = _next_publication_ms(context, table)
+    table = replace(table, work=replace(table.work, show_ms=again, shown_ms=context.now_ms))
+    shown = table_state(
+        table, deepest, context.limits, context.fleet, context.now_ms, statuses.counts
+    )
+    context.effects.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
+    context.state.put_table(table)
 
 
-def _shown_again_ms(visit: Visit, table: Table) -> int | None:
+def _next_publication_ms(context: TableContext, table: Table) -> int | None:
     """When time alone makes another state of it."""
     if table.counters.removed:
-        return visit.now_ms + REMEMBER_REMOVED_MS
-    return earliest(turns_ms(table, visit.limits, visit.now_ms), stale_ms(table, visit.now_ms))
+        return context.now_ms + REMEMBER_REMOVED_MS
+    return earliest(
+        turns_ms(table, context.limits, context.now_ms), stale_ms(table, context.now_ms)
+    )
 
 
-def _without_gone(visit: Visit, table: Table) -> Iterator[Partition]:
+def _without_gone(context: TableContext, table: Table) -> Iterator[Partition]:
     """Every partition that the counters speak of; the others are dropped on the way."""
     counters = table.counters
-    for partition in visit.state.partitions(counters.table.uuid, counters.ref):
+    for partition in context.state.partitions(counters.table.uuid, counters.ref):
         if is_gone(counters, partition.counters):
             scope = partition.counters.scope
-            visit.state.drop_partition(counters.table.uuid, counters.ref, scope)
+            context.state.drop_partition(counters.table.uuid, counters.ref, scope)
         else:
             yield partition
 

@@ -10,34 +10,35 @@ from firnline_domain.records.orders import SizeWorkers
 from firnline_domain.records.results import OUT_OF_MEMORY, TaskFailed
 from firnline_domain.settings.groups import DEFAULT
 
-from firnline_planner.effects import Output, Step
-from firnline_planner.reconcile.context import Visit
-from firnline_planner.state.bucket_state import State
+from firnline_planner.effects import Output
+from firnline_planner.reconcile.context import TableContext
+from firnline_planner.state.bucket_state import BucketState
 
 
-def noting_failure(visit: Visit, task: RunningTask, event: TaskFailed) -> None:
+def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) -> None:
     """An order's worker gave it up. Other reasons than its memory say nothing here."""
     if event.reason == OUT_OF_MEMORY and _is_heavy(task):
-        memory, ordered_ms = visit.state.share.memory_of(task.group), task.ordered_at_ms
-        after = memory.after_oom(event.memory, _name(task), ordered_ms, visit.now_ms)
-        _keep(visit.state, task.group, after)
+        memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
+        after = memory.after_oom(event.memory, _name(task), ordered_ms, context.now_ms)
+        _keep(context.state, task.group, after)
 
 
-def noting_success(visit: Visit, task: RunningTask) -> None:
+def note_success(context: TableContext, task: RunningTask) -> None:
     """An order's worker came to its result, whatever becomes of that."""
     if task.committed_at_ms is None and _is_heavy(task):
-        memory = visit.state.share.memory_of(task.group)
-        after = memory.after_success(_name(task), task.ordered_at_ms, visit.now_ms)
-        _keep(visit.state, task.group, after)
+        memory = context.state.share.memory_of(task.group)
+        after = memory.after_success(_name(task), task.ordered_at_ms, context.now_ms)
+        _keep(context.state, task.group, after)
 
 
-def size_workers(bucket: int, state: State, now_ms: int, step: Step) -> None:
-    """On a tick, which alone knows its bucket: tell what is not told yet."""
+def size_workers(bucket: int, context: TableContext) -> None:
+    """On a tick, which alone knows its bucket: send directives that were not sent yet."""
+    state, now_ms = context.state, context.now_ms
     for group in (DEFAULT, *sorted(state.share.memories)):
         tuning = state.share.memory_of(group).after_time(now_ms)
         if tuning.untold(now_ms):
             directive = tuning.directive(group, bucket, now_ms)
-            step.send([Output(WORKER_DIRECTIVES, _key(directive), directive)])
+            context.effects.send([Output(WORKER_DIRECTIVES, _key(directive), directive)])
             _keep(state, group, tuning.saying(now_ms))
 
 
@@ -55,6 +56,6 @@ def _name(task: RunningTask) -> str:
     return f"{task.task_id}/{task.attempt}"
 
 
-def _keep(state: State, group: str, memory: MemoryTuning) -> None:
+def _keep(state: BucketState, group: str, memory: MemoryTuning) -> None:
     if memory != state.share.memory_of(group):
         state.put_share(state.share.with_memory(group, memory))

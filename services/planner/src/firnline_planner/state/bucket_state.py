@@ -1,4 +1,4 @@
-"""The planner's state of one bucket, and changes of it that are not final yet."""
+"""The planner's state of one bucket: what is kept, and changes that are not final yet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from firnline_planner.state.encoding import (
     to_bytes,
     waiting_key,
 )
-from firnline_planner.state.stores import Pairs
+from firnline_planner.state.stores import KeyValueStore
 
 # Values of a bucket, for tables that change often and for what is shown a second later. More are
 # memory that is in no cache when it is let go of.
@@ -50,31 +50,41 @@ MAX_SHOWN = 200
 
 
 @dataclass(frozen=True)
-class Mark:
+class StagedPause:
+    """The pause of a table or of the fleet, None where a person has ended it."""
+
+    pause: Pause | None
+
+
+Value = Table | Partition | FleetShare | StagedPause | Route | bytes | int | None  # None = deleted
+Staged = dict[bytes, Value]
+
+
+@dataclass(frozen=True)
+class Savepoint:
     """Changes as they were at one moment."""
 
     staged: Staged
     scopes: dict[bytes, set[bytes]]
 
 
-class State:
-    """Tables, partitions, switches and cursors of one bucket, and its share of what is the whole
-    fleet's. Nothing is kept before `commit`.
+class BucketState:
+    """Tables, partitions, pauses, routes and cursors of one bucket, and its share of what is the
+    whole fleet's. Nothing is kept before `commit`.
 
     Values are read from bytes once and written once per commit, and the newest of them stay
-    readable: a table is mostly shown a second after it has changed.
+    decoded: a table is mostly published a second after it has changed.
     """
 
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
+    def __init__(self, store: KeyValueStore) -> None:
+        self._store = store
         self._staged: Staged = {}
         self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
         self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
         self._packed: dict[bytes, tuple[Value, bytes]] = {}  # staged values that were measured
-        self.switches = Switches(pairs, self._staged)
-        self.routes = Routes(pairs, self._staged)
-        self.cursors = Cursors(pairs, self._staged)
-        kept = pairs.get(SHARE)
+        self._pauses = {key: pause_from(data) for key, data in store.scan(PAUSE)}
+        self._cursors: dict[bytes, int] = {}  # those that were asked for
+        kept = store.get(SHARE)
         self._share = share_from(kept) if kept else FleetShare()
 
     def table(self, uuid: str, ref: str) -> Table | None:
@@ -85,7 +95,7 @@ class State:
         """The table of a key as `heads` gave it."""
         table = self._value(key, table_from)
         assert table is None or isinstance(table, Table)
-        return None if table is None else self._paused(table)
+        return None if table is None else self._with_pause(table)
 
     def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
         """Those that are not of remembered tables or partitions, once each."""
@@ -96,11 +106,11 @@ class State:
             return self._staged[key]
         if known := self._known.get(key):
             return known
-        data = self._pairs.get(key)
+        data = self._store.get(key)
         return None if data is None else read(data)
 
-    def _paused(self, table: Table) -> Table:
-        pause = self.switches.holding(table.counters.table.uuid)
+    def _with_pause(self, table: Table) -> Table:
+        pause = self.pause_in_force(table.counters.table.uuid)
         return table if pause == table.pause else replace(table, pause=pause)
 
     def tables(self) -> Iterator[tuple[bytes, Table]]:
@@ -111,8 +121,8 @@ class State:
 
     def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
         """What to follow of every table that is kept, by key, and whether it is paused."""
-        for key, data in self._pairs.scan(TABLE):
-            yield key, head_of(data), self.switches.holding(table_uuid(key)) is not None
+        for key, data in self._store.scan(TABLE):
+            yield key, head_of(data), self.pause_in_force(table_uuid(key)) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
@@ -121,33 +131,33 @@ class State:
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
         self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = None
-        self.switches.drop(table.counters.table.uuid)
+        self.drop_pause(table.counters.table.uuid)
 
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
         return self._partition_at(partition_key(uuid, ref, scope))
 
     def _partition_at(self, key: bytes) -> Partition | None:
-        found = self._value(key, partition_from)
-        assert found is None or isinstance(found, Partition)
-        return found
+        partition = self._value(key, partition_from)
+        assert partition is None or isinstance(partition, Partition)
+        return partition
 
     def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
         """Every partition of a ref; changes made meanwhile are not seen."""
         prefix = partition_prefix(uuid, ref)
         changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
-        for key, data in self._pairs.scan(prefix):
+        for key, data in self._store.scan(prefix):
             if key not in changed:
-                found = self._known.get(key) or partition_from(data)
-                assert isinstance(found, Partition)
-                yield found
-        for _, one in sorted(changed.items(), key=itemgetter(0)):
-            if isinstance(one, Partition):
-                yield one
+                partition = self._known.get(key) or partition_from(data)
+                assert isinstance(partition, Partition)
+                yield partition
+        for _, value in sorted(changed.items(), key=itemgetter(0)):
+            if isinstance(value, Partition):
+                yield value
 
     def _keys(self, prefix: bytes) -> list[bytes]:
         changed = [key for key in self._staged if key.startswith(prefix)]
-        return [*dict.fromkeys([*(key for key, _ in self._pairs.scan(prefix)), *changed])]
+        return [*dict.fromkeys([*(key for key, _ in self._store.scan(prefix)), *changed])]
 
     def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
         """Keep a partition."""
@@ -162,20 +172,20 @@ class State:
         """Forget a partition."""
         self._change(uuid, ref, scope, None)
 
-    def dropped(self) -> list[str]:
+    def dropped_tables(self) -> list[str]:
         """Tables that are not kept any more, once this is committed."""
         gone = (key for key, value in self._staged.items() if value is None)
         return [table_uuid(key) for key in gone if key.startswith(TABLE)]
 
-    def mark(self) -> Mark:
-        """What was changed so far, to go `back_to`."""
-        return Mark(dict(self._staged), {key: set(one) for key, one in self._scopes.items()})
+    def savepoint(self) -> Savepoint:
+        """What was changed so far, to `roll_back` to."""
+        return Savepoint(dict(self._staged), {key: set(one) for key, one in self._scopes.items()})
 
-    def back_to(self, mark: Mark) -> None:
+    def roll_back(self, to: Savepoint) -> None:
         """Forget what was changed since."""
         self.discard()
-        self._staged.update(mark.staged)
-        self._scopes.update({key: set(one) for key, one in mark.scopes.items()})
+        self._staged.update(to.staged)
+        self._scopes.update({key: set(keys) for key, keys in to.scopes.items()})
 
     @property
     def share(self) -> FleetShare:
@@ -186,6 +196,84 @@ class State:
     def put_share(self, share: FleetShare) -> None:
         """Keep it."""
         self._staged[SHARE] = share
+
+    def next_offset(self, topic: str) -> int:
+        """The first offset of the topic that is not in the state."""
+        key = cursor_key(topic)
+        if key not in self._cursors:
+            self._cursors[key] = int(self._store.get(key) or 0)
+        staged = self._staged.get(key)
+        return staged if isinstance(staged, int) else self._cursors[key]
+
+    def advance(self, topic: str, offset: int) -> None:
+        """The record at that offset is in the state with this commit; a repeated one moves nothing
+        back."""
+        if offset >= self.next_offset(topic):
+            self._staged[cursor_key(topic)] = offset + 1
+
+    @property
+    def has_read_nothing(self) -> bool:
+        """True if no record is in the state."""
+        return next(self._store.scan(CURSOR), None) is None
+
+    def pause_in_force(self, uuid: str) -> Pause | None:
+        """What holds for a table, whether or not it is known: the fleet's pause, or its own."""
+        return self.pause_of(None) or self.pause_of(uuid)
+
+    def pause_of(self, uuid: str | None) -> Pause | None:
+        """A table's own pause, or (None) the fleet's."""
+        if not self._pauses and not self._staged:
+            return None
+        key = pause_key(uuid)
+        if key not in self._staged:
+            return self._pauses.get(key)
+        staged = self._staged[key]
+        return staged.pause if isinstance(staged, StagedPause) else None
+
+    def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
+        """Begin a pause of a table (or, None, of the fleet), or end it.
+
+        Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
+        seen it last (its index knows one partition of a key).
+        """
+        self._staged[pause_key(uuid)] = StagedPause(pause)
+
+    def drop_pause(self, uuid: str) -> None:
+        """Forget a table's own pause."""
+        self._staged[pause_key(uuid)] = None
+
+    def route(self, uuid: str) -> Route | None:
+        """The bucket that a table is assigned to; None = it was never moved from its home."""
+        key = route_key(uuid)
+        if key in self._staged:
+            staged = self._staged[key]
+            return staged if isinstance(staged, Route) else None
+        data = self._store.get(key)
+        return None if data is None else route_from(data)
+
+    def put_route(self, uuid: str, route: Route) -> None:
+        """Keep where a table is."""
+        self._staged[route_key(uuid)] = route
+
+    def drop_route(self, uuid: str) -> None:
+        """A table is at home, or no more."""
+        self._staged[route_key(uuid)] = None
+
+    def routes(self) -> Iterator[Route]:
+        """All that are kept, without what is staged."""
+        return (route_from(data) for _, data in self._store.scan(ROUTE))
+
+    def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
+        """Keep a record until its table is back."""
+        self._staged[waiting_key(uuid, number)] = record
+
+    def take_waiting(self, uuid: str, count: int) -> list[bytes]:
+        """The records kept so, the first one first; they are no longer kept."""
+        keys = [waiting_key(uuid, number) for number in range(count)]
+        staged = self._staged
+        records = [staged[key] if key in staged else self._store.get(key) for key in keys]
+        staged.update(dict.fromkeys(keys))
+        return [record for record in records if isinstance(record, bytes)]
 
     def demand_small(self) -> None:
         """Raises PoisonousRecord where a changed value is larger than any that is kept: its
@@ -215,24 +303,26 @@ class State:
             case Table() | Partition():  # first: most are
                 if self._known.get(key) is not value:
                     packed, data = self._packed.get(key, (None, b""))
-                    self._pairs.put(key, data if packed is value else to_bytes(value))
+                    self._store.put(key, data if packed is value else to_bytes(value))
                 self._remember(key, value)
             case None:
                 self._known.pop(key, None)
-                self.switches.forget(key)
-                if self._pairs.get(key) is not None:
-                    self._pairs.delete(key)
+                self._pauses.pop(key, None)
+                if self._store.get(key) is not None:
+                    self._store.delete(key)
             case int():
-                self.cursors.keep(key, value)
-            case Switch():
-                self.switches.keep(key, value)
+                self._cursors[key] = value
+                self._store.put(key, str(value).encode())
+            case StagedPause():
+                self._pauses[key] = value.pause
+                self._store.put(key, to_bytes(value.pause))
             case FleetShare():
                 self._share = value
-                self._pairs.put(key, to_bytes(value))
+                self._store.put(key, to_bytes(value))
             case Route():
-                self._pairs.put(key, to_bytes(value))
+                self._store.put(key, to_bytes(value))
             case bytes():
-                self._pairs.put(key, value)
+                self._store.put(key, value)
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value
@@ -245,131 +335,3 @@ class State:
         self._packed.clear()
         self._staged.clear()
         self._scopes.clear()
-
-
-@dataclass(frozen=True)
-class Switch:
-    """A pause as it stands in the state: pulled, or let go."""
-
-    pause: Pause | None
-
-
-Value = Table | Partition | FleetShare | Switch | Route | bytes | int | None  # None = deleted
-Staged = dict[bytes, Value]
-
-
-class Switches:
-    """Those that are kept, read once, and what is staged of them."""
-
-    def __init__(self, pairs: Pairs, staged: Staged) -> None:
-        self._pairs = pairs
-        self._staged = staged
-        self._kept = {key: pause_from(data) for key, data in pairs.scan(PAUSE)}
-
-    def holding(self, uuid: str) -> Pause | None:
-        """What holds for a table, whether or not it is known: the fleet's switch, or its own."""
-        return self.of(None) or self.of(uuid)
-
-    def of(self, uuid: str | None) -> Pause | None:
-        """A table's own pause, or (None) the fleet's."""
-        if not self._kept and not self._staged:
-            return None
-        key = pause_key(uuid)
-        if key not in self._staged:
-            return self._kept.get(key)
-        staged = self._staged[key]
-        return staged.pause if isinstance(staged, Switch) else None
-
-    def put(self, uuid: str | None, pause: Pause | None) -> None:
-        """Pull a table's switch (or, None, the fleet's), or let go of it.
-
-        Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
-        seen it last (its index knows one partition of a key).
-        """
-        self._staged[pause_key(uuid)] = Switch(pause)
-
-    def drop(self, uuid: str) -> None:
-        """Say nothing of a table's own pause any more."""
-        self._staged[pause_key(uuid)] = None
-
-    def keep(self, key: bytes, switch: Switch) -> None:
-        """One is final."""
-        self._kept[key] = switch.pause
-        self._pairs.put(key, to_bytes(switch.pause))
-
-    def forget(self, key: bytes) -> None:
-        """Of a key that is no longer in the state."""
-        self._kept.pop(key, None)
-
-
-class Cursors:
-    """Those that are kept, each read once, and what is staged of them."""
-
-    def __init__(self, pairs: Pairs, staged: Staged) -> None:
-        self._pairs = pairs
-        self._staged = staged
-        self._kept: dict[bytes, int] = {}
-
-    @property
-    def are_none(self) -> bool:
-        """True if no record is in the state."""
-        return next(self._pairs.scan(CURSOR), None) is None
-
-    def of(self, topic: str) -> int:
-        """The offset after the last record of the topic that is in the state."""
-        key = cursor_key(topic)
-        if key not in self._kept:
-            self._kept[key] = int(self._pairs.get(key) or 0)
-        staged = self._staged.get(key)
-        return staged if isinstance(staged, int) else self._kept[key]
-
-    def put(self, topic: str, offset: int) -> None:
-        """A record is in the state with this commit; a repeated one moves nothing back."""
-        if offset >= self.of(topic):
-            self._staged[cursor_key(topic)] = offset + 1
-
-    def keep(self, key: bytes, offset: int) -> None:
-        """One is final."""
-        self._kept[key] = offset
-        self._pairs.put(key, str(offset).encode())
-
-
-class Routes:
-    """Those that are kept, and what is staged of them."""
-
-    def __init__(self, pairs: Pairs, staged: Staged) -> None:
-        self._pairs = pairs
-        self._staged = staged
-
-    def of(self, uuid: str) -> Route | None:
-        """Where a table is; None = where it always was, at home."""
-        key = route_key(uuid)
-        if key in self._staged:
-            staged = self._staged[key]
-            return staged if isinstance(staged, Route) else None
-        data = self._pairs.get(key)
-        return None if data is None else route_from(data)
-
-    def put(self, uuid: str, route: Route) -> None:
-        """Keep where a table is."""
-        self._staged[route_key(uuid)] = route
-
-    def drop(self, uuid: str) -> None:
-        """A table is at home, or no more."""
-        self._staged[route_key(uuid)] = None
-
-    def kept(self) -> Iterator[Route]:
-        """All, without what is staged."""
-        return (route_from(data) for _, data in self._pairs.scan(ROUTE))
-
-    def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
-        """Keep a record until its table is back."""
-        self._staged[waiting_key(uuid, number)] = record
-
-    def take_waiting(self, uuid: str, count: int) -> list[bytes]:
-        """The records kept so, the first one first; they are no longer kept."""
-        keys = [waiting_key(uuid, number) for number in range(count)]
-        staged = self._staged
-        found = [staged[key] if key in staged else self._pairs.get(key) for key in keys]
-        staged.update(dict.fromkeys(keys))
-        return [one for one in found if isinstance(one, bytes)]

@@ -1,4 +1,4 @@
-"""State as bytes: a version byte, what is needed often as numbers, the rest as MessagePack.
+"""BucketState as bytes: a version byte, what is needed often as numbers, the rest as MessagePack.
 
 A table begins with what its bucket has to know on start: a million whole values take a minute to
 read, a million such heads seconds. Fields have their names and are left out where they have their
@@ -151,9 +151,9 @@ def group_of(key: bytes) -> bytes:
 
 def due_ms(table: Table) -> int | None:
     """The first of its moments; None = never."""
-    return earliest(look_ms(table), table.work.show_ms)
+    return earliest(reconcile_ms(table), table.work.show_ms)
 
 
-def look_ms(table: Table) -> int | None:
+def reconcile_ms(table: Table) -> int | None:
     """When something is to be decided, asked for or given up."""
     return earliest(table.work.look_ms, table.work.expiry_ms, ask_ms(table.counters))

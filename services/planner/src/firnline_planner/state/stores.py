@@ -1,4 +1,5 @@
-"""A bucket's state as pairs of bytes: what a driver has to bring."""
+"""Key-value stores of a bucket's state: what a driver brings, one in memory, and one batch's
+changes over the store below."""
 
 from __future__ import annotations
 
@@ -17,25 +18,25 @@ from firnline_planner.state.encoding import (
 )
 
 
-class Readable(Protocol):
+class ReadableStore(Protocol):
     """Keys and values of one bucket, sorted by key."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs whose key starts with the prefix, in order; the pairs do not change meanwhile."""
+        """Pairs whose key starts with the prefix, in order; they do not change meanwhile."""
 
 
-class Store(Readable, Protocol):
-    """Pairs that were kept."""
+class BatchReadableStore(ReadableStore, Protocol):
+    """Reads many keys in one call."""
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
         """The value of each key, or None."""
 
 
-class Pairs(Readable, Protocol):
-    """All that a driver has to bring."""
+class KeyValueStore(ReadableStore, Protocol):
+    """What a driver brings."""
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set a value; never blocks for long, and is not undone."""
@@ -44,36 +45,36 @@ class Pairs(Readable, Protocol):
         """Remove a key that is there."""
 
 
-class MemoryPairs:
-    """Pairs in a dict."""
+class MemoryStore:
+    """A dict."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """See `Pairs.get`."""
+        """See `KeyValueStore.get`."""
         return self.values.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """See `Pairs.put`."""
+        """See `KeyValueStore.put`."""
         self.values[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `Pairs.delete`."""
+        """See `KeyValueStore.delete`."""
         del self.values[key]
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `Pairs.scan`."""
+        """See `KeyValueStore.scan`."""
         yield from sorted(pair for pair in self.values.items() if pair[0].startswith(prefix))
 
 
-class Overlay:
-    """Pairs whose changes are seen at once, and kept beside the store below.
+class WriteBuffer:
+    """The changes of a batch: seen at once, and kept beside the store below.
 
     Changes lie by the group of their key: a batch changes thousands of tables, and shows each.
     """
 
-    def __init__(self, below: Store) -> None:
+    def __init__(self, below: BatchReadableStore) -> None:
         self._below = below
         self._ahead: dict[bytes, bytes | None] = {}
         self._groups: dict[bytes, dict[bytes, bytes | None]] = {}
@@ -87,7 +88,7 @@ class Overlay:
         return found
 
     def get(self, key: bytes) -> bytes | None:
-        """See `Pairs.get`."""
+        """See `KeyValueStore.get`."""
         group = self._groups.get(group_of(key))
         if group and key in group:
             return group[key]
@@ -99,15 +100,15 @@ class Overlay:
         self._ahead = dict(zip(keys, self._below.get_all(keys), strict=True)) if keys else {}
 
     def put(self, key: bytes, value: bytes) -> None:
-        """See `Pairs.put`."""
+        """See `KeyValueStore.put`."""
         self._groups.setdefault(group_of(key), {})[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `Pairs.delete`."""
+        """See `KeyValueStore.delete`."""
         self._groups.setdefault(group_of(key), {})[key] = None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `Pairs.scan`; what is changed while it runs is not seen."""
+        """See `KeyValueStore.scan`; what is changed while it runs is not seen."""
         changed = self._changed(prefix)
         for key, value in self._below.scan(prefix):
             if key not in changed:
@@ -125,7 +126,7 @@ class Overlay:
         self._ahead.clear()
 
 
-def keys_of(record: Any, assigned: bool) -> Iterator[bytes]:
+def keys_needed(record: Any, assigned: bool) -> Iterator[bytes]:
     """Of the entries that handling a record begins with, also of its route where tables are
     `assigned`. None of what comes too seldom."""
     if not isinstance(record, FilesChanged) or record.ref != MAIN:

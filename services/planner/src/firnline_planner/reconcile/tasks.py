@@ -1,0 +1,56 @@
+"""The end of a task: its partition's next state, and when its table is reconciled again."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.counters import TableCounters
+from firnline_domain.counters.work import PLACES, PartitionWork, RunningTask, Table
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.holds import rewrite_hold_of
+from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded
+from firnline_domain.values import replace
+
+from firnline_planner.reconcile.context import TableContext
+
+
+def end_task(context: TableContext, table: Table, task: RunningTask, work: PartitionWork) -> Table:
+    """An order is out no more; its partition goes on with `work`."""
+    context.put_partition(table, replace(context.partition(table, task.scope), work=work))
+    # Partitions that found the table busy, or held, are found again only by a look at all.
+    was_full = not table.work.has_room(PLACES, context.limits)
+    ended = replace(table, work=table.work.ended(task))
+    hold = rewrite_hold_of(ended, context.limits, context.now_ms)
+    if hold is None and (was_full or rewrite_hold_of(table, context.limits, context.now_ms)):
+        return replace(ended, work=ended.work.looking(context.now_ms))
+    return ended if hold is None else replace(ended, work=ended.work.looking(hold.until_ms))
+
+
+def end_failed(
+    context: TableContext, table: Table, task: RunningTask, reason: str, retryable: bool
+) -> Table:
+    """An order came to nothing; its partition backs off, or is parked."""
+    work = failed(context.partition(table, task.scope).work, reason, retryable, context.now_ms)
+    if work.pause == Reason.PARKED:
+        context.effects.outcomes.append("parked")
+    return end_task(context, table, task, work)
+
+
+def finish(context: TableContext, table: Table, task: RunningTask) -> Table:
+    """A task is done: its partition rests on a new floor."""
+    work = context.partition(table, task.scope).work
+    context.effects.outcomes.append("finished")
+    # A crash may keep the partition without the table. The event then comes again, and what came
+    # while the order was out, forgotten since, would be taken for what the rewrite left behind.
+    if not has_succeeded(work, task):
+        holds = context.debt(table, context.partition(table, task.scope).counters.holds)
+        work = succeeded(work, holds, task, context.limits, context.now_ms)
+    return end_task(context, table, task, work)
+
+
+def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
+    """True if a commit that the committer told of is in the counters."""
+    if task.committed_at_ms is None:
+        return False
+    if not task.committed_snapshot_ids:
+        return True  # expired already: long ago
+    read_later = task.committed_at_ms <= counters.absolute_observed_ms
+    return read_later or any(counters.has(one) for one in task.committed_snapshot_ids)
