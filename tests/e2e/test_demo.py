@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,30 @@ def leftovers(state: Path) -> list[str]:
     ]
 
 
+def lines(state: Path, service: str, action: str) -> list[dict[str, str]]:
+    """The pairs of a service's lines with that action."""
+    text = (state / "logs" / f"{service}.log").read_text()
+    return [
+        dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line))
+        for line in text.splitlines()
+        if f"action={action} " in line
+    ]
+
+
+def followed(state: Path) -> list[str]:
+    """Tasks that `grep` follows from a writer's commit to the snapshot that they became."""
+    at_gateway = {line["snapshots"] for line in lines(state, "gateway", "committed")}
+    enriched = {line["snapshots"] for line in lines(state, "enricher", "enriched")}
+    triggers = {line["task"]: line["trigger"] for line in lines(state, "planner", "order")}
+    started = {line["task"] for line in lines(state, "worker", "task_started")}
+    became = {line["task"]: line["snapshot"] for line in lines(state, "committer", "committed")}
+    return [
+        task
+        for task in started & triggers.keys() & became.keys()
+        if triggers[task] in at_gateway & enriched and became[task] in at_gateway
+    ]
+
+
 def test_every_row_is_right_with_every_service_killed_once(tmp_path: Path) -> None:
     figures = demo(tmp_path, "--seconds", "60", "--kill", SERVICES)
     assert figures["verdict"]["text"].startswith("rows verified")
@@ -47,4 +72,5 @@ def test_every_row_is_right_with_every_service_killed_once(tmp_path: Path) -> No
     assert accounts["upkeep"]["rewrites"] >= 1
     assert accounts["after"]["delete_files"] < accounts["commits"]
     assert sum(table["upkeep"]["deletes_removed"] for table in tables.values()) >= 1
+    assert followed(tmp_path)
     assert not leftovers(tmp_path)
