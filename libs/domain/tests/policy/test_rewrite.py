@@ -9,9 +9,9 @@ from firnline_domain.counters.counters import PartitionCounters, TableCounters, 
 from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.outcomes import ordered, succeeded
-from firnline_domain.policy.rewrite import decide, explained, order_for
+from firnline_domain.policy.rewrite import decide, explain, order_for
 from firnline_domain.policy.worth import Action
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Conversions, Thresholds
@@ -24,6 +24,12 @@ LIMITS = Thresholds(
 )  # fmt: skip
 SCOPE = Scope(1, '["a"]')
 AN_HOUR_AGO = NOW - 3_600_000
+
+
+def explained(*judged: Any) -> Decision:
+    """A decision with its numbers."""
+    table, partition, limits, now_ms = judged
+    return explain(table, partition, decide(*judged), limits, now_ms)
 
 
 def of(**kinds: int) -> FileTally:

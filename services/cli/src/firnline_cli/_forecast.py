@@ -18,7 +18,7 @@ from firnline_domain.counters.work import Partition, PartitionWork, Table
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.decisions import Decision
 from firnline_domain.policy.expiry import ExpiryDecision, decide_expiry
-from firnline_domain.policy.rewrite import depth, explained
+from firnline_domain.policy.rewrite import decide, depth, explain
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.thresholds import Thresholds, thresholds
@@ -65,10 +65,15 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
     return Forecast(
         table=table,
         limits=limits,
-        decisions=tuple((one, explained(table, one, limits, now_ms)) for one in ranked),
+        decisions=tuple((one, _decision(table, one, limits, now_ms)) for one in ranked),
         expiry=decide_expiry(table, limits, now_ms),
         advice=advise(Known(table, spread, limits, fleet, now_ms)).told,
     )
+
+
+def _decision(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    decision = decide(table, partition, limits, now_ms)
+    return explain(table, partition, decision, limits, now_ms)
 
 
 def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from firnline_domain.policy.worth import Action
+from firnline_domain.counters.debts import Debt
+from firnline_domain.policy.worth import Action, Weighed
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.values import Value, field
 
@@ -74,8 +75,14 @@ ORDERS = frozenset(
 )
 
 
+Found = tuple[Debt, Debt, Weighed]
+"""All debt, what of it has grown since the last rewrite, and what a compaction weighs."""
+
+
 class Decision(Value):
-    """`until_ms`: when time alone may change the decision; None = only an event can."""
+    """`until_ms`: when time alone may change the decision; None = only an event can. `found`: what
+    it was made from; None where the partition was not weighed. `wanted`: of one that the table
+    holds back, the decision that its partition alone asks for."""
 
     reason: Reason
     order: bool = False
@@ -83,6 +90,8 @@ class Decision(Value):
     rank: float = 0.0  # of orders: the highest goes first (`worth.Weighed.paid_back`)
     numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
     action: Action = Action.COMPACT
+    found: Found | None = None
+    wanted: Decision | None = None
 
     @property
     def status(self) -> str:

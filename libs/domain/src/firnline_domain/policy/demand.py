@@ -5,7 +5,7 @@ from __future__ import annotations
 from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.sizes import mendable_error, size_error
 from firnline_domain.counters.work import Partition
-from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.decisions import Decision, Found, Reason
 from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.policy.worth import (
     FAR_MS,
@@ -21,10 +21,6 @@ from firnline_domain.values import replace
 
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
-
-
-Found = tuple[Debt, Debt, Weighed]
-"""All debt, what of it has grown since the last rewrite, and what a compaction weighs."""
 
 
 def wanted_of(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.work import PLACES, SMALL, Partition, RunningTask, Table
 from firnline_domain.identity import task_id
-from firnline_domain.policy.decisions import ORDERS, Decision, Reason
-from firnline_domain.policy.demand import Found, wanted_of
+from firnline_domain.policy.decisions import ORDERS, Decision, Found, Reason
+from firnline_domain.policy.demand import wanted_of
 from firnline_domain.policy.evidence import counts, weights
 from firnline_domain.policy.holds import BETWEEN_COMMITS, rewrite_hold_of
 from firnline_domain.policy.worth import Action, Weighed, weigh, weigh_conversion, weigh_merge
@@ -19,28 +19,48 @@ BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who wait
 
 
 def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    """The decision for one partition. Made with every change; few are told, with `explained`."""
+    """The decision for one partition. Made with every change; few get their numbers (`explain`)."""
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
-    return _on_its_merits(table, partition, _weighed(table, partition, limits), limits, now_ms)
+    found = _weighed(table, partition, limits)
+    wanted = replace(wanted_of(partition, found, limits, now_ms), found=found)
+    return admit(table, partition, wanted, limits, now_ms)
+
+
+def admit(
+    table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
+) -> Decision:
+    """What the table's holds, places and budget leave of a wanted rewrite; to be asked again when
+    another order of the table has gone out."""
+    if wanted.reason not in ORDERS:
+        return wanted
+    hold = rewrite_hold_of(table, limits, now_ms)
+    if hold and not _shares_a_commit(table, hold, now_ms):
+        reason = Reason(hold.reason)
+        return Decision(reason, until_ms=hold.until_ms, found=wanted.found, wanted=wanted)
+    small = weighed_for(table, partition, wanted, limits).work.bytes_read
+    if not table.work.has_room(SMALL if small <= limits.cheap_bytes else PLACES, limits):
+        return Decision(Reason.TABLE_BUSY, found=wanted.found)
+    if limits.spending[1].binds and not limits.paid:
+        until_ms = now_ms + BUDGET_LOOK_MS
+        return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
+    return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
 
 
 def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:
-    """Its decision's status, without weighing: asked of every partition whenever a table is shown.
-    A partition that is to be ordered now counts as idle until its order is out."""
+    """Its decision's status, without weighing: asked of every partition whenever a table's state is
+    published. A partition that is to be ordered now counts as idle until its order is out."""
     barred = _barred(table, partition, limits, now_ms)
     return Decision(barred[0]).status if barred else "idle"
 
 
-def explained(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+def explain(
+    table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
+) -> Decision:
     """The decision with the numbers that it was made from."""
-    debt, grown, _ = found = _weighed(table, partition, limits)
-    numbers = counts(table, partition, debt, grown, limits)
-    if barred := _barred(table, partition, limits, now_ms):
-        decision = Decision(barred[0], until_ms=barred[1])
-    else:
-        decision = _on_its_merits(table, partition, found, limits, now_ms)
+    debt, grown, _ = found = decision.found or _weighed(table, partition, limits)
     weighed = _of_action(partition, decision.action, found, limits)
+    numbers = counts(table, partition, debt, grown, limits)
     numbers |= weights(partition, limits, weighed, now_ms)
     return replace(decision, numbers=numbers)
 
@@ -50,9 +70,12 @@ def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
     return debt, grown, weigh(partition, limits, debt, grown)
 
 
-def weighed_for(table: Table, partition: Partition, action: Action, limits: Thresholds) -> Weighed:
+def weighed_for(
+    table: Table, partition: Partition, decision: Decision, limits: Thresholds
+) -> Weighed:
     """What a decision's action costs and spares."""
-    return _of_action(partition, action, _weighed(table, partition, limits), limits)
+    found = decision.found or _weighed(table, partition, limits)
+    return _of_action(partition, decision.action, found, limits)
 
 
 def _of_action(partition: Partition, action: Action, found: Found, limits: Thresholds) -> Weighed:
@@ -63,24 +86,6 @@ def _of_action(partition: Partition, action: Action, found: Found, limits: Thres
     elif action is Action.CONVERT:
         other = weigh_conversion(partition, limits, debt, grown)
     return other or compaction
-
-
-def _on_its_merits(
-    table: Table, partition: Partition, found: Found, limits: Thresholds, now_ms: int
-) -> Decision:
-    wanted = wanted_of(partition, found, limits, now_ms)
-    if wanted.reason not in ORDERS:
-        return wanted
-    hold = rewrite_hold_of(table, limits, now_ms)
-    if hold and not _shares_a_commit(table, hold, now_ms):
-        return Decision(Reason(hold.reason), until_ms=hold.until_ms)
-    small = _of_action(partition, wanted.action, found, limits).work.bytes_read
-    if not table.work.has_room(SMALL if small <= limits.cheap_bytes else PLACES, limits):
-        return Decision(Reason.TABLE_BUSY)
-    if limits.spending[1].binds and not limits.paid:
-        until_ms = now_ms + BUDGET_LOOK_MS
-        return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
-    return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
 
 
 def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:

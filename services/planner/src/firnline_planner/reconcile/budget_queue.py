@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from firnline_domain.identity import Scope
+from firnline_domain.policy.rewrite import decide
 from firnline_domain.settings.groups import Budget
 from firnline_domain.values import replace
 
@@ -103,7 +104,9 @@ def _ordered(place: PartitionKey, context: TableContext) -> list[Output]:
     if table is None:
         return []
     context = context.for_table(table)
-    after, orders = order(context, table, context.partition(table, scope))
+    partition = context.partition(table, scope)
+    decision = decide(table, partition, context.limits, context.now_ms)
+    after, orders = order(context, table, partition, decision)
     if orders:
         context.state.put_table(with_publication(context, after))
     return orders

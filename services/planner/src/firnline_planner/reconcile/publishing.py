@@ -1,4 +1,5 @@
-"""Showing a table: when, and its state with its advice; and forgetting one that is gone."""
+"""A table's published state, for console and `explain`: when it is due, and what is in it; and
+forgetting a table that is gone."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from firnline_domain.advice.finding import Known
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, Table
-from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import ExpiryReason, begins_ms
 from firnline_domain.policy.holds import rewrite_hold_of, turns_ms
-from firnline_domain.policy.rewrite import decide, depth, explained, status_of
+from firnline_domain.policy.rewrite import admit, decide, depth, explain, status_of
 from firnline_domain.records.states import (
     ExpiryPlan,
     PartitionState,
@@ -30,13 +31,17 @@ from firnline_planner.reconcile.advice import advised, stale_ms
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.recounting import Recount, is_gone
 
+PUBLISHED_PARTITIONS = 100
+WOULD_ORDER = "would_order"  # a partition's status in shadow
+INTERVAL_MS = 1_000  # between two states of a table at the least
+INTERVAL_MAX_MS = 60_000
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
 
 
 def with_publication(context: TableContext, table: Table) -> Table:
-    """With a moment at which people see what has changed."""
+    """With a time at which its state is published."""
     work, latest_ms = table.work, context.now_ms + interval_ms(table)
-    # Never later: where the clock was set back, it was shown in what is now the future.
+    # Never later: where the clock was set back, it was published in what is now the future.
     show_ms = min(max(context.now_ms, work.shown_ms + interval_ms(table)), latest_ms)
     planned = work.show_ms
     if planned is not None and (planned <= show_ms or table.counters.removed):
@@ -62,10 +67,8 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     table = advised(known, context.effects)
     again = _next_publication_ms(context, table)
     table = replace(table, work=replace(table.work, show_ms=again, shown_ms=context.now_ms))
-    shown = table_state(
-        table, deepest, context.limits, context.fleet, context.now_ms, statuses.counts
-    )
-    context.effects.send([Output(TABLE_STATES, f"{shown.table.uuid}/{shown.ref}", shown)])
+    state = table_state(context, table, deepest, statuses.counts)
+    context.effects.send([Output(TABLE_STATES, f"{state.table.uuid}/{state.ref}", state)])
     context.state.put_table(table)
 
 
@@ -89,37 +92,25 @@ def _without_gone(context: TableContext, table: Table) -> Iterator[Partition]:
             yield partition
 
 
-SHOWN_PARTITIONS = 100
-WOULD_ORDER = "would_order"  # a partition's status in shadow
-INTERVAL_MS = 1_000  # between two states of a table at the least
-INTERVAL_MAX_MS = 60_000
-
-
 def interval_ms(table: Table) -> int:
-    """How often a table is shown; a scan of 1,000 partitions is to cost 2 % of the time."""
+    """How often a state is published; a scan of 1,000 partitions is to cost 2 % of the time."""
     return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
 
 
 def deepest_in_debt(
     table: Table, partitions: Iterable[Partition], limits: Thresholds
 ) -> list[Partition]:
-    """The partitions to show."""
+    """The partitions to publish."""
     return heapq.nlargest(
-        SHOWN_PARTITIONS, partitions, key=lambda partition: depth(table, partition, limits)
+        PUBLISHED_PARTITIONS, partitions, key=lambda partition: depth(table, partition, limits)
     )
 
 
 def table_state(
-    table: Table,
-    deepest: Iterable[Partition],
-    limits: Thresholds,
-    fleet: Thresholds,
-    now_ms: int,
-    statuses: Mapping[str, int],
+    context: TableContext, table: Table, deepest: Iterable[Partition], statuses: Mapping[str, int]
 ) -> TableState:
-    """The state to publish; `fleet` is what holds where table and namespace say nothing.
-    `statuses`: of all partitions, not of the deepest alone."""
-    counters = table.counters
+    """The state to publish. `statuses`: of all partitions, not of the deepest alone."""
+    counters, limits, now_ms = table.counters, context.limits, context.now_ms
     return TableState(
         table=counters.table,
         ref=counters.ref,
@@ -130,7 +121,7 @@ def table_state(
         format_version=counters.format_version,
         holds=counters.totals.holds,
         partition_count=counters.totals.partitions,
-        partitions=tuple(partition_state(table, one, limits, now_ms) for one in deepest),
+        partitions=tuple(partition_state(context, table, partition) for partition in deepest),
         snapshot_count=counters.snapshot_count,
         oldest_snapshot_ms=counters.oldest_snapshot_ms,
         waiting_for_resync=counters.waiting is not None,
@@ -139,7 +130,7 @@ def table_state(
         removed=counters.removed,
         updated_at_ms=now_ms,
         hold=rewrite_hold_of(table, limits, now_ms),
-        in_force=in_force(table, fleet),
+        in_force=in_force(table, context.fleet),
         advised=tuple(table.work.advice),
         reads=reads_state(table, limits, now_ms),
         statuses=dict(statuses),
@@ -190,20 +181,16 @@ def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
     return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
 
 
-def unshadowed(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    """What would be decided if orders went out."""
-    return explained(table, partition, replace(limits, shadow=False), now_ms)
-
-
-def partition_state(
-    table: Table, partition: Partition, limits: Thresholds, now_ms: int
-) -> PartitionState:
+def partition_state(context: TableContext, table: Table, partition: Partition) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
-    decision = explained(table, partition, limits, now_ms)
+    limits, now_ms = context.limits, context.now_ms
+    decision = decide(table, partition, limits, now_ms)
     status, until_ms = decision.status, decision.until_ms
-    if decision.reason is Reason.SHADOW:
-        decision = unshadowed(table, partition, limits, now_ms)
+    if decision.reason is Reason.SHADOW and decision.wanted:
+        serving = replace(limits, shadow=False)  # what would be decided if orders went out
+        decision = admit(table, partition, decision.wanted, serving, now_ms)
         status, until_ms = WOULD_ORDER, None
+    decision = explain(table, partition, decision, limits, now_ms)
     task = table.work.task_of(partition.counters.scope)
     failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
     why = partition.work.failure if failing else decision.reason

@@ -12,7 +12,14 @@ from firnline_domain.policy.expiry import ExpiryReason, decide_expiry, expiry_or
 from firnline_domain.policy.heat import waiting
 from firnline_domain.policy.lanes import lane_of, topic_of
 from firnline_domain.policy.outcomes import aged, ordered
-from firnline_domain.policy.rewrite import debts, decide, depth, explained, order_for, weighed_for
+from firnline_domain.policy.rewrite import (
+    admit,
+    debts,
+    decide,
+    explain,
+    order_for,
+    weighed_for,
+)
 from firnline_domain.values import replace
 
 from firnline_planner.effects import (
@@ -69,27 +76,35 @@ def _ordering(context: TableContext, table: Table, touched: set[Scope]) -> Table
     wanting = []
     for partition in partitions:
         decision = decide(table, partition, context.limits, context.now_ms)
-        _bid(context, table, partition, decision)
+        _request_budget(context, table, partition, decision)
         table = replace(table, work=table.work.looking(decision.until_ms))
         if decision.order:
-            wanting.append((-decision.rank, partition))
+            wanting.append((partition, decision))
         elif decision.reason is Reason.SHADOW:
             table = replace(table, work=table.work.looking(context.now_ms + SHADOW_RECHECK_MS))
         elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
             context.put_partition(
                 table, replace(partition, work=waiting(partition.work, context.now_ms))
             )
-    wanting.sort(
-        key=lambda one: (one[0], -depth(table, one[1], context.limits), one[1].counters.scope)
-    )
-    return _all_ordered(context, table, [partition for _, partition in wanting])
+    return _order_all(context, table, sorted(wanting, key=_by_rank))
 
 
-def _all_ordered(context: TableContext, table: Table, partitions: Iterable[Partition]) -> Table:
+def _by_rank(wanting: tuple[Partition, Decision]) -> tuple[float, int, Scope]:
+    """The highest rank first, then the deepest debt."""
+    partition, decision = wanting
+    assert decision.found is not None  # whatever is to be ordered was weighed
+    _, grown, _ = decision.found
+    return -decision.rank, -sum(grown.counts), partition.counters.scope
+
+
+def _order_all(
+    context: TableContext, table: Table, wanting: Iterable[tuple[Partition, Decision]]
+) -> Table:
     """In that order, as long as there are places. Together they are one commit."""
     sent: list[Output] = []
-    for partition in partitions:
-        table, outputs = order(context, table, partition)
+    for partition, decision in wanting:
+        decision = admit(table, partition, decision, context.limits, context.now_ms)
+        table, outputs = order(context, table, partition, decision)
         sent += outputs
     context.effects.send(together(sent))
     return table
@@ -106,27 +121,32 @@ def _aged(context: TableContext, table: Table, partition: Partition) -> Partitio
     return partition
 
 
-def _bid(context: TableContext, table: Table, partition: Partition, decision: Decision) -> None:
+def _request_budget(
+    context: TableContext, table: Table, partition: Partition, decision: Decision
+) -> None:
     if not context.fleet.is_bounded:
         return
     place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
-        weighed = weighed_for(table, partition, decision.action, context.limits)
+        weighed = weighed_for(table, partition, decision, context.limits)
         candidate = candidate_of(place, weighed, context.limits, context.now_ms)
         context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
 
 
-def order(context: TableContext, table: Table, partition: Partition) -> tuple[Table, list[Output]]:
-    """With an order out, if the partition deserves one now; and the order, to be sent."""
-    decision = explained(table, partition, context.limits, context.now_ms)
+def order(
+    context: TableContext, table: Table, partition: Partition, decision: Decision
+) -> tuple[Table, list[Output]]:
+    """With an order out, if that was decided; and the order, to be sent."""
+    limits, now_ms = context.limits, context.now_ms
     if not decision.order:
         return table, []  # those deeper in debt have taken all places
-    order, task = order_for(table, partition, decision, context.limits, context.now_ms)
-    topic = topic_of(lane_of(partition, context.limits), context.limits.served_by)
+    decision = explain(table, partition, decision, limits, now_ms)
+    rewrite, task = order_for(table, partition, decision, limits, now_ms)
+    topic = topic_of(lane_of(partition, limits), limits.served_by)
     context.put_partition(table, replace(partition, work=ordered(partition.work)))
     after = replace(table, work=table.work.started(task).looking(task.deadline_ms))
-    return after, [Output(topic, order.table.uuid, order)]
+    return after, [Output(topic, rewrite.table.uuid, rewrite)]
 
 
 def together(orders: list[Output]) -> list[Output]:
