@@ -14,6 +14,12 @@ DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
 PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md")), ROOT / "bench/results/README.md"]
 REFERENCE = runpy.run_path(str(DOCS / "reference/generate.py"))
+SOURCES = [
+    *ROOT.glob("schemas/src/**/*.py"),
+    *ROOT.glob("*/*/src/**/*.py"),
+    *ROOT.glob("tests/*/*/*.py"),
+]
+CODE = "\n".join(path.read_text() for path in [*SOURCES, ROOT / "docker-compose.yml"])
 SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
 
 
@@ -54,10 +60,29 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for path, _, anchor in re.findall(r"\]\(([^)#\s]*)(#([^)\s]*))?\)", text):
+    for path, _, anchor in re.findall(r"\]\((?!https:)([^)#\s]*)(#([^)\s]*))?\)", text):
         target = page.parent / path if path else page
         assert target.exists(), path
         assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_files_named_for_contributors_exist() -> None:
+    named = re.findall(r"`([\w./*-]+/[\w./*-]*)`", (ROOT / "CONTRIBUTING.md").read_text())
+    wanted = [path for path in named if not re.search("[A-Z]{4}", path)]
+    assert len(wanted) > 10
+    assert [path for path in wanted if not any(ROOT.glob(path.rstrip("/")))] == []
+
+
+NAMES = r"`(FIRNLINE_[A-Z_]+|firnline\.[a-z][a-z.-]+[a-z]|firnline_[a-z_]+?(?:_total)?)[`={]"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_variables_properties_and_metrics_named_anywhere_exist(page: Path) -> None:
+    """So that a rename goes through the whole documentation."""
+    named = set(re.findall(NAMES, page.read_text()))
+    bare = {name: name.removeprefix("firnline_").removesuffix("_total") for name in named}
+    unknown = {name for name in named if name not in CODE and bare[name] not in CODE}
+    assert unknown == set()
 
 
 def test_every_page_is_in_the_index() -> None:
