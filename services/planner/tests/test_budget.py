@@ -152,7 +152,7 @@ def test_most_spared_for_its_price_goes_first_and_the_oldest_is_saved_for() -> N
     for number in range(4):
         fleet.commit(f"y{number}", files=8 + number)
     assert fleet.tick(0) == ["y3", "y2", "y1", "y0", "old"]
-    fleet = Fleet(2.5 * PRICE)  # never in one purse what the old one costs
+    fleet = Fleet(2.5 * PRICE)  # never in one token bucket what the old one costs
     fleet.commit("old", bytes_each=6 * MB)
     ordered = []
     for number in range(40):
@@ -162,7 +162,7 @@ def test_most_spared_for_its_price_goes_first_and_the_oldest_is_saved_for() -> N
     assert ordered[0] == "y0"
 
 
-def test_the_purse_survives_a_restart_and_who_waits_bids_again() -> None:
+def test_tokens_survive_a_restart_and_who_waits_asks_again() -> None:
     fleet = Fleet(2.2 * PRICE, old_share=0.0)
     for number in range(4):
         fleet.commit(f"t{number}")
@@ -184,7 +184,7 @@ def test_a_group_spends_its_own_quota_and_others_what_they_like() -> None:
         assert len(fleet.commit(f"d{number}")) == 1
     assert len(fleet.tick()) == 2
     fleet.restart()
-    assert fleet.tick(BUDGET_LOOK_MS) == []  # its purse is in the state
+    assert fleet.tick(BUDGET_LOOK_MS) == []  # its tokens are in the state
     assert len(fleet.tick(HOUR_MS)) == 2
 
 

@@ -10,7 +10,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
-from firnline_planner.recounting import Recount, is_gone
+from firnline_planner.reconcile.recounting import Recount, is_gone
 
 A, B = Scope(1, '["a"]'), Scope(0, "[]")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.times import earliest
-from firnline_planner.schedule import Schedule
+from firnline_planner.reconcile.schedule import Schedule
 
 
 def test_due_keys_come_earliest_first_and_once() -> None:

@@ -23,8 +23,8 @@ from firnline_domain.settings.groups import Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.bucket import Bucket
-from firnline_planner.fleet_share import FleetShare
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
+from firnline_planner.state.fleet_share import FleetShare
 from firnline_planner.state.stores import MemoryStore
 
 TABLE = TableName("u1", ("db",), "t")

@@ -11,7 +11,7 @@ from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
 from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
 from firnline_domain.identity import Scope
 
-from firnline_planner.ranking import Candidate
+from firnline_planner.reconcile.ranking import Candidate
 
 SERVICE = "planner"
 PartitionKey = tuple[bytes, Scope]  # a table's key in the state, and its partition

@@ -12,10 +12,11 @@ from firnline_domain.settings.groups import Budget
 from firnline_domain.values import replace
 
 from firnline_planner.effects import BudgetRequest, Effects, Output, PartitionKey
-from firnline_planner.ranking import Candidate, Paid, Purses, affordable
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.publishing import with_publication
+from firnline_planner.reconcile.ranking import Candidate, Paid, affordable
 from firnline_planner.reconcile.table import order, together
+from firnline_planner.state.fleet_share import TokenBuckets
 
 GRANT_INTERVAL_MS = 1_000  # not oftener: it goes over all who wait
 
@@ -24,9 +25,9 @@ GRANT_INTERVAL_MS = 1_000  # not oftener: it goes over all who wait
 class Grant:
     """Partitions that a budget pays for, in the order in which they are to be, and what is left."""
 
-    purse: str
+    budget: str
     winners: list[Paid[PartitionKey]]
-    left: Purses
+    left: TokenBuckets
 
 
 class BudgetQueue:
@@ -57,16 +58,16 @@ class BudgetQueue:
         self._requests.pop(key, None)
 
     def grants(
-        self, purses: Mapping[str, Purses], budgets: Mapping[str, Budget], now_ms: int
+        self, tokens: Mapping[str, TokenBuckets], budgets: Mapping[str, Budget], now_ms: int
     ) -> list[Grant]:
         """One for each budget that pays for something."""
         if not self._requests or not self._is_time(now_ms):
             return []
         self._granted_ms, found = now_ms, []
-        for purse, candidates in self._waiting().items():
-            budget = budgets.get(purse, Budget())
-            winners, left = affordable(candidates, purses.get(purse, Purses()), budget, now_ms)
-            found.append(Grant(purse, winners, left))
+        for name, candidates in self._waiting().items():
+            budget = budgets.get(name, Budget())
+            winners, left = affordable(candidates, tokens.get(name, TokenBuckets()), budget, now_ms)
+            found.append(Grant(name, winners, left))
         return [grant for grant in found if grant.winners]
 
     def _is_time(self, now_ms: int) -> bool:
@@ -75,8 +76,8 @@ class BudgetQueue:
     def _waiting(self) -> Mapping[str, Collection[Candidate[PartitionKey]]]:
         found: dict[str, list[Candidate[PartitionKey]]] = defaultdict(list)
         for of_table in self._requests.values():
-            for purse, candidate in of_table.values():
-                found[purse].append(candidate)
+            for budget, candidate in of_table.values():
+                found[budget].append(candidate)
         return found
 
 
@@ -95,7 +96,7 @@ def order_granted(grant: Grant, context: TableContext) -> None:
     for orders in sent.values():
         effects.send(together(orders))
     share = context.state.share
-    context.state.put_share(replace(share, purses={**share.purses, grant.purse: left}))
+    context.state.put_share(replace(share, tokens={**share.tokens, grant.budget: left}))
 
 
 def _ordered(place: PartitionKey, context: TableContext) -> list[Output]:

@@ -14,7 +14,7 @@ from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value, replace
 
 from firnline_planner.effects import Effects
-from firnline_planner.recounting import is_gone
+from firnline_planner.reconcile.recounting import is_gone
 from firnline_planner.state.bucket_state import BucketState
 
 

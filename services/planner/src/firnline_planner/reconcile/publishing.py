@@ -29,7 +29,7 @@ from firnline_domain.values import replace
 from firnline_planner.effects import TABLE_STATES, Output
 from firnline_planner.reconcile.advice import advised, stale_ms
 from firnline_planner.reconcile.context import TableContext
-from firnline_planner.recounting import Recount, is_gone
+from firnline_planner.reconcile.recounting import Recount, is_gone
 
 PUBLISHED_PARTITIONS = 100
 WOULD_ORDER = "would_order"  # a partition's status in shadow

@@ -27,9 +27,9 @@ from firnline_planner.effects import (
     RESYNC_REQUESTS,
     Output,
 )
-from firnline_planner.ranking import candidate_of
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.publishing import with_publication
+from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed
 from firnline_planner.state.encoding import table_key
 

@@ -14,7 +14,6 @@ from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
 from firnline_domain.values import replace
 
-from firnline_planner.fleet_share import FleetShare
 from firnline_planner.state.encoding import (
     CURSOR,
     PAUSE,
@@ -38,6 +37,7 @@ from firnline_planner.state.encoding import (
     to_bytes,
     waiting_key,
 )
+from firnline_planner.state.fleet_share import FleetShare
 from firnline_planner.state.stores import KeyValueStore
 
 # Values of a bucket, for tables that change often and for what is shown a second later. More are

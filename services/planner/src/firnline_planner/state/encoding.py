@@ -19,7 +19,7 @@ from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
 from firnline_domain.times import earliest
 
-from firnline_planner.fleet_share import FleetShare
+from firnline_planner.state.fleet_share import FleetShare
 
 VERSION = b"\x01"
 HEAD = struct.Struct("<cqH")  # of a table: version, due, orders out

@@ -128,7 +128,11 @@ class WriteBuffer:
 
 def keys_needed(record: Any, assigned: bool) -> Iterator[bytes]:
     """Of the entries that handling a record begins with, also of its route where tables are
-    `assigned`. None of what comes too seldom."""
+    `assigned`. None of what comes too seldom.
+
+    RocksDB takes 41 us for a table and a partition between two events, 15 us where it is asked for
+    those of some hundred: its code and its indexes are in the processor's caches only then.
+    """
     if not isinstance(record, FilesChanged) or record.ref != MAIN:
         return
     uuid = record.table.uuid

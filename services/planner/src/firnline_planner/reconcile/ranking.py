@@ -1,0 +1,91 @@
+"""Which rewrites a fleet can afford now: most spared per GB-hour first, and a share for the oldest.
+
+Two token buckets are filled at an even pace. The first pays for whoever spares readers most for its
+price. The second pays for whoever has waited longest, and nobody before it: it is saved up until it
+is enough. So nothing starves: a rewrite waits no longer than the second bucket takes to pay for it
+and for all that have waited longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from firnline_domain.policy.worth import Weighed
+from firnline_domain.settings.groups import Budget
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import Value
+
+from firnline_planner.state.fleet_share import TokenBuckets
+
+K = TypeVar("K")
+
+
+class Candidate(Value, Generic[K]):
+    """A rewrite that a policy would order. `spared_s`: CPU seconds that readers spare an hour."""
+
+    key: K
+    gb_hours: float
+    spared_s: float
+    since_ms: int
+
+    @property
+    def gain(self) -> float:
+        """Spared per GB-hour."""
+        return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
+
+
+def candidate_of(key: K, weighed: Weighed, limits: Thresholds, now_ms: int) -> Candidate[K]:
+    """A partition that deserves a rewrite."""
+    return Candidate(
+        key,
+        gb_hours=weighed.gb_hours,
+        spared_s=weighed.spared_s * limits.reads_per_hour,
+        since_ms=weighed.since_ms or now_ms,
+    )
+
+
+class Paid(Value, Generic[K]):
+    """A rewrite that is paid, and from which bucket."""
+
+    key: K
+    gb_hours: float
+    from_old: bool = False
+
+
+def affordable(
+    candidates: Iterable[Candidate[K]], tokens: TokenBuckets, budget: Budget, now_ms: int
+) -> tuple[list[Paid[K]], TokenBuckets]:
+    """Those that are to be ordered, in that order, and what is left of the tokens."""
+    found = list(candidates)
+    if not budget.binds or not found:
+        return [Paid(one.key, one.gb_hours) for one in sorted(found, key=_rank)], tokens
+    oldest = min(found, key=_age)
+    tokens = tokens.filled(budget, oldest.gb_hours, now_ms)
+    if tokens.best < min(one.gb_hours for one in found) and tokens.old < oldest.gb_hours:
+        return [], tokens  # mostly: a hundred thousand need not be ranked to know it
+    return _paid(found, tokens)
+
+
+def _paid(found: list[Candidate[K]], tokens: TokenBuckets) -> tuple[list[Paid[K]], TokenBuckets]:
+    taken, left = list[Paid[K]](), list[Candidate[K]]()
+    for one in sorted(found, key=_rank):
+        if one.gb_hours <= tokens.best:
+            taken.append(Paid(one.key, one.gb_hours))
+            tokens = tokens.without(one.gb_hours, from_old=False)
+        else:
+            left.append(one)
+    for one in sorted(left, key=_age):
+        if one.gb_hours > tokens.old:
+            break  # saved for, whatever is cheaper behind it
+        taken.append(Paid(one.key, one.gb_hours, from_old=True))
+        tokens = tokens.without(one.gb_hours, from_old=True)
+    return taken, tokens
+
+
+def _rank(one: Candidate[Any]) -> tuple[float, int]:
+    return -one.gain, one.since_ms
+
+
+def _age(one: Candidate[Any]) -> int:
+    return one.since_ms

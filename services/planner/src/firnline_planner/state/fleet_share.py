@@ -1,0 +1,74 @@
+"""What a bucket keeps for all of its tables together: its part of the fleet. Pure."""
+
+from __future__ import annotations
+
+from firnline_domain.policy.costs import learned
+from firnline_domain.policy.memory_tuning import MemoryTuning
+from firnline_domain.settings.groups import DEFAULT, Budget
+from firnline_domain.times import HOUR_MS
+from firnline_domain.values import Value, field, replace
+
+UNTRIED = MemoryTuning()
+AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it budget_requests again
+
+
+class TokenBuckets(Value):
+    """What is left at `as_of_ms`. An hour's worth is kept at most, but the second one is saved up
+    for the dearest of those that were the oldest lately: `aim`, seen last at `aim_ms`."""
+
+    best: float = 0.0
+    old: float = 0.0
+    as_of_ms: int | None = None  # None: an hour's worth is in them
+    aim: float = 0.0
+    aim_ms: int = 0
+
+    def filled(self, budget: Budget, oldest: float, now_ms: int) -> TokenBuckets:
+        """With what has come since. `oldest`: price of the one that has waited longest."""
+        hours = 1.0 if self.as_of_ms is None else max(now_ms - self.as_of_ms, 0) / HOUR_MS
+        old = budget.gb_hours * budget.old_share
+        best = budget.gb_hours - old
+        # A clock that was ahead is not waited for; and whoever is saved for may be away for a
+        # time: a table that changes asks again when it rests, one of a started planner later.
+        lasts = self.aim > oldest and 0 <= now_ms - self.aim_ms < AIM_MS
+        aim, aim_ms = (self.aim, self.aim_ms) if lasts else (oldest, now_ms)
+        return TokenBuckets(
+            min(self.best + best * hours, best),
+            min(self.old + old * hours, max(old, aim)),
+            now_ms,
+            aim,
+            aim_ms,
+        )
+
+    def without(self, gb_hours: float, from_old: bool) -> TokenBuckets:
+        """With a price paid; a negative one is paid back."""
+        if from_old:
+            return replace(self, old=self.old - gb_hours)
+        return replace(self, best=self.best - gb_hours)
+
+
+class FleetShare(Value):
+    """The value of a bucket's one key beside those of its tables.
+
+    `cost_factor`: CPU seconds that rewrites take here, against those that were measured. `tokens`:
+    what is left of its parts of the budget and of groups' quotas. `memory`: what the default
+    group's heavy orders have shown of their workers' memory; `memories`: other groups', by name.
+    """
+
+    cost_factor: float = 1.0
+    tokens: dict[str, TokenBuckets] = field(default_factory=dict)
+    memory: MemoryTuning = UNTRIED
+    memories: dict[str, MemoryTuning] = field(default_factory=dict)
+
+    def memory_of(self, group: str) -> MemoryTuning:
+        """What a group's heavy orders have shown."""
+        return self.memory if group == DEFAULT else self.memories.get(group, UNTRIED)
+
+    def with_memory(self, group: str, memory: MemoryTuning) -> FleetShare:
+        """With what they show now."""
+        if group == DEFAULT:
+            return replace(self, memory=memory)
+        return replace(self, memories={**self.memories, group: memory})
+
+    def after_rewrite(self, foretold_s: float, took_s: float) -> FleetShare:
+        """A rewrite that was foretold with today's factor came to its end."""
+        return replace(self, cost_factor=learned(self.cost_factor, foretold_s, took_s))
