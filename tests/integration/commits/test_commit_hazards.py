@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from firnline_committer import aftermath
-from firnline_domain.commits import conflicts, swaps
+from firnline_domain.commits import commit_plan, conflicts
 from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
@@ -41,7 +41,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *checks: object) -> None:
 
 
 def no_hazard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swaps, "lost_deletes", lambda *_: ())
+    monkeypatch.setattr(commit_plan, "lost_deletes", lambda *_: ())
 
 
 def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_it_is_seen_in_the_state_when_history_is_gone(
         assert refusal(committer, result) is ConflictReason.NEW_POSITION_DELETES
         assert table.rows() == [(2, 1), (3, 1)]
     else:
-        without(monkeypatch, conflicts.no_mark_missed)
+        without(monkeypatch, conflicts.no_position_delete_missed)
         handled(committer, result)
         assert (1, 1) in table.rows()
 
@@ -204,7 +204,7 @@ def test_a_merge_may_not_leave_a_position_delete_behind(
         assert refusal(committer, kept) is ConflictReason.NEW_POSITION_DELETES
         assert table.rows() == [(2, 1), (3, 1)]
     else:
-        without(monkeypatch, conflicts.no_mark_missed)
+        without(monkeypatch, conflicts.no_position_delete_missed)
         handled(committer, kept)
         assert (1, 1) in table.rows()
 
@@ -347,15 +347,15 @@ def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
 ) -> None:
     table = make_table(partitioned=True)
     first, second = two_results(table)
-    by_stamp = swaps._by_stamp
+    by_stamp = commit_plan._by_sequence_number
 
     def lumped(results: Any, repair: Any, converts: bool) -> Any:
         made = by_stamp(results, repair, converts)
         parts = tuple(part for swap in made for part in swap.parts)
         return () if converts else (replace(made[0], parts=parts),)
 
-    monkeypatch.setattr(swaps, "_by_stamp", lumped)
-    monkeypatch.setattr(swaps, "spent_deletes", lambda *_: ())
+    monkeypatch.setattr(commit_plan, "_by_sequence_number", lumped)
+    monkeypatch.setattr(commit_plan, "spent_deletes", lambda *_: ())
     no_second_look(monkeypatch)
     committer.handle([second, first])
     assert table.rows() == [(1, 1), (9, 1)]

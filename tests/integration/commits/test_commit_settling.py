@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from firnline_committer import settlement, swapping
-from firnline_domain.commits import conflicts, swaps
+from firnline_domain.commits import commit_plan, conflicts
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
@@ -372,7 +372,7 @@ def test_a_catalog_that_is_away_is_asked_again(
 
 def harmful(table: Table, monkeypatch: pytest.MonkeyPatch) -> RewriteFinished:
     """Issue 10312, and no guard before the commit."""
-    monkeypatch.setattr(swaps, "lost_deletes", lambda *_: ())
+    monkeypatch.setattr(commit_plan, "lost_deletes", lambda *_: ())
     table.append((1, 1), (2, 1))
     result: RewriteFinished = table.rewrite()
     table.delete_ids(1)

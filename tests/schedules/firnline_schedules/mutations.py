@@ -15,8 +15,8 @@ from firnline_committer.repairs import Repairs
 from firnline_committer.settlement import Settled
 from firnline_deletes import row_map
 from firnline_deletes.row_map import Moves
-from firnline_domain.commits import conflicts, swaps
-from firnline_domain.commits.swaps import AddedDelete
+from firnline_domain.commits import commit_plan, conflicts
+from firnline_domain.commits.commit_plan import AddedDelete
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.values import replace
 from firnline_iceberg.commits import Pin
@@ -57,7 +57,7 @@ def all_or_nothing(result: Any, head: Any) -> Any:
 
 
 def one_stamp(results: Any, repair: Any, converts: bool) -> Any:
-    made = _by_stamp(results, repair, converts)
+    made = _by_sequence_number(results, repair, converts)
     parts = tuple(part for swap in made for part in swap.parts)
     return () if converts else (replace(made[0], parts=parts),)
 
@@ -89,7 +89,7 @@ def nothing(*_: Any) -> None:
     return None
 
 
-_judge, _by_stamp, _moved = conflicts.judge, swaps._by_stamp, Moves.moved
+_judge, _by_sequence_number, _moved = conflicts.judge, commit_plan._by_sequence_number, Moves.moved
 _VECTOR = DeleteKind.DELETION_VECTOR
 NO_SECOND_LOOK = (aftermath, "needed_but_removed", nothing)
 
@@ -138,16 +138,20 @@ CHECKS = [
         "v2: append start.2 rollback deliver.A",
         (without(conflicts.started_before),),
     ),
-    Mutation("marks_live", "v2: start rollback expire deliver.A", (without(conflicts.marks_live),)),
+    Mutation(
+        "marks_live",
+        "v2: start rollback expire deliver.A",
+        (without(conflicts.position_deletes_live),),
+    ),
     Mutation(
         "no_mark_missed, v2",
         "v2: start pos expire deliver.A",
-        (without(conflicts.no_mark_missed),),
+        (without(conflicts.no_position_delete_missed),),
     ),
     Mutation(
         "no_mark_missed, v3",
         "v3: start dv.young expire deliver.A",
-        (without(conflicts.no_mark_missed),),
+        (without(conflicts.no_position_delete_missed),),
     ),
     Mutation(
         "applied deletes: of this group's inputs",
@@ -163,17 +167,17 @@ SWAPS = [
     Mutation(
         "hazard 10312, both guards",
         "v2: start eq append deliver.A",
-        ((swaps, "lost_deletes", lambda *_: ()), NO_SECOND_LOOK),
+        ((commit_plan, "lost_deletes", lambda *_: ()), NO_SECOND_LOOK),
     ),
     Mutation(
         "lost_deletes: then nothing is cut in two",
         "v2: start.2 eq append deliver.A",
-        ((swaps, "lost_deletes", lambda *_: ()),),
+        ((commit_plan, "lost_deletes", lambda *_: ()),),
     ),
     Mutation(
         "what Iceberg drops by itself",
         "v2: start.2 eq append deliver.A",
-        ((swaps, "_without_dropped", lambda made, _: made),),
+        ((commit_plan, "_without_dropped", lambda made, _: made),),
     ),
     Mutation(
         "the pin",
@@ -183,17 +187,17 @@ SWAPS = [
     Mutation(
         "one rewrite per stamp",
         "v2p: start.b upsert start deliver.AB",
-        ((swaps, "_by_stamp", one_stamp),),
+        ((commit_plan, "_by_sequence_number", one_stamp),),
     ),
     Mutation(
         "spent deletes: global ones look at all specs",
         "v2p: start eq.global deliver.A",
-        ((swaps, "spent_deletes", everything),),
+        ((commit_plan, "spent_deletes", everything),),
     ),
     Mutation(
         "spent deletes: above the stamp",
         "v2: start eq deliver.A",
-        ((swaps, "spent_deletes", everything),),
+        ((commit_plan, "spent_deletes", everything),),
     ),
 ]
 

@@ -13,9 +13,16 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from firnline_domain.commits import conflicts
+from firnline_domain.commits.commit_plan import (
+    CommitPlan,
+    PlannedSnapshot,
+    forms,
+    lost_deletes,
+    plan,
+    spent_deletes,
+)
 from firnline_domain.commits.conflicts import Conflict, examine
 from firnline_domain.commits.live import Head
-from firnline_domain.commits.swaps import Plan, Swap, forms, lost_deletes, plan, spent_deletes
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ConflictReason
 from firnline_domain.records.results import (
@@ -177,7 +184,7 @@ class Table:
             TableForm(2, 0, 2), {0: COLUMNS}, frozenset(path for path, n in times.items() if n > 1),
         )  # fmt: skip
 
-    def swap(self, plan: Iterable[Swap]) -> None:
+    def swap(self, plan: Iterable[PlannedSnapshot]) -> None:
         """Commit as Iceberg 1.12 does, its rule for old delete files included."""
         for swap in plan:
             gone, named = set(swap.input_paths), {d.path for d in swap.removed_deletes}
@@ -186,7 +193,7 @@ class Table:
             oldest = min([self.seq, *numbers])
             old = {p for p, d in self.deletes.items() if 0 < d.sequence_number < oldest}
             files = [file for part in swap.parts for file in part.group.outputs]
-            added = [replace(OUTPUTS[f.path], sequence_number=swap.stamp) for f in files]
+            added = [replace(OUTPUTS[f.path], sequence_number=swap.sequence_number) for f in files]
             self.commit(*added, gone=gone | old | named)
 
 
@@ -194,17 +201,21 @@ OUTPUTS: dict[str, Data] = {}
 
 
 def rewrite(
-    table: Table, scope: Scope, groups: int = 1, stamp: int | None = None, task: str = "task"
+    table: Table,
+    scope: Scope,
+    groups: int = 1,
+    sequence_number: int | None = None,
+    task: str = "task",
 ) -> RewriteFinished:
-    """What a right worker makes of the scope's files up to `stamp` (default: the start's)."""
-    start_stamp = table.seq if stamp is None else stamp
+    """What a right worker makes of the scope's files up to that number (default: the start's)."""
+    start_number = table.seq if sequence_number is None else sequence_number
     files = [
-        f for f in table.data.values() if f.scope == scope and f.sequence_number <= start_stamp
+        f for f in table.data.values() if f.scope == scope and f.sequence_number <= start_number
     ]
     applied = {
         d.path: d
         for d in table.deletes.values()
-        if (d.kind is not DeleteKind.EQUALITY or d.sequence_number <= start_stamp)
+        if (d.kind is not DeleteKind.EQUALITY or d.sequence_number <= start_number)
         and any(d.applies(f) for f in files)
     }
     made = []
@@ -221,7 +232,7 @@ def rewrite(
     return RewriteFinished(
         task_id=task, table=TableName("u", ("ns",), "t"), ref="main", scope=scope, attempt=1,
         worker="w", mode=Mode.NATIVE, start_snapshot_id=table.head,
-        start_sequence_number=start_stamp, schema_id=0, groups=tuple(made),
+        start_sequence_number=start_number, schema_id=0, groups=tuple(made),
         applied_deletes=tuple(
             AppliedDelete(d.path, d.kind, d.sequence_number, d.scope) for d in applied.values()
         ),
@@ -394,7 +405,7 @@ def hazard_of_the_stamp_alone() -> Story:
     table.append(ALL, 2)
     table.eq_delete(ALL, 1)
     table.append(ALL, 4)
-    result = rewrite(table, ALL, stamp=2)
+    result = rewrite(table, ALL, sequence_number=2)
     return Story(ConflictReason.HAZARD_10312, table, result, table.pinned())
 
 
@@ -506,11 +517,11 @@ def test_committing_it_all_the_same_changes_rows(tell: Callable[[], Story]) -> N
     assert story.table.visible() != before
 
 
-def bare(result: RewriteFinished) -> Swap:
-    from firnline_domain.commits.swaps import Replacement
+def bare(result: RewriteFinished) -> PlannedSnapshot:
+    from firnline_domain.commits.commit_plan import PlannedGroup
 
-    parts = (Replacement(result.task_id, result.scope, one) for one in result.groups)
-    return Swap(result.start_sequence_number, tuple(parts))
+    parts = (PlannedGroup(result.task_id, result.scope, one) for one in result.groups)
+    return PlannedSnapshot(result.start_sequence_number, tuple(parts))
 
 
 @pytest.mark.parametrize("change", [{"sequence_number": 2}, {"rows": ((1, 1),)}])
@@ -567,7 +578,7 @@ def test_concurrent_appends_and_upserts_do_not_conflict() -> None:
     before = table.visible()
     head = table.pinned()
     assert verdict(result, head) is None
-    table.swap(plan([result], head).swaps)
+    table.swap(plan([result], head).snapshots)
     assert table.visible() == before
 
 
@@ -592,7 +603,7 @@ def test_a_hazardous_swap_of_two_groups_goes_in_two() -> None:
     table.eq_delete(ALL, 1)
     table.append(ALL, 3)
     before, head = table.visible(), table.pinned()
-    swaps = plan([result], head).swaps
+    swaps = plan([result], head).snapshots
     assert [len(swap.parts) for swap in swaps] == [1, 1]
     table.swap(swaps)
     assert table.visible() == before
@@ -609,7 +620,7 @@ def test_what_iceberg_drops_with_the_first_half_is_not_removed_by_the_second() -
     table.append(ALL, 4)
     before, head = table.visible(), table.pinned()
     assert spent in {delete.path for delete in head.deletes}
-    table.swap(plan([result], head).swaps)
+    table.swap(plan([result], head).snapshots)
     assert table.visible() == before
     assert spent not in table.deletes
 
@@ -637,7 +648,7 @@ def test_only_the_exposed_result_is_refused() -> None:
     second = rewrite(table, A, task="second")
     made = plan([first, second], table.pinned())
     assert made.refused.keys() == {"first"}
-    assert [swap.task_ids for swap in made.swaps] == [("second",)]
+    assert [swap.task_ids for swap in made.snapshots] == [("second",)]
 
 
 def test_another_result_of_the_commit_may_keep_an_old_file_alive() -> None:
@@ -650,7 +661,7 @@ def test_another_result_of_the_commit_may_keep_an_old_file_alive() -> None:
     second = rewrite(table, A, task="second")
     before, head = table.visible(), table.pinned()
     assert plan([first], head).refused == {}
-    table.swap(plan([first, second], head).swaps)
+    table.swap(plan([first, second], head).snapshots)
     assert table.visible() == before
 
 
@@ -665,9 +676,12 @@ def test_one_rewrite_per_stamp() -> None:
     table.append(B, 1)
     second = rewrite(table, B, task="second")
     before, head = table.visible(), table.pinned()
-    swaps = plan([second, first], head).swaps
-    assert [(swap.stamp, swap.task_ids) for swap in swaps] == [(2, ("first",)), (5, ("second",))]
-    one = Swap(2, (*bare(first).parts, *bare(second).parts))  # what H6 warns of
+    swaps = plan([second, first], head).snapshots
+    assert [(swap.sequence_number, swap.task_ids) for swap in swaps] == [
+        (2, ("first",)),
+        (5, ("second",)),
+    ]
+    one = PlannedSnapshot(2, (*bare(first).parts, *bare(second).parts))  # what H6 warns of
     together = dataclasses.replace(table, data=dict(table.data), deletes=dict(table.deletes))
     table.swap(swaps)
     assert table.visible() == before
@@ -677,8 +691,8 @@ def test_one_rewrite_per_stamp() -> None:
 
 def removed(table: Table, *results: RewriteFinished) -> set[str]:
     made = plan(results, table.pinned())
-    assert not any(swap.removed_deletes for swap in made.swaps[:-1])
-    return {delete.path for delete in made.swaps[-1].removed_deletes}
+    assert not any(swap.removed_deletes for swap in made.snapshots[:-1])
+    return {delete.path for delete in made.snapshots[-1].removed_deletes}
 
 
 def test_applied_deletes_go_in_the_same_commit() -> None:
@@ -719,7 +733,7 @@ def test_a_position_delete_of_its_own_commit_stays() -> None:
     table.commit(Data("flink", -1, A, rows), Delete("pos", -1, A, DeleteKind.POSITION, named=named))
     before, head = table.visible(), table.pinned()
     applied = AppliedDelete("pos", DeleteKind.POSITION, 2, A)
-    table.swap(plan([replace(result, applied_deletes=(applied,))], head).swaps)
+    table.swap(plan([replace(result, applied_deletes=(applied,))], head).snapshots)
     assert table.visible() == before
 
 
@@ -770,22 +784,22 @@ def test_what_is_accepted_never_changes_a_row(
     later: list[tuple[str, Scope, int]],
     history: bool,
     groups: int,
-    stamp: int,
+    sequence_number: int,
 ) -> None:
     table = Table()
     table.append(ALL, 0, 1)
     table.append(A, 0, 1)
     live(table, earlier)
     results = [
-        rewrite(table, ALL, groups, min(stamp, table.seq), "all"),
+        rewrite(table, ALL, groups, min(sequence_number, table.seq), "all"),
         rewrite(table, A, groups, None, "a"),
     ]
     live(table, later)
     head = table.pinned(history)
     accepted = [one for one in results if one.groups and examine(one, head) is None]
-    made: Plan = plan(accepted, head)
+    made: CommitPlan = plan(accepted, head)
     before = table.visible()
-    for swap in made.swaps:  # each snapshot is right, not only the last one
+    for swap in made.snapshots:  # each snapshot is right, not only the last one
         table.swap([swap])
         assert table.visible() == before
 

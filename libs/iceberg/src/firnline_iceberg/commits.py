@@ -67,7 +67,7 @@ class Rewrite:
     a `RowDelta`, which other engines' rewrites look at, as they do not at a rewrite (H3)."""
 
     task_ids: tuple[str, ...]
-    stamp: int
+    sequence_number: int
     start_snapshot_id: int
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -403,7 +403,7 @@ def _rewrite(transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
         change.addFile(file)
     for file, number in files.added_deletes:
         change.addFile(file) if number is None else change.addFile(file, number)
-    change.dataSequenceNumber(rewrite.stamp)
+    change.dataSequenceNumber(rewrite.sequence_number)
     return change
 
 

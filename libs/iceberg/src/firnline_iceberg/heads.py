@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from firnline_domain.commits.commit_plan import PlannedSnapshot
 from firnline_domain.commits.conflicts import inputs, outputs
 from firnline_domain.commits.live import Head
-from firnline_domain.commits.swaps import Swap
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
 
@@ -48,7 +48,7 @@ class Pinned:
 
     def rewrites(
         self,
-        swaps: Iterable[Swap],
+        swaps: Iterable[PlannedSnapshot],
         starts: Mapping[str, int],
         notes: Mapping[str, str] | None = None,
     ) -> tuple[Rewrite, ...]:
@@ -56,13 +56,15 @@ class Pinned:
         `notes`: for the summary of each snapshot."""
         return tuple(self._rewrite(swap, starts, notes or {}) for swap in swaps)
 
-    def _rewrite(self, swap: Swap, starts: Mapping[str, int], notes: Mapping[str, str]) -> Rewrite:
+    def _rewrite(
+        self, swap: PlannedSnapshot, starts: Mapping[str, int], notes: Mapping[str, str]
+    ) -> Rewrite:
         files = (file for part in swap.parts for file in part.group.outputs)
         inputs = [self.live.data_file(path) for path in sorted(swap.input_paths)]
         kept = [one.path for one in inputs if one is not None] if swap.converts else []
         return Rewrite(
             swap.task_ids,
-            swap.stamp,
+            swap.sequence_number,
             self._validated_from(swap, starts),
             (
                 *(self._removal(entry) for entry in inputs if not swap.converts),
@@ -78,7 +80,7 @@ class Pinned:
         assert isinstance(entry, FileEntry), "planned on another head"
         return removal_json(entry, len(self.table.spec(entry.spec_id).fields))
 
-    def _validated_from(self, swap: Swap, starts: Mapping[str, int]) -> int:
+    def _validated_from(self, swap: PlannedSnapshot, starts: Mapping[str, int]) -> int:
         """The common start where history reaches it. Else the head, which was examined itself:
         deletes that one of several results has applied would be new to another's start, and so
         would those be that a repair carries over (H4), or a conversion takes in."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline_domain.commits.swaps import Swap, uncut
+from firnline_domain.commits.commit_plan import PlannedSnapshot, unsplit
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.heads import deletes_removed_by
 from firnline_iceberg.tables import LoadedTable
@@ -21,7 +21,7 @@ REMOVED = "removed-equality-delete-files"  # of a snapshot's summary
 
 
 def needed_but_removed(
-    table: LoadedTable, snapshot_ids: Iterable[int], swaps: Sequence[Swap]
+    table: LoadedTable, snapshot_ids: Iterable[int], swaps: Sequence[PlannedSnapshot]
 ) -> str | None:
     """Path of an equality delete above the stamp of outputs, or of converted files, that it applies
     to, and which one of the snapshots took out. Raises SnapshotGone, MetadataFileGone, RetryLater.
@@ -48,7 +48,7 @@ def losses(
     table: LoadedTable,
     results: Mapping[str, RewriteFinished],
     found: Mapping[str, Settled],
-    sent: Mapping[str, tuple[Swap, ...]],
+    sent: Mapping[str, tuple[PlannedSnapshot, ...]],
 ) -> dict[str, str]:
     """By task id, the delete file that its commit should have left. `found` of the `results` in the
     table; `sent`: the commits that are known. All by task id. Raises as `needed_but_removed`."""
@@ -64,9 +64,9 @@ def losses(
     return lost
 
 
-def _guessed(result: RewriteFinished, found: Settled) -> tuple[Swap, ...]:
+def _guessed(result: RewriteFinished, found: Settled) -> tuple[PlannedSnapshot, ...]:
     """What whoever committed it has sent."""
-    return uncut(without(result, found.lost))
+    return unsplit(without(result, found.lost))
 
 
 def is_in_history(table: LoadedTable, ref: str, found: Iterable[Settled]) -> bool:

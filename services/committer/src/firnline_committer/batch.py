@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_domain.commits.swaps import Swap, Written
+from firnline_domain.commits.commit_plan import PlannedSnapshot, Written
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
@@ -30,7 +30,7 @@ class Batch:
     attempts: list[Attempt] = field(default_factory=list)  # refused; perhaps there all the same
     looked: Looked = field(default_factory=Looked)
     doubtful: list[Attempt] = field(default_factory=list)  # whose outcome nobody knows
-    sent: dict[str, tuple[Swap, ...]] = field(
+    sent: dict[str, tuple[PlannedSnapshot, ...]] = field(
         default_factory=dict
     )  # by task, the whole commit: what is found of it then is ours
     tries: int = 0  # that came to nothing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from firnline_domain.commits.commit_plan import Conversion, Repair, Written
 from firnline_domain.commits.conflicts import Conflict, Verdict, judge
-from firnline_domain.commits.swaps import Conversion, Repair, Written
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ConflictReason
 from firnline_domain.records.results import RewriteFinished

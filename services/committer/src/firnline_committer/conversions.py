@@ -17,8 +17,8 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions
 from firnline_deletes.row_map import RowMap
 from firnline_deletes.vectors import located
+from firnline_domain.commits.commit_plan import Conversion, Written
 from firnline_domain.commits.conflicts import Conflict
-from firnline_domain.commits.swaps import Conversion, Written
 from firnline_domain.identity import normal_path
 from firnline_domain.records.events import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup

@@ -21,16 +21,16 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.positions import Positions, PositionSet
 from firnline_deletes.row_map import Moves, RowMap
 from firnline_deletes.vectors import Vector, located
+from firnline_domain.commits.commit_plan import Repair, Written
 from firnline_domain.commits.conflicts import (
     Conflict,
     inputs,
-    marks_live,
     named_by,
+    position_deletes_live,
     replaced,
-    unapplied_marks,
+    unapplied_position_deletes,
 )
 from firnline_domain.commits.live import LiveDelete
-from firnline_domain.commits.swaps import Repair, Written
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.records.events import ConflictReason
@@ -144,13 +144,13 @@ class _Case:
     @cached_property
     def marks(self) -> tuple[LiveDelete, ...]:
         """Position deletes and vectors of the head that may be about an input, not applied."""
-        return tuple(unapplied_marks(self.part, self.at.head))
+        return tuple(unapplied_position_deletes(self.part, self.at.head))
 
     @cached_property
     def applied_gone(self) -> bool:
         """Whether a position delete or vector that was applied is not at the head any more: only
         then can rows have come back."""
-        return marks_live(self.part, self.at.head) is not None
+        return position_deletes_live(self.part, self.at.head) is not None
 
     def dead(self) -> PositionSet:
         """What the head says of the touched inputs. Applied deletes are read as well where one of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from firnline_domain.commits.commit_plan import Repair
 from firnline_domain.commits.conflicts import Conflict, outputs
-from firnline_domain.commits.swaps import Repair
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commits import task_ids

@@ -13,9 +13,9 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_domain.commits.commit_plan import PlannedSnapshot, plan
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.commits.lifetimes import Lifetimes
-from firnline_domain.commits.swaps import Swap, plan
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import ConflictReason
@@ -211,10 +211,10 @@ class Swapper:
         chosen = self._chooser.choose(at, batch.open.values(), batch.repairs)
         made = plan(chosen.fit, at.head, chosen.repairs, chosen.conversions)
         self._refuse_chosen(batch, at, chosen.refused | made.refused)
-        if not made.swaps or not all(one.task_id in batch.open for one in chosen.fit):
+        if not made.snapshots or not all(one.task_id in batch.open for one in chosen.fit):
             return
         if self._disturbs_nobody(batch, at):
-            self._send(batch, at, chosen, made.swaps, seen_ms)
+            self._send(batch, at, chosen, made.snapshots, seen_ms)
 
     def _disturbs_nobody(self, batch: Batch, at: Pinned) -> bool:
         """False after a wait for the moment to try again: what was read now is not read then."""
@@ -246,7 +246,12 @@ class Swapper:
                 self._refuse(batch, task_id, conflict, at.head.snapshot_id)
 
     def _send(
-        self, batch: Batch, at: Pinned, chosen: Chosen, swaps: tuple[Swap, ...], seen_ms: int
+        self,
+        batch: Batch,
+        at: Pinned,
+        chosen: Chosen,
+        swaps: tuple[PlannedSnapshot, ...],
+        seen_ms: int,
     ) -> None:
         starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
         rewrites = at.rewrites(swaps, starts, notes(chosen.lost, chosen.repairs))
@@ -279,7 +284,9 @@ class Swapper:
         """False after a pause in which files may have gone, or where the clock was set back."""
         return 0 <= self._now_ms() - seen_ms <= self._lives.send_ms
 
-    def _take(self, batch: Batch, at: Pinned, swaps: tuple[Swap, ...], outcome: Outcome) -> None:
+    def _take(
+        self, batch: Batch, at: Pinned, swaps: tuple[PlannedSnapshot, ...], outcome: Outcome
+    ) -> None:
         """What stays open is tried again at the next head."""
         tasks = tuple(dict.fromkeys(task_id for swap in swaps for task_id in swap.task_ids))
         match outcome:

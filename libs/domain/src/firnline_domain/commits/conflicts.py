@@ -102,16 +102,16 @@ def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def proof(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Rows and keys add up in every group, and the stamp lies between the number of the newest
-    input and the head's.
+    """Rows and keys add up in every group, and the start's sequence number lies between that of the
+    newest input and the head's.
 
-    An input above the stamp would come under deletes older than itself (H6).
+    An input above it would come under deletes older than itself (H6).
     """
     if found := _unbalanced(result):
         return found
     newest = max((file.sequence_number for file in inputs(result)), default=0)
     if not newest <= result.start_sequence_number <= head.last_sequence_number:
-        text = f"stamp {result.start_sequence_number}: inputs up to {newest}, table at "
+        text = f"start {result.start_sequence_number}: inputs up to {newest}, table at "
         return Conflict(ConflictReason.PROOF_FAILED, text + str(head.last_sequence_number))
     return None
 
@@ -143,7 +143,7 @@ def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
     return next((Conflict(ConflictReason.APPLIED_DELETE_GONE, one.path) for one in gone), None)
 
 
-def marks_live(result: RewriteFinished, head: Head) -> Conflict | None:
+def position_deletes_live(result: RewriteFinished, head: Head) -> Conflict | None:
     """The same for position deletes and deletion vectors. These are also rewritten: a writer's
     next vector of a file holds the positions of the one before, and takes its place."""
     rewritten = without_conversions(result)
@@ -167,23 +167,23 @@ def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete
 
 def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
     """No equality delete that was not applied touches an input, unless it will touch the output
-    as well: those above the stamp do."""
+    as well: those above the start do."""
     numbers = [file.sequence_number for file in inputs(result)]
-    oldest, stamp = min(numbers, default=0), result.start_sequence_number
+    oldest, start = min(numbers, default=0), result.start_sequence_number
     for delete in _unapplied(result, head):
-        would_end = numbers and oldest < delete.sequence_number <= stamp
+        would_end = numbers and oldest < delete.sequence_number <= start
         if delete.kind is DeleteKind.EQUALITY and would_end and reaches(delete, result.scope):
             return Conflict(ConflictReason.OLD_EQUALITY_DELETE, _shown(delete))
     return None
 
 
-def no_mark_missed(result: RewriteFinished, head: Head) -> Conflict | None:
+def no_position_delete_missed(result: RewriteFinished, head: Head) -> Conflict | None:
     """No position delete or vector that was not applied may be about an input: it will never be
     about an output, whatever its number (H2, H4)."""
-    return next((_missed(delete) for delete in unapplied_marks(result, head)), None)
+    return next((_missed(delete) for delete in unapplied_position_deletes(result, head)), None)
 
 
-def unapplied_marks(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
+def unapplied_position_deletes(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
     """Position deletes and vectors that the worker did not apply and that may name a replaced
     input."""
     numbers = {normal_path(file.path): file.sequence_number for file in replaced(result)}
@@ -267,8 +267,8 @@ CHECKS = (
     nothing_missed,
     partition_kept,
     started_before,
-    marks_live,
-    no_mark_missed,
+    position_deletes_live,
+    no_position_delete_missed,
 )
 
 

@@ -11,7 +11,7 @@ from firnline_domain.times import HOUR_S
 from firnline_domain.values import Value
 
 SWEEP_AGE_S = 24 * HOUR_S
-LONGEST_SEND_MS = 10 * 60_000
+MAX_SEND_MS = 10 * 60_000
 
 
 class Lifetimes(Value):
@@ -34,4 +34,4 @@ class Lifetimes(Value):
     def send_ms(self) -> int:
         """A commit goes out within so long after its outputs were seen, or they are looked at
         again: a process may be stopped in between, and wake up days later."""
-        return min(LONGEST_SEND_MS, self.sweep_ms // 8)
+        return min(MAX_SEND_MS, self.sweep_ms // 8)

@@ -105,7 +105,7 @@ def reaches(delete: LiveDelete, scope: Scope) -> bool:
     return delete.is_global or delete.scope == scope
 
 
-def outlives(delete: LiveDelete, scope: Scope, stamp: int) -> bool:
-    """Whether an equality delete applies to files of `scope` stamped `stamp`: strictly above."""
+def outlives(delete: LiveDelete, scope: Scope, sequence_number: int) -> bool:
+    """Whether an equality delete applies to files of `scope` with that number."""
     of_equality = delete.kind is DeleteKind.EQUALITY
-    return of_equality and reaches(delete, scope) and delete.sequence_number > stamp
+    return of_equality and reaches(delete, scope) and delete.sequence_number > sequence_number

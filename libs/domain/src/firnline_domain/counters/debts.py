@@ -72,4 +72,4 @@ def brought(files: FileTally) -> Debt:
 
 def _debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
     files, deletes = holds.fragments.files, holds.equality_deletes.files
-    return Debt(files, deletes, holds.mark_files, global_deletes, undersized)
+    return Debt(files, deletes, holds.positional_files, global_deletes, undersized)

@@ -55,7 +55,7 @@ def _positions(
     """What conversions have left is compacted when readers have paid for it; where it is many
     files, when it has waited for long enough; at the latest after the retention, or what was
     deleted would never leave the storage."""
-    marks = partition.counters.holds.mark_files
+    marks = partition.counters.holds.positional_files
     many = marks >= max(limits.min_position_deletes, 1)
     reason, due_ms = Reason.POSITION_DELETES, weighed.from_ms if many else weighed.paid_ms
     recycled_ms = weighed.since_ms + limits.retention_ms

@@ -26,7 +26,7 @@ def names_files(change: FilesChanged, part: PartitionChange) -> bool:
     if change.kind is not ChangeKind.DELTA or change.task_id or change.operation == REPLACE:
         return False
     added = part.added
-    if added.mark_files:
+    if added.positional_files:
         return not added.equality_deletes.files
     return change.operation == OVERWRITE and part.removed.data_files > 0
 

@@ -201,7 +201,7 @@ def weigh_positions(partition: Partition, limits: Thresholds) -> Weighed | None:
     if since_ms is None:
         return None
     burden = burden_of(holds, limits.target_bytes)
-    spared_s = burden.positions_s() + holds.mark_files * READ_COST.open_s
+    spared_s = burden.positions_s() + holds.positional_files * READ_COST.open_s
     return _weighed(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
 
 

@@ -202,7 +202,7 @@ class ConflictReason(StrEnum):
     APPLIED_POSITION_DELETE_GONE = "applied_position_delete_gone"  # so that rows came back
     NEW_POSITION_DELETES = "new_position_deletes"
     NEW_DELETION_VECTORS = "new_deletion_vectors"
-    OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the stamp
+    OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the start
     HAZARD_10312 = "hazard_10312"  # iceberg-rules 2.4 (a), and no safe form of commit is left
     SPEC_CHANGED = "spec_changed"  # iceberg-rules 2.4 (b)
     SCHEMA_CHANGED = "schema_changed"  # or the name mapping

@@ -104,8 +104,8 @@ class AppliedDelete(Value):
 class RewriteFinished(Value):
     """A rewrite's outputs are written and wait for the commit.
 
-    Outputs are stamped with `start_sequence_number`: every applicable delete up to it is
-    applied, none above it (iceberg-rules 4.1).
+    `start_sequence_number` is the data sequence number of its outputs: every applicable delete up
+    to it is applied, none above it (iceberg-rules 4.1).
     """
 
     task_id: str

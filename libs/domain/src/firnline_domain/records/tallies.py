@@ -135,9 +135,9 @@ class FileTally(Value):
     @property
     def delete_files(self) -> int:
         """Delete files of every kind."""
-        return self.equality_deletes.files + self.mark_files
+        return self.equality_deletes.files + self.positional_files
 
     @property
-    def mark_files(self) -> int:
+    def positional_files(self) -> int:
         """Those that name rows by position: position deletes and deletion vectors."""
         return self.position_deletes.files + self.deletion_vectors.files

@@ -1,10 +1,10 @@
-"""How examined results are swapped in: one rewrite per distinct stamp (H6), safe from issue 10312.
+"""The plan of a commit: one snapshot per data sequence number (H6), safe from Iceberg issue 10312.
 
 Iceberg 1.12 (`MergingSnapshotProducer.apply`), with every commit that removes a file, drops the
 delete files whose number is below that of every data file that *remains*. Files that the commit
-adds do not count there, though their stamp may be older: a delete that they still need is dropped,
-and deleted rows come back (iceberg-rules 2.4 a). So each rewrite is played through before it is
-made.
+adds do not count there, though their sequence number may be older: a delete that they still need
+is dropped, and deleted rows come back (iceberg-rules 2.4 a). So each snapshot is simulated before
+it is made.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Written = Repair | Conversion | Leftover
 """Delete files that were written for a commit, which has to be cleared up after."""
 
 
-class Replacement(Value):
+class PlannedGroup(Value):
     """One group of one result, where it lies."""
 
     task_id: str
@@ -80,22 +80,22 @@ class Replacement(Value):
     touched: bool = False  # needs the repair in the same snapshot
 
 
-class Swap(Value):
-    """One rewrite of the commit: all its outputs get the data sequence number `stamp`.
+class PlannedSnapshot(Value):
+    """One snapshot of the commit: all its outputs get the data sequence number `sequence_number`.
 
-    `converts`: it replaces no data file. Its parts' inputs are from now on as if they were stamped:
-    no equality delete up to `stamp` has anything to say of them any more. It is committed as a
-    `RowDelta`, for a rewrite that another engine has begun would not look at it else (H3).
+    `converts`: it replaces no data file. From now on its inputs count as files of that number: no
+    equality delete up to it applies to them any more. It is committed as a `RowDelta`, which
+    another engine's rewrite that has begun already looks at, as it does not at a rewrite (H3).
     """
 
-    stamp: int
-    parts: tuple[Replacement, ...]
+    sequence_number: int
+    parts: tuple[PlannedGroup, ...]
     removed_deletes: tuple[LiveDelete, ...] = ()
     added_deletes: tuple[AddedDelete, ...] = ()
 
     @property
     def converts(self) -> bool:
-        """All of its parts do, or none (`_by_stamp`)."""
+        """All of its parts do, or none (`_by_sequence_number`)."""
         return any(part.group.converts for part in self.parts)
 
     @property
@@ -122,13 +122,13 @@ class Swap(Value):
 
     def still_needs(self, delete: LiveDelete) -> bool:
         """Whether an output of this rewrite comes under an equality delete."""
-        return any(outlives(delete, scope, self.stamp) for scope in self.output_scopes)
+        return any(outlives(delete, scope, self.sequence_number) for scope in self.output_scopes)
 
 
-class Plan(Value):
-    """The rewrites of one commit, in order, and the results that no safe form was found for."""
+class CommitPlan(Value):
+    """The snapshots of one commit, in order, and the results that have no safe form."""
 
-    swaps: tuple[Swap, ...]
+    snapshots: tuple[PlannedSnapshot, ...]
     refused: dict[str, Conflict]
 
 
@@ -141,145 +141,165 @@ def plan(
     head: Head,
     repairs: Mapping[str, Repair] = NO_REPAIRS,
     conversions: Mapping[str, Conversion] = NO_CONVERSIONS,
-) -> Plan:
-    """Swaps of `results`, each of which `judge` has passed on `head`, no two sharing an input.
+) -> CommitPlan:
+    """Snapshots of `results`, each of which `judge` has passed on `head`, no two sharing an input.
     `repairs` and `conversions`: by task id, of the former no two of one scope. Conversions come
     last, for what they free equality deletes of may need to be rewritten first.
 
-    Only the rewrite that comes first, with the lowest stamp, is exposed: its outputs protect the
+    Only the first snapshot, with the lowest sequence number, is exposed: its outputs protect the
     later ones. So where no form is safe, its results are refused and the rest is tried again.
     """
     refused: dict[str, Conflict] = {}
     left = list(results)
     while left:
-        swaps = _by_stamp(left, repairs, converts=False) + _by_stamp(left, {}, converts=True)
-        last = (*swaps[:-1], replace(swaps[-1], removed_deletes=spent_deletes(left, head)))
+        snapshots = _by_sequence_number(left, repairs, converts=False) + _by_sequence_number(
+            left, {}, converts=True
+        )
+        last = (*snapshots[:-1], replace(snapshots[-1], removed_deletes=spent_deletes(left, head)))
         if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
             whole = _converted(_repaired(safe, repairs), conversions)
-            return Plan(_without_dropped(whole, head), refused)
+            return CommitPlan(_without_dropped(whole, head), refused)
         lost = lost_deletes(last, head)
-        text = f"drops {lost[0].path} ({lost[0].sequence_number}), stamp {swaps[0].stamp}"
-        for task_id in swaps[0].task_ids:
+        number = snapshots[0].sequence_number
+        text = f"drops {lost[0].path} ({lost[0].sequence_number}) below sequence number {number}"
+        for task_id in snapshots[0].task_ids:
             refused[task_id] = Conflict(ConflictReason.HAZARD_10312, text)
         left = [result for result in left if result.task_id not in refused]
-    return Plan((), refused)
+    return CommitPlan((), refused)
 
 
-def _by_stamp(
+def _by_sequence_number(
     results: Iterable[RewriteFinished], repairs: Mapping[str, Repair], converts: bool
-) -> tuple[Swap, ...]:
-    parts: dict[int, list[Replacement]] = defaultdict(list)
+) -> tuple[PlannedSnapshot, ...]:
+    parts: dict[int, list[PlannedGroup]] = defaultdict(list)
     for result in results:
         repair = repairs.get(result.task_id)
         touched = repair.touched if repair is not None else frozenset[int]()
         parts[result.start_sequence_number] += (
-            Replacement(result.task_id, result.scope, group, number in touched)
+            PlannedGroup(result.task_id, result.scope, group, number in touched)
             for number, group in enumerate(result.groups)
             if group.converts is converts
         )
-    stamps = sorted(stamp for stamp in parts if parts[stamp])
-    return tuple(Swap(stamp, tuple(parts[stamp])) for stamp in stamps)
+    output_numbers = sorted(number for number in parts if parts[number])
+    return tuple(PlannedSnapshot(number, tuple(parts[number])) for number in output_numbers)
 
 
-def uncut(result: RewriteFinished) -> tuple[Swap, ...]:
+def unsplit(result: RewriteFinished) -> tuple[PlannedSnapshot, ...]:
     """What a result would be by itself: its replaced files in one rewrite, the converted ones in
     another."""
-    return _by_stamp([result], {}, converts=False) + _by_stamp([result], {}, converts=True)
+    return _by_sequence_number([result], {}, converts=False) + _by_sequence_number(
+        [result], {}, converts=True
+    )
 
 
-def _repaired(swaps: tuple[Swap, ...], repairs: Mapping[str, Repair]) -> tuple[Swap, ...]:
+def _repaired(
+    snapshots: tuple[PlannedSnapshot, ...], repairs: Mapping[str, Repair]
+) -> tuple[PlannedSnapshot, ...]:
     """A repair goes with the one rewrite that holds its touched groups; what a repair takes out is
     not taken out a second time."""
     own = {delete.normal for repair in repairs.values() for delete in repair.removed}
-    return tuple(_with_repairs(swap, own, repairs) for swap in swaps)
+    return tuple(_with_repairs(snapshot, own, repairs) for snapshot in snapshots)
 
 
-def _with_repairs(swap: Swap, own: set[str], repairs: Mapping[str, Repair]) -> Swap:
-    tasks = dict.fromkeys(part.task_id for part in swap.parts if part.touched)
+def _with_repairs(
+    snapshot: PlannedSnapshot, own: set[str], repairs: Mapping[str, Repair]
+) -> PlannedSnapshot:
+    tasks = dict.fromkeys(part.task_id for part in snapshot.parts if part.touched)
     mine = [repairs[task] for task in tasks]
-    spent = (delete for delete in swap.removed_deletes if delete.normal not in own)
+    spent = (delete for delete in snapshot.removed_deletes if delete.normal not in own)
     return replace(
-        swap,
+        snapshot,
         removed_deletes=(*spent, *(delete for repair in mine for delete in repair.removed)),
         added_deletes=tuple(delete for repair in mine for delete in repair.added),
     )
 
 
-def _converted(swaps: tuple[Swap, ...], conversions: Mapping[str, Conversion]) -> tuple[Swap, ...]:
+def _converted(
+    snapshots: tuple[PlannedSnapshot, ...], conversions: Mapping[str, Conversion]
+) -> tuple[PlannedSnapshot, ...]:
     """With each conversion's delete files, which are about no other rewrite's files."""
-    return tuple(_with_conversions(swap, conversions) if swap.converts else swap for swap in swaps)
+    return tuple(
+        _with_conversions(snapshot, conversions) if snapshot.converts else snapshot
+        for snapshot in snapshots
+    )
 
 
-def _with_conversions(swap: Swap, conversions: Mapping[str, Conversion]) -> Swap:
-    mine = [conversions[task] for task in swap.task_ids]
+def _with_conversions(
+    snapshot: PlannedSnapshot, conversions: Mapping[str, Conversion]
+) -> PlannedSnapshot:
+    mine = [conversions[task] for task in snapshot.task_ids]
     removed = [delete for one in mine for delete in one.removed]
     return replace(
-        swap,
-        removed_deletes=(*swap.removed_deletes, *removed),
+        snapshot,
+        removed_deletes=(*snapshot.removed_deletes, *removed),
         added_deletes=tuple(delete for one in mine for delete in one.added),
     )
 
 
-def forms(swaps: tuple[Swap, ...]) -> Iterator[tuple[Swap, ...]]:
+def forms(snapshots: tuple[PlannedSnapshot, ...]) -> Iterator[tuple[PlannedSnapshot, ...]]:
     """As given; then with one rewrite in two, where the first leaves an old file alive and the
     second is protected by the first's outputs (iceberg-rules 2.4, probe E). Touched groups stay
     together: no snapshot may be without their repair."""
-    yield swaps
-    for number, swap in enumerate(swaps):
-        if halves := _halves(swap):
-            yield (*swaps[:number], *halves, *swaps[number + 1 :])
+    yield snapshots
+    for number, snapshot in enumerate(snapshots):
+        if halves := _halves(snapshot):
+            yield (*snapshots[:number], *halves, *snapshots[number + 1 :])
 
 
-def _halves(swap: Swap) -> tuple[Swap, Swap] | None:
-    whole = (part for part in swap.parts if part.group.outputs and not part.touched)
+def _halves(snapshot: PlannedSnapshot) -> tuple[PlannedSnapshot, PlannedSnapshot] | None:
+    whole = (part for part in snapshot.parts if part.group.outputs and not part.touched)
     first = next(whole, None)
-    rest = tuple(part for part in swap.parts if part is not first)
+    rest = tuple(part for part in snapshot.parts if part is not first)
     if first is None or not rest:
         return None
-    return Swap(swap.stamp, (first,)), replace(swap, parts=rest)
+    return PlannedSnapshot(snapshot.sequence_number, (first,)), replace(snapshot, parts=rest)
 
 
-def lost_deletes(swaps: Iterable[Swap], head: Head) -> tuple[LiveDelete, ...]:
+def lost_deletes(snapshots: Iterable[PlannedSnapshot], head: Head) -> tuple[LiveDelete, ...]:
     """Equality deletes that Iceberg drops although an output of the same rewrite needs them."""
     found = (
-        tuple(delete for delete in dropped if swap.still_needs(delete))
-        for swap, dropped in _played(swaps, head)
+        tuple(delete for delete in dropped if snapshot.still_needs(delete))
+        for snapshot, dropped in _simulated(snapshots, head)
     )
     return next((lost for lost in found if lost), ())
 
 
-def _played(swaps: Iterable[Swap], head: Head) -> Iterator[tuple[Swap, list[LiveDelete]]]:
+def _simulated(
+    snapshots: Iterable[PlannedSnapshot], head: Head
+) -> Iterator[tuple[PlannedSnapshot, list[LiveDelete]]]:
     """Each rewrite, in order, with the delete files that Iceberg drops with it by itself."""
     numbers = {path: file.sequence_number for path, file in head.data.items()}
     vector = DeleteKind.DELETION_VECTOR  # goes with its data file alone
     deletes = {d.normal: d for d in head.deletes if d.kind is not vector}
     last = head.last_sequence_number
     rest = last if head.rest.as_listed is None else head.rest.as_listed
-    for swap in swaps:
-        for path in () if swap.converts else swap.input_paths:
+    for snapshot in snapshots:
+        for path in () if snapshot.converts else snapshot.input_paths:
             numbers.pop(path, None)
         oldest = min(last, rest, min(numbers.values(), default=last))
         dropped = [d for d in deletes.values() if 0 < d.sequence_number < oldest]
-        yield swap, dropped
-        for delete in (*dropped, *swap.removed_deletes):
+        yield snapshot, dropped
+        for delete in (*dropped, *snapshot.removed_deletes):
             deletes.pop(delete.normal, None)
-        numbers.update(_outputs(swap))
+        numbers.update(_outputs(snapshot))
         last += 1
 
 
-def _without_dropped(swaps: tuple[Swap, ...], head: Head) -> tuple[Swap, ...]:
+def _without_dropped(
+    snapshots: tuple[PlannedSnapshot, ...], head: Head
+) -> tuple[PlannedSnapshot, ...]:
     """What Iceberg drops with one rewrite is not there to be removed by the next."""
-    gone, left = set[str](), list[Swap]()
-    for swap, dropped in _played(swaps, head):
-        kept = (delete for delete in swap.removed_deletes if delete.normal not in gone)
-        left.append(replace(swap, removed_deletes=tuple(kept)))
+    gone, left = set[str](), list[PlannedSnapshot]()
+    for snapshot, dropped in _simulated(snapshots, head):
+        kept = (delete for delete in snapshot.removed_deletes if delete.normal not in gone)
+        left.append(replace(snapshot, removed_deletes=tuple(kept)))
         gone |= {delete.normal for delete in dropped}
     return tuple(left)
 
 
-def _outputs(swap: Swap) -> dict[str, int]:
-    files = (file for part in swap.parts for file in part.group.outputs)
-    return {normal_path(file.path): swap.stamp for file in files}
+def _outputs(snapshot: PlannedSnapshot) -> dict[str, int]:
+    files = (file for part in snapshot.parts for file in part.group.outputs)
+    return {normal_path(file.path): snapshot.sequence_number for file in files}
 
 
 def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveDelete, ...]:
@@ -295,14 +315,14 @@ def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveD
     rest = tuple(head.rest.by_scope.items())
     left = _lowest([*((file.scope, file.sequence_number) for file in kept.values()), *rest])
     converted = {normal_path(file.path) for result in results for file in _converts(result)}
-    unstamped = (file for path, file in kept.items() if path not in converted)
-    stamps = [
+    unconverted = (file for path, file in kept.items() if path not in converted)
+    output_numbers = [
         (result.scope, result.start_sequence_number)
         for result in results
         if any(group.outputs or group.converts for group in result.groups)
     ]
-    numbers = [(file.scope, file.sequence_number) for file in unstamped]
-    after = _lowest([*numbers, *stamps, *rest])
+    numbers = [(file.scope, file.sequence_number) for file in unconverted]
+    after = _lowest([*numbers, *output_numbers, *rest])
     everywhere = [number for number in (head.rest.lowest,) if number is not None]
     scopes = {result.scope for result in results}
     return tuple(
