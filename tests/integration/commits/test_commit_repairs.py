@@ -1,5 +1,5 @@
 """Position deletes and deletion vectors that come while a rewrite runs are carried over to its
-outputs; what cannot be carried over costs its own group alone. H4, H5; DESIGN section 5.
+outputs; what cannot be carried over costs its own group alone. H4, H5; docs/conflicts.md.
 
 The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
 """

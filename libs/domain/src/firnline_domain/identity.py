@@ -72,7 +72,7 @@ def normal_path(path: str) -> str:
 
 
 def task_id(table_uuid: str, ref: str, scope: str, action: str, trigger_snapshot_id: int) -> str:
-    """The same order has the same id, however often it is emitted (DESIGN rule 6).
+    """The same order has the same id, however often it is emitted (docs/architecture.md, rule 6).
 
     `attempt` is not part of it: a retried order is the same task.
     """

@@ -1,4 +1,4 @@
-"""How many workers the orders that wait deserve: none where none does. Pure (DESIGN section 6)."""
+"""How many workers the orders that wait deserve: none where none does. Pure."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from firnline_gateway.journal import Journal
 from firnline_gateway.room import Share
 from firnline_gateway.upstream import Upstream
 
-PATIENCE_S = 0.05  # DESIGN section 1: no commit waits longer than 50 ms for us
+PATIENCE_S = 0.05  # docs/architecture.md: no commit waits longer than 50 ms for us
 READ_AT_ONCE = 2  # long requests and answers: parsed, one takes ten times its length
 ASKED_AT_ONCE = 8  # tables that we load to know their uuid
 MOST_BYTES = 8 << 20

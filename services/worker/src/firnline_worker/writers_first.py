@@ -1,4 +1,4 @@
-"""Work of writers that a rewrite of a branch would spoil (H12; DESIGN rule 8).
+"""Work of writers that a rewrite of a branch would spoil (H12; docs/architecture.md, rule 8).
 
 After a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded to any
 more, and a staged upsert (`wap.id`) not be cherry-picked. Both are left alone until they are old:

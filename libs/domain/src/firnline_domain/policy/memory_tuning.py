@@ -1,4 +1,4 @@
-"""How much memory beyond their own the heavy lane's workers should get. Pure (DESIGN section 6).
+"""How much memory beyond their own the heavy lane's workers should get. Pure.
 
 A bucket tells in steps: it knows what became of its orders, and not how workers were set up. Who
 runs them makes bytes of it (`grown`).

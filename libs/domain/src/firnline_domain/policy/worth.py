@@ -25,7 +25,7 @@ GRID_MS = 60_000  # a look when time comes goes over all partitions: once a minu
 
 
 class Action(StrEnum):
-    """What can be done about a partition's debt (DESIGN section 4)."""
+    """What can be done about a partition's debt (docs/concepts.md)."""
 
     COMPACT = "compact"  # every file with deletes and every fragment is rewritten
     CONVERT = "convert"  # equality deletes become positions; fragments are rewritten

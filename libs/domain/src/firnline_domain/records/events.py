@@ -195,7 +195,7 @@ class RewriteCommitted(Value):
 
 
 class ConflictReason(StrEnum):
-    """Why a result could not be committed (DESIGN section 5)."""
+    """Why a result could not be committed (docs/conflicts.md)."""
 
     INPUTS_GONE = "inputs_gone"
     APPLIED_DELETE_GONE = "applied_delete_gone"  # a rollback: the result masked too much

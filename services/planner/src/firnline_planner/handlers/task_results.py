@@ -95,7 +95,7 @@ def _rewrite_ended(
 def _committed(
     context: TableContext, table: Table, task: RunningTask, event: RewriteCommitted
 ) -> Table:
-    """In flight until the counters contain the commit (DESIGN rule 6)."""
+    """In flight until the counters contain the commit (docs/architecture.md, rule 6)."""
     note_success(context, task)
     told = replace(
         task,
