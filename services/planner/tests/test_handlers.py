@@ -563,6 +563,7 @@ def test_statuses_are_of_all_partitions_and_not_of_those_shown(world: World) -> 
     state = world.state()
     assert (len(state.partitions), state.partition_count) == (100, 270)
     assert sum(state.statuses.values()) == 270
+    assert state.debt_files == 150 * 8 + 120 * 20
 
 
 def test_unknown_snapshots_are_not_none_at_all(world: World) -> None:

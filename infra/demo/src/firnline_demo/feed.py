@@ -67,7 +67,7 @@ def told(record: Any) -> str:
     where = record.table.dotted
     match record:
         case RewriteFiles():
-            return f"{where}: ordered a rewrite of {record.scope.partition} ({record.reason})"
+            return f"{where}: ordered a rewrite of {record.scope.label} ({record.reason})"
         case RewriteCommitted(redelivered=False):
             waited = ""
             if record.ordered_at_ms is not None:

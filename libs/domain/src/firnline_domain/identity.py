@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
 
 from firnline_domain.values import Value
@@ -57,6 +58,19 @@ class Scope(Value, order=True):
     def is_unpartitioned(self) -> bool:
         """True where the partition tuple has no value; its equality deletes are global."""
         return self.partition == "[]"
+
+    @property
+    def label(self) -> str:
+        """As people read it: `whole table`, `2026-01-01 / 3`."""
+        if self.is_unpartitioned:
+            return "whole table"
+        try:
+            values = json.loads(self.partition)
+        except ValueError:
+            return self.partition
+        if not isinstance(values, list):
+            return self.partition
+        return " / ".join("null" if value is None else str(value) for value in values)
 
 
 def bucket_of(table_uuid: str, buckets: int) -> int:

@@ -11,7 +11,7 @@ from firnline_domain.counters.work import Partition, PartitionWork, RunningTask,
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.outcomes import ordered, succeeded
-from firnline_domain.policy.rewrite import decide, explain, order_for
+from firnline_domain.policy.rewrite import decide, depth, explain, order_for
 from firnline_domain.policy.worth import Action
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Conversions, Thresholds
@@ -375,3 +375,17 @@ def test_a_partition_that_is_counted_under_a_digest_is_never_ordered() -> None:
     counted = replace(ready, counters=replace(ready.counters, scope=scope))
     decision = decide(table(), counted, LIMITS, NOW)
     assert (decision.order, decision.reason) == (False, Reason.NAME_TOO_LONG)
+
+
+@pytest.mark.parametrize(
+    ("files", "holds", "floor"),
+    [
+        (0, {"fragments": 1}, Debt()),  # nothing to be merged with: a perfect compaction of little
+        (2, {"fragments": 2}, Debt()),
+        (1, {"fragments": 1, "equality_deletes": 1}, Debt()),
+        (0, {"fragments": 20, "equality_deletes": 3}, Debt(20, 3)),
+        (1, {"fragments": 21, "equality_deletes": 3}, Debt(20, 3)),
+    ],
+)
+def test_debt_is_what_a_rewrite_could_mend(files: int, holds: dict[str, int], floor: Debt) -> None:
+    assert depth(table(), partition(0, PartitionWork(floor=floor), **holds), LIMITS) == files

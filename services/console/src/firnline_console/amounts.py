@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 
@@ -35,16 +34,8 @@ def in_time(seconds: float) -> str:
 
 
 def scope_label(scope: Scope | None) -> str:
-    """A partition as text: `whole table`, `2026-01-01 / 3`."""
-    if scope is None or scope.is_unpartitioned:
-        return "whole table"
-    try:
-        values = json.loads(scope.partition)
-    except ValueError:
-        return scope.partition
-    if not isinstance(values, list):
-        return scope.partition
-    return " / ".join("null" if value is None else str(value) for value in values)
+    """A partition as text; a task may have none."""
+    return scope.label if scope else "whole table"
 
 
 def finite(numbers: Mapping[str, float]) -> dict[str, float]:

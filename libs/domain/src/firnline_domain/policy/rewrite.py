@@ -125,9 +125,16 @@ def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, 
     return debt, debt.beyond(partition.work.floor)
 
 
+def mendable(table: Table, partition: Partition, limits: Thresholds) -> Debt:
+    """What a rewrite could mend: not what the last one has left, nor a lone fragment, which has
+    nothing to be merged with."""
+    debt, grown = debts(table, partition, limits.target_bytes)
+    return replace(grown, fragments=0) if debt.fragments == 1 else grown
+
+
 def depth(table: Table, partition: Partition, limits: Thresholds) -> int:
-    """Files of debt that have grown."""
-    return sum(debts(table, partition, limits.target_bytes)[1].counts)
+    """Files that a rewrite could mend."""
+    return sum(mendable(table, partition, limits).counts)
 
 
 def order_for(

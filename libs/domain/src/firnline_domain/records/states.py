@@ -19,6 +19,7 @@ class PartitionState(Value):
     task_id: str | None = None
     until_ms: int | None = None
     failures: int = 0
+    debt_files: int = 0  # that a rewrite could mend
 
 
 class TableAdvice(Value):
@@ -98,3 +99,4 @@ class TableState(Value):
     reads: TableReads | None = None  # None: nobody has reported a scan
     statuses: dict[str, int] = field(default_factory=dict)  # of all partitions
     expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun
+    debt_files: int = 0  # that rewrites could mend, in all partitions

@@ -13,7 +13,7 @@ from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import ExpiryReason, begins_ms
 from firnline_domain.policy.holds import rewrite_hold_of, turns_ms
-from firnline_domain.policy.rewrite import admit, decide, depth, explain, status_of
+from firnline_domain.policy.rewrite import admit, decide, depth, explain, mendable, status_of
 from firnline_domain.records.states import (
     ExpiryPlan,
     PartitionState,
@@ -61,13 +61,15 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     spread = Spread(context.limits.target_bytes)
     statuses = Statuses(table, context.limits, context.now_ms)
     every = statuses.through(spread.through(recount.through(_without_gone(context, table))))
-    deepest = deepest_in_debt(table, every, context.limits)
+    debt = DebtFiles(table, context.limits)
+    deepest = heapq.nlargest(PUBLISHED_PARTITIONS, every, key=debt.counted)
     table = replace(table, counters=recount.checked(context.now_ms))
     known = Known(table, spread, context.limits, context.fleet, context.now_ms)
     table = advised(known, context.effects)
     again = _next_publication_ms(context, table)
     table = replace(table, work=replace(table.work, show_ms=again, shown_ms=context.now_ms))
     state = table_state(context, table, deepest, statuses.counts)
+    state = replace(state, debt_files=debt.files)
     context.effects.send([Output(TABLE_STATES, f"{state.table.uuid}/{state.ref}", state)])
     context.state.put_table(table)
 
@@ -97,13 +99,23 @@ def interval_ms(table: Table) -> int:
     return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
 
 
-def deepest_in_debt(
-    table: Table, partitions: Iterable[Partition], limits: Thresholds
-) -> list[Partition]:
-    """The partitions to publish."""
-    return heapq.nlargest(
-        PUBLISHED_PARTITIONS, partitions, key=lambda partition: depth(table, partition, limits)
-    )
+class DebtFiles:
+    """Adds up the files of partitions that rewrites could mend."""
+
+    def __init__(self, table: Table, limits: Thresholds) -> None:
+        self._table, self._limits = table, limits
+        self._own = self._global = 0
+
+    def counted(self, partition: Partition) -> int:
+        """Those of one partition."""
+        debt = mendable(self._table, partition, self._limits)
+        self._own += sum(debt.counts) - debt.global_deletes
+        self._global = max(self._global, debt.global_deletes)  # every partition has the same ones
+        return sum(debt.counts)
+
+    @property
+    def files(self) -> int:
+        return self._own + self._global
 
 
 def table_state(
@@ -203,4 +215,5 @@ def partition_state(context: TableContext, table: Table, partition: Partition) -
         task_id=task.task_id if task else None,
         until_ms=until_ms,
         failures=partition.work.failures,
+        debt_files=depth(table, partition, limits),
     )
