@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 from firnline_console.keys import Keys
+from firnline_console.listing import BadQuery, Query
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
 from firnline_console.redis_model import RedisReadModel
@@ -74,13 +75,20 @@ def dropped(number: int, at_ms: int) -> Any:
     )
 
 
+def listed(bench: Bench, **query: Any) -> list[str]:
+    """Uuids of a page of tables."""
+    page, views = bench.model.tables(Query(**query))
+    assert [one.uuid for one in views] == page.uuids
+    return page.uuids
+
+
 def told(model: ReadModel) -> list[str]:
     return [one.event.id for one in model.events(None, 100)]
 
 
 def test_nothing_is_known_at_first(bench: Bench) -> None:
     assert bench.model.totals(0) == {"tasks_running": 0, "tasks_overdue": 0}
-    assert bench.model.tables(10) == []
+    assert listed(bench) == []
     assert bench.model.table("shop.orders") is None
     assert bench.model.states("x").refs == {}
     assert bench.model.task("x") is None
@@ -124,7 +132,7 @@ def test_totals_follow_the_documents(bench: Bench) -> None:
     bench.tell(state)
     assert bench.model.totals(0)["data_files"] == 1
     bench.tell(replace(state, table=table(2)))
-    assert (bench.model.totals(0)["tables"], bench.model.totals(0)["debt_files"]) == (2, 6)
+    assert (bench.model.totals(0)["tables"], bench.model.totals(0)["debt_files"]) == (2, 4)
     bench.tell(dropped(2, 2**42))
     found = bench.model.totals(0)
     assert (found["tables"], found["tables_dropped"], found["data_files"]) == (1, 1, 1)
@@ -173,15 +181,52 @@ def test_a_name_used_again_is_the_new_table(bench: Bench, old_first: bool) -> No
     found = bench.model.table("shop.t")
     assert found is not None
     assert found.uuid == "uuid-2"
-    assert [one.uuid for one in bench.model.tables(10)] == ["uuid-2"]
+    assert listed(bench) == ["uuid-2"]
 
 
 def test_the_deepest_in_debt_comes_first(bench: Bench) -> None:
     state = make("table_state/in_flight")
-    deep = replace(state, table=table(2), holds=state.holds + state.holds)
+    deep = replace(state, table=table(2), debt_files=4)
     bench.tell(replace(state, table=table(1)), deep, replace(state, table=table(3)))
-    assert [one.debt_files for one in bench.model.tables(10)] == [6, 3, 3]
-    assert [one.uuid for one in bench.model.tables(1)] == ["uuid-2"]
+    page, views = bench.model.tables(Query())
+    assert [view.summary and view.summary.debt_files for view in views] == [4, 2, 2]
+    assert (page.matched, page.total, page.statuses) == (3, 3, {"working": 3})
+    assert listed(bench, limit=1) == ["uuid-2"]
+
+
+def test_tables_are_found_sorted_and_paged_by_the_store(bench: Bench) -> None:
+    state = make("table_state/in_flight")
+    for number in range(5):
+        bench.tell(replace(state, table=table(number), debt_files=number % 3))
+    bench.tell(replace(state, table=TableName("uuid-9", ("ops", "raw"), "audit"), statuses={}))
+    assert listed(bench, text="T3") == ["uuid-3"]
+    assert listed(bench, namespace="ops") == ["uuid-9"]
+    assert listed(bench, namespace="op") == []
+    assert listed(bench, status="waiting") == ["uuid-9"]
+    assert listed(bench, sort="table") == [f"uuid-{n}" for n in (9, 0, 1, 2, 3, 4)]
+    first, _ = bench.model.tables(Query(sort="-debt", limit=2))
+    second, _ = bench.model.tables(Query(sort="-debt", limit=2, cursor=first.cursor or ""))
+    bench.tell(dropped(9, 2**42))  # of the first page: no table moves off the third
+    third, _ = bench.model.tables(Query(sort="-debt", limit=2, cursor=second.cursor or ""))
+    found = [first.uuids, second.uuids, third.uuids]
+    assert found == [["uuid-9", "uuid-2"], ["uuid-4", "uuid-1"], ["uuid-3", "uuid-0"]]
+    assert third.cursor is None
+    for wrong in ({"sort": "colour"}, {"cursor": "nonsense"}):
+        with pytest.raises(BadQuery):
+            bench.model.tables(Query(**wrong))
+
+
+def test_a_row_follows_its_table_and_a_rebuild(bench: Bench) -> None:
+    """A store may keep rows: they are those of the newest state, and of this generation."""
+    state = make("table_state/in_flight")
+    bench.tell(replace(state, table=table(1)), replace(state, table=table(2)))
+    assert listed(bench, sort="-files") == ["uuid-2", "uuid-1"]
+    later = replace(state, table=table(1), holds=state.holds + state.holds, updated_at_ms=2**42)
+    bench.tell(later)
+    assert listed(bench, sort="-files") == ["uuid-1", "uuid-2"]
+    bench.model.begin(Built("second", 2_000), replace=True)
+    bench.model.apply("second", [replace(state, table=table(3))])
+    assert listed(bench) == ["uuid-3"]
 
 
 def test_tasks_come_newest_first_of_all_or_of_one_table(bench: Bench) -> None:
@@ -249,7 +294,7 @@ def test_a_rebuild_clears_and_cursors_go_on(bench: Bench) -> None:
     bench.tell(order(1), make("table_state/in_flight"))
     [*_, last] = bench.model.events(None, 10)
     assert bench.model.begin(Built("second", 500), replace=True).generation == "second"
-    assert bench.model.tables(10) == bench.model.tasks(10) == bench.model.events(None, 9) == []
+    assert listed(bench) == bench.model.tasks(10) == bench.model.events(None, 9) == []
     assert bench.model.totals(0) == {"tasks_running": 0, "tasks_overdue": 0}
     bench.model.apply("second", [order(1)])
     assert len(bench.model.events(last.number, 10)) == 1

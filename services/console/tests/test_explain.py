@@ -97,7 +97,7 @@ def test_a_partition_has_its_reason_numbers_and_words(make: Make) -> None:
         "in_flight",
         "equality_deletes",
     )
-    assert part["debt_files"] == 3
+    assert part["debt_files"] == 2
     assert part["numbers"] == {"equality_delete_files": 12.0}
 
 
@@ -121,7 +121,7 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
     }
     idle = replace(state.partitions[0], status="idle", reason="accumulating", numbers=numbers)
     assert answer(replace(state, partitions=(idle,), statuses={"idle": 1}))["verdict"] == (
-        "3 files of debt. The deepest, 2026-11-21: not enough yet (small files 1 of 8, "
+        "2 files of debt. The deepest, 2026-11-21: not enough yet (small files 1 of 8, "
         "equality deletes 1 of 4, position deletes 1 of 8)."
     )
     parked = replace(state.partitions[0], status="parked", reason="out_of_memory", failures=3)

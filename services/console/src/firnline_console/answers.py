@@ -12,7 +12,7 @@ from firnline_console.amounts import scope_label
 from firnline_console.letters import LetterView
 from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Numbered
-from firnline_console.tables import TableView, debt_of
+from firnline_console.tables import TableView
 from firnline_console.tasks import Order, Outcome, Status, TaskView
 from firnline_console.words import in_words
 
@@ -39,7 +39,6 @@ def holds_json(holds: FileTally) -> dict[str, int]:
         "delete_files": holds.delete_files,
         "delete_records": deletes.records,
         "delete_bytes": deletes.bytes,
-        "debt_files": debt_of(holds),
     }
 
 
@@ -52,6 +51,7 @@ def table_json(view: TableView) -> dict[str, Any]:
         "counted": view.summary is not None,
         "last_change_ms": view.last_change_ms or None,
         "last_commit": _commit_json(view),
+        "status": to_plain(view.status),
         **_summary_json(view),
     }
 
@@ -79,6 +79,7 @@ def _summary_json(view: TableView) -> dict[str, Any]:
         "oldest_snapshot_ms": summary.oldest_snapshot_ms,
         "waiting_for_resync": summary.waiting_for_resync,
         "updated_at_ms": summary.updated_at_ms,
+        "debt_files": summary.debt_files,
         "hold": hold_json(summary.hold),
         "advice": len(summary.advised),
         **holds_json(summary.holds),
@@ -101,7 +102,7 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
         "ref": view.ref,
         "partition": view.scope.partition if view.scope else None,
         "label": "snapshots" if view.kind == "expiry" else scope_label(view.scope),
-        "status": _status(view, now_ms),
+        "status": status_of(view, now_ms),
         "changed_at_ms": view.changed_at_ms,
         "order": _order_json(view.order) if view.order else None,
         "outcome": _outcome_json(last) if last else None,
@@ -109,7 +110,8 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _status(view: TaskView, now_ms: int) -> str:
+def status_of(view: TaskView, now_ms: int) -> str:
+    """A task's status, an open one's by its deadline."""
     if view.status is not Status.ORDERED or view.order is None:
         return view.status.value
     return "overdue" if view.order.deadline_ms < now_ms else "running"
@@ -125,7 +127,9 @@ def _order_json(order: Order) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     words = in_words(outcome.reason) if outcome.reason else ""
-    return {**to_plain(outcome), "status": outcome.status.value, "words": words}
+    ids = [str(one) for one in outcome.snapshot_ids]
+    more = {"status": outcome.status.value, "words": words, "snapshot_ids": ids}
+    return {**to_plain(outcome), **more}
 
 
 def event_json(one: Numbered) -> dict[str, Any]:

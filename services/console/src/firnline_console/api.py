@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
+from itertools import islice
 
 from aiohttp import web
 from firnline_adapters.redaction import redacted
@@ -12,9 +13,17 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.settings.groups import Group, named
 
 from firnline_console.advice import advice_json
-from firnline_console.answers import event_json, letter_json, pause_json, table_json, task_json
+from firnline_console.answers import (
+    event_json,
+    letter_json,
+    pause_json,
+    status_of,
+    table_json,
+    task_json,
+)
 from firnline_console.capacity import Hands
 from firnline_console.explain import explained, partition_json
+from firnline_console.listing import BadQuery, Query
 from firnline_console.readmodel import ReadModel
 from firnline_console.stream import stream
 from firnline_console.tables import TableView
@@ -22,7 +31,7 @@ from firnline_console.workers import workers_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LIMIT = 500
-MOST = 5_000  # rows of one answer
+MAX_ROWS = 5_000  # of one answer
 TASKS_EXPLAINED = 20
 # The page loads nothing from anywhere and sends nothing anywhere but here.
 POLICY = (
@@ -96,9 +105,20 @@ class Api:
         return web.json_response({"totals": totals, "pauses": shown, **age})
 
     async def tables(self, request: web.Request) -> web.Response:
-        """`?limit=`: tables that exist, the deepest in debt first."""
-        found = await asyncio.to_thread(self._model.tables, limit_of(request))
-        return web.json_response({"tables": [table_json(one) for one in found]})
+        """`?q=&namespace=&status=&sort=&limit=&cursor=`: a page of the tables that exist, those
+        with most debt first; see `listing.Query`."""
+        known = Query()
+        asked = {name: request.query.get(name, "") for name in ("namespace", "status", "cursor")}
+        query = Query(
+            text=request.query.get("q", ""),
+            sort=request.query.get("sort", known.sort),
+            limit=limit_of(request, known.limit),
+            **asked,
+        )
+        page, found = await asyncio.to_thread(self._model.tables, query)
+        counts = {"matched": page.matched, "total": page.total, "statuses": page.statuses}
+        rows = [table_json(one) for one in found]
+        return web.json_response({"tables": rows, "cursor": page.cursor, **counts})
 
     async def table(self, request: web.Request) -> web.Response:
         """One table by dotted name or uuid, with the partitions of every ref."""
@@ -142,19 +162,29 @@ class Api:
         return view
 
     async def tasks(self, request: web.Request) -> web.Response:
-        """`?limit=`: open tasks, the next deadline first, then the newest that have ended."""
-        limit = limit_of(request)
+        """`?limit=&table=&task=&status=`: open tasks, the next deadline first, then the newest that
+        have ended. `task`: the beginning of an id; `table`: a dotted name."""
+        limit, wanted = limit_of(request), request.query
+        everything = limit if wanted.keys() <= {"limit"} else MAX_ROWS
         running, newest = await asyncio.gather(
-            asyncio.to_thread(self._model.open_tasks, limit),
-            asyncio.to_thread(self._model.tasks, limit),
+            asyncio.to_thread(self._model.open_tasks, everything),
+            asyncio.to_thread(self._model.tasks, everything),
         )
-        found = list({one.task_id: one for one in (*running, *newest)}.values())[:limit]
         now_ms = self._now_ms()
-        return web.json_response({"tasks": [task_json(one, now_ms) for one in found]})
+        every = {one.task_id: one for one in (*running, *newest)}.values()
+        found = (
+            shown
+            for one in every
+            if one.task_id.startswith(wanted.get("task", ""))
+            and wanted.get("table", one.table.dotted) == one.table.dotted
+            and wanted.get("status", status_of(one, now_ms)) == status_of(one, now_ms)
+            for shown in [task_json(one, now_ms)]
+        )
+        return web.json_response({"tasks": list(islice(found, limit)), "now_ms": now_ms})
 
     async def workers(self, request: web.Request) -> web.Response:
         """How many workers each lane of each group wants, from the orders without an outcome."""
-        found = await asyncio.to_thread(self._model.open_tasks, MOST)
+        found = await asyncio.to_thread(self._model.open_tasks, MAX_ROWS)
         return web.json_response(workers_json(found, self._hands, self._groups, self._now_ms()))
 
     async def events(self, request: web.Request) -> web.Response:
@@ -186,13 +216,15 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return await handler(request)
     except RetryLater as error:
         return web.json_response({"error": redacted(str(error))}, status=503)
+    except BadQuery as error:
+        return web.json_response({"error": str(error)}, status=400)
     except web.HTTPException as error:
         return web.json_response({"error": error.text}, status=error.status)
 
 
-def limit_of(request: web.Request) -> int:
-    """`?limit=`, at most MOST. Raises HTTPBadRequest."""
-    return min(_number(request, "limit", LIMIT) or 1, MOST)
+def limit_of(request: web.Request, default: int = LIMIT) -> int:
+    """`?limit=`, at most MAX_ROWS. Raises HTTPBadRequest."""
+    return min(_number(request, "limit", default) or 1, MAX_ROWS)
 
 
 def after_of(request: web.Request) -> int | None:

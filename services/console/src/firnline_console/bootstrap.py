@@ -27,7 +27,7 @@ from firnline_console.readmodel import Built, ReadModel
 from firnline_console.redis_model import RedisReadModel
 from firnline_console.settings import Settings
 
-REDIS_TIMEOUT_S = 5.0
+REDIS_TIMEOUT_S = 2.0  # the page waits 8 s: it hears from us who is silent
 CLOSE_S = 1.0  # open event streams are cut then
 
 
@@ -43,7 +43,8 @@ def redis_client(url: str) -> redis.Redis:
         decode_responses=True,
         socket_timeout=REDIS_TIMEOUT_S,
         socket_connect_timeout=REDIS_TIMEOUT_S,
-        retry=Retry(NoBackoff(), 1),
+        # A connection that was cut is tried once more, a Redis that is silent is not.
+        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
     )
 
 

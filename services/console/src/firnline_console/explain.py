@@ -15,7 +15,7 @@ from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.readers import reads_json
 from firnline_console.settings_shown import settings_json
-from firnline_console.tables import TableStates, TableView, debt_of
+from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
 from firnline_console.words import in_words
 
@@ -46,6 +46,9 @@ def explained(
     }
 
 
+CALM = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never
+
+
 def verdict(view: TableView, state: TableState | None) -> str:
     """One sentence about the whole table."""
     if view.is_dropped:
@@ -67,7 +70,7 @@ def _shadowed(state: TableState) -> str:
     count = state.statuses.get("would_order", 0)
     if not count:
         return "Shadow mode: nothing would be ordered now."
-    share = f"{_partitions(count)} of {state.partition_count:,}"
+    share = f"{counted(count, 'partition')} of {state.partition_count:,}"
     text = f"Shadow mode: a rewrite of {share} would be ordered now."
     wanting = [part for part in state.partitions if part.status == "would_order"]
     if not wanting:
@@ -94,21 +97,17 @@ def _moment(at_ms: int | None) -> str:
 def _leading(state: TableState) -> str:
     at_work = state.statuses.get("in_flight", 0)
     parked = state.statuses.get("parked", 0)
-    debt = debt_of(state.holds)
+    debt = state.debt_files
     if parked:
         free = f"`firnline unpark {state.table.dotted}` lets them be tried again"
-        return f"{_partitions(parked)} of {state.partition_count:,} parked; {free}."
+        return f"{counted(parked, 'partition')} of {state.partition_count:,} parked; {free}."
     if at_work:
-        return f"{_partitions(at_work)} of {state.partition_count:,} being rewritten now."
-    if debt == 0:
-        return "Healthy: no small files, no delete files."
+        return f"{counted(at_work, 'partition')} of {state.partition_count:,} being rewritten now."
     first = state.partitions[0]
-    where, why = scope_label(first.scope), partition_words(first)
-    return f"{debt:,} files of debt. The deepest, {where}: {why}."
-
-
-def _partitions(count: int) -> str:
-    return "1 partition" if count == 1 else f"{count:,} partitions"
+    where, why = first.scope.label, partition_words(first)
+    if debt == 0 and first.reason in CALM:
+        return "Healthy: nothing that a rewrite could mend."
+    return f"{counted(debt, 'file')} of debt. The deepest, {where}: {why}."
 
 
 def expiry_json(state: TableState | None) -> dict[str, Any]:
@@ -156,5 +155,6 @@ def partition_json(part: PartitionState) -> dict[str, Any]:
         "until_ms": part.until_ms,
         "failures": part.failures,
         "task_id": part.task_id,
+        "debt_files": part.debt_files,
         **holds_json(part.holds),
     }

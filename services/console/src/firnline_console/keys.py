@@ -27,7 +27,7 @@ NAMES = {
     "built": "hash: generation, built_at_ms. Gone = Redis lost its data, the view is rebuilt",
     "version": "counter, raised by every write; what optimistic transactions watch",
     "totals": "hash: name -> sum over all tables, tasks and dead letters",
-    "tables": "sorted set: uuid by debt",
+    "tables": "sorted set: uuid by the version that changed its TableView, dropped ones too",
     "dropped": "sorted set: uuid by the time of the drop; bounded",
     "table-docs": "hash: uuid -> TableView",
     "state-docs": "hash: uuid -> TableStates, all refs and partitions",

@@ -107,8 +107,10 @@ def _snapshot_text(snapshot: SnapshotAdded) -> str:
         for name, sign, noun in SUMMARY_COUNTS
         if (count := number_in(snapshot.summary, name))
     ]
-    if added := number_in(snapshot.summary, "added-files-size"):
-        parts.append(f"+{in_bytes(added)}")
+    added = number_in(snapshot.summary, "added-files-size")
+    removed = number_in(snapshot.summary, "removed-files-size")
+    if added or removed:
+        parts.append(f"{'+' if added >= removed else '−'}{in_bytes(abs(added - removed))}")
     return f"{snapshot.operation}: {', '.join(parts)}" if parts else snapshot.operation
 
 

@@ -11,6 +11,7 @@ from firnline_console.advice import AdviceView, foremost, in_force
 from firnline_console.folds import Doc, Folded, Key, fold, totals_moved, touched
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
+from firnline_console.listing import Page, Query, page_of, row_of
 from firnline_console.pauses import PauseView, pulled
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
 from firnline_console.tables import TableStates, TableView
@@ -108,10 +109,11 @@ class MemoryReadModel:
         found = {name: count for name, count in self._totals.items() if count}
         return {**found, "tasks_running": len(running) - late, "tasks_overdue": late}
 
-    def tables(self, limit: int) -> list[TableView]:
+    def tables(self, query: Query) -> tuple[Page, list[TableView]]:
         """See `ReadModel.tables`."""
-        live = [one for one in self._all_tables() if not one.is_dropped]
-        return sorted(live, key=lambda one: (one.debt_files, one.uuid), reverse=True)[:limit]
+        live = {one.uuid: one for one in self._all_tables() if not one.is_dropped}
+        page = page_of(map(row_of, live.values()), query)
+        return page, [live[uuid] for uuid in page.uuids]
 
     def table(self, name: str) -> TableView | None:
         """See `ReadModel.table`."""

@@ -14,6 +14,7 @@ from firnline_domain.values import Value
 from firnline_console.advice import AdviceView
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
+from firnline_console.listing import Page, Query
 from firnline_console.pauses import PauseView
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
@@ -67,8 +68,8 @@ class ReadModel(Protocol):
     def totals(self, now_ms: int) -> dict[str, int]:
         """Sums over the fleet, plus `tasks_running` and `tasks_overdue` at this moment."""
 
-    def tables(self, limit: int) -> list[TableView]:
-        """Tables that exist, the deepest in debt first."""
+    def tables(self, query: Query) -> tuple[Page, list[TableView]]:
+        """A page of the tables that exist, and their documents. Raises BadQuery."""
 
     def table(self, name: str) -> TableView | None:
         """By uuid or dotted name; of several with that name the one that exists, else the last."""

@@ -6,6 +6,8 @@ consoles never overwrite each other, and no reader sees half a batch.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -20,6 +22,7 @@ from firnline_console.folds import Doc, Key, fold, touched
 from firnline_console.keys import Keys
 from firnline_console.letters import LetterView
 from firnline_console.lines import EventView
+from firnline_console.listing import Page, Query, TableRow, page_of, row_of
 from firnline_console.pauses import PauseView, pulled
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
 from firnline_console.redis_writes import DOCS, NUL, Writer
@@ -27,14 +30,8 @@ from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
 
 T = TypeVar("T")
-
-
-@contextmanager
-def _reachable() -> Iterator[None]:
-    try:
-        yield
-    except redis.RedisError as error:
-        raise RetryLater(f"Redis: {error}") from error
+CHUNK = 1_000  # documents read at once
+REST_S = 1.0
 
 
 class RedisReadModel:
@@ -46,10 +43,29 @@ class RedisReadModel:
         self._client = client
         self._keys = keys or Keys()
         self._limits = limits or Limits()
+        self._rows: dict[str, TableRow] = {}  # of every table, as of a version and a generation
+        self._rows_version = 0
+        self._rows_built: Built | None = None
+        self._rows_lock = threading.Lock()
+        self._away: tuple[float, str] = 0.0, ""  # until when, and why
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """Raises RetryLater where Redis is away. Within REST_S after a failure nobody asks: calls
+        that wait for a frozen Redis would keep all others, and the page, waiting too."""
+        until, why = self._away
+        if time.monotonic() < until:
+            raise RetryLater(why)
+        try:
+            yield
+        except redis.RedisError as error:
+            why = f"its Redis does not answer ({error})"
+            self._away = time.monotonic() + REST_S, why
+            raise RetryLater(why) from error
 
     def built(self) -> Built | None:
         """See `ReadModel.built`."""
-        with _reachable():
+        with self._reachable():
             return _built(self._client.hgetall(self._keys["built"]))
 
     def begin(self, built: Built, replace: bool) -> Built:
@@ -68,7 +84,7 @@ class RedisReadModel:
             pipe.set(self._keys["seq"], max(number, built.at_ms))
             return built
 
-        with _reachable():
+        with self._reachable():
             return self._transaction(change)
 
     def apply(self, generation: str, facts: Sequence[Any]) -> None:
@@ -79,13 +95,14 @@ class RedisReadModel:
             there = _built(pipe.hgetall(self._keys["built"]))
             if there is None or there.generation != generation:
                 raise ViewLost(generation)
+            version = int(pipe.get(self._keys["version"]) or 0) + 1  # watched: nobody takes it
             old = self._load(pipe, keys)
             new = fold(old, facts)
             pipe.multi()
             pipe.incr(self._keys["version"])
-            Writer(pipe, self._keys, self._limits).write(old, new)
+            Writer(pipe, self._keys, self._limits, version).write(old, new)
 
-        with _reachable():
+        with self._reachable():
             self._transaction(change)
 
     def _transaction(self, change: Callable[[Pipeline], T]) -> T:
@@ -111,7 +128,7 @@ class RedisReadModel:
 
     def totals(self, now_ms: int) -> dict[str, int]:
         """See `ReadModel.totals`."""
-        with _reachable(), self._client.pipeline() as pipe:
+        with self._reachable(), self._client.pipeline() as pipe:
             pipe.hgetall(self._keys["totals"])
             pipe.zcount(self._keys["open-tasks"], now_ms, "+inf")
             pipe.zcount(self._keys["open-tasks"], "-inf", f"({now_ms}")
@@ -119,15 +136,40 @@ class RedisReadModel:
         found = {name: int(text) for name, text in totals.items() if int(text)}
         return {**found, "tasks_running": running, "tasks_overdue": late}
 
-    def tables(self, limit: int) -> list[TableView]:
+    def tables(self, query: Query) -> tuple[Page, list[TableView]]:
         """See `ReadModel.tables`."""
-        with _reachable():
-            uuids = self._client.zrange(self._keys["tables"], 0, limit - 1, desc=True)
-            return self._docs("table", cast("list[str]", uuids))
+        with self._reachable(), self._rows_lock:
+            self._read_changes()
+            page = page_of(self._rows.values(), query)
+        with self._reachable():
+            return page, self._docs("table", page.uuids)
+
+    def _read_changes(self) -> None:
+        """Bring the rows up to date by the tables that have changed since: 10,000 tables are
+        decoded once, and a page costs its own documents."""
+        with self._client.pipeline() as pipe:
+            pipe.hgetall(self._keys["built"])
+            pipe.zrangebyscore(
+                self._keys["tables"], f"({self._rows_version}", "+inf", withscores=True
+            )
+            built, changed = pipe.execute()
+        if _built(built) != self._rows_built:
+            self._rows, self._rows_version, self._rows_built = {}, 0, _built(built)
+            if self._rows_built is not None:
+                self._read_changes()
+            return
+        for start in range(0, len(changed), CHUNK):
+            chunk = changed[start : start + CHUNK]
+            for view in self._docs("table", [uuid for uuid, _ in chunk]):
+                if view.is_dropped:
+                    self._rows.pop(view.uuid, None)
+                else:
+                    self._rows[view.uuid] = row_of(view)
+            self._rows_version = int(chunk[-1][1])
 
     def table(self, name: str) -> TableView | None:
         """See `ReadModel.table`."""
-        with _reachable():
+        with self._reachable():
             by_uuid: list[TableView] = self._docs("table", [name])
             if by_uuid:
                 return by_uuid[0]
@@ -138,25 +180,25 @@ class RedisReadModel:
 
     def states(self, uuid: str) -> TableStates:
         """See `ReadModel.states`."""
-        with _reachable():
+        with self._reachable():
             found = self._docs("state", [uuid])
         return found[0] if found else TableStates()
 
     def task(self, task_id: str) -> TaskView | None:
         """See `ReadModel.task`."""
-        with _reachable():
+        with self._reachable():
             found = self._docs("task", [task_id])
         return found[0] if found else None
 
     def open_tasks(self, limit: int) -> list[TaskView]:
         """See `ReadModel.open_tasks`."""
-        with _reachable():
+        with self._reachable():
             ids = self._client.zrange(self._keys["open-tasks"], 0, limit - 1)
             return self._docs("task", cast("list[str]", ids))
 
     def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
         """See `ReadModel.tasks`."""
-        with _reachable():
+        with self._reachable():
             if table_uuid is None:
                 ids = self._client.zrange(self._keys["tasks"], 0, limit - 1, desc=True)
                 return self._docs("task", cast("list[str]", ids))
@@ -169,12 +211,12 @@ class RedisReadModel:
 
     def cursor(self) -> int:
         """See `ReadModel.cursor`."""
-        with _reachable():
+        with self._reachable():
             return int(cast("str | None", self._client.get(self._keys["seq"])) or 0)
 
     def events(self, after: int | None, limit: int) -> list[Numbered]:
         """See `ReadModel.events`."""
-        with _reachable():
+        with self._reachable():
             if after is None:
                 ids = self._client.zrange(self._keys["events"], -limit, -1)
             else:
@@ -197,19 +239,19 @@ class RedisReadModel:
 
     def letters(self, limit: int) -> list[LetterView]:
         """See `ReadModel.letters`."""
-        with _reachable():
+        with self._reachable():
             places = self._client.zrange(self._keys["letters"], 0, limit - 1, desc=True)
             return self._docs("letter", cast("list[str]", places))
 
     def advice(self, limit: int) -> list[AdviceView]:
         """See `ReadModel.advice`."""
-        with _reachable():
+        with self._reachable():
             uuids = self._client.zrange(self._keys["advised"], 0, limit - 1, desc=True)
             return foremost(self._advice(cast("list[str]", uuids)), limit)
 
     def advice_of(self, uuid: str) -> AdviceView | None:
         """See `ReadModel.advice_of`."""
-        with _reachable():
+        with self._reachable():
             return next(iter(self._advice([uuid])), None)
 
     def _advice(self, uuids: list[str]) -> list[AdviceView]:
@@ -218,7 +260,7 @@ class RedisReadModel:
 
     def pauses(self) -> list[PauseView]:
         """See `ReadModel.pauses`."""
-        with _reachable():
+        with self._reachable():
             texts = cast("list[str]", self._client.hvals(self._keys["pause-docs"]))
             return pulled([msgspec.json.decode(text, type=PauseView) for text in texts])
 

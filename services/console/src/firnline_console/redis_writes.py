@@ -66,6 +66,7 @@ HANGS_ON: dict[str, dict[str, Role]] = {
     "letters": {"letter-docs": "docs"},
     "dropped": {
         "table-docs": "docs",
+        "tables": "order",
         "state-docs": "docs",
         "advice-docs": "docs",
         "advised": "order",
@@ -78,8 +79,9 @@ HANGS_ON: dict[str, dict[str, Role]] = {
 class Writer:
     """Queues a batch's changes on a pipeline."""
 
-    def __init__(self, pipe: Pipeline, keys: Keys, limits: Limits) -> None:
+    def __init__(self, pipe: Pipeline, keys: Keys, limits: Limits, version: int) -> None:
         self._pipe = pipe
+        self._version = version
         self._keys = keys
         self._limits = limits
 
@@ -116,10 +118,11 @@ class Writer:
         self._pipe.hset(self._keys["members"], doc_id, member)
 
     def _index_table(self, doc: TableView) -> None:
-        here, there = ("dropped", "tables") if doc.is_dropped else ("tables", "dropped")
-        rank = doc.life.at_ms if doc.is_dropped else doc.debt_files
-        self._pipe.zadd(self._keys[here], {doc.uuid: rank})
-        self._pipe.zrem(self._keys[there], doc.uuid)
+        self._pipe.zadd(self._keys["tables"], {doc.uuid: self._version})
+        if doc.is_dropped:
+            self._pipe.zadd(self._keys["dropped"], {doc.uuid: doc.life.at_ms})
+        else:
+            self._pipe.zrem(self._keys["dropped"], doc.uuid)
 
     def _index_task(self, doc: TaskView) -> None:
         self._pipe.zadd(self._keys["tasks"], {doc.task_id: doc.changed_at_ms})

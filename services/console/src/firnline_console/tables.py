@@ -6,6 +6,7 @@ Every fold takes the newest of two by time, so order and repetition do not matte
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import FilesChanged, TableChange, TableCommitted
@@ -16,6 +17,7 @@ from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
+from firnline_console.statuses import NOT_COUNTED, TableStatus, status_of
 
 
 class Naming(Value, order=True):
@@ -41,7 +43,7 @@ class LastCommit(Value, order=True):
     sequence_number: int
     snapshot_id: int | None
     operation: str
-    user_agent: str
+    writer: str
     task_id: str  # '' unless it is Firnline's own
 
 
@@ -62,6 +64,8 @@ class Summary(Value):
     oldest_snapshot_ms: int | None
     waiting_for_resync: bool
     removed: bool
+    status: TableStatus
+    debt_files: int  # that a rewrite can mend
     hold: Hold | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
 
@@ -85,20 +89,14 @@ class TableView(Value):
         return self.life.dropped or (self.summary is not None and self.summary.removed)
 
     @property
-    def debt_files(self) -> int:
-        """Files that maintenance would be rid of: fragments, and delete files of every kind."""
-        return debt_of(self.summary.holds) if self.summary else 0
+    def status(self) -> TableStatus:
+        return self.summary.status if self.summary else NOT_COUNTED
 
 
 class TableStates(Value):
     """The planner's newest state of each ref, partitions included."""
 
     refs: dict[str, TableState] = field(default_factory=dict)
-
-
-def debt_of(holds: FileTally) -> int:
-    """Fragments plus delete files."""
-    return holds.fragments.files + holds.delete_files
 
 
 def named(table: TableName, at_ms: int, by_gateway: bool) -> Naming:
@@ -130,9 +128,24 @@ def _last_commit(fact: TableCommitted) -> LastCommit:
         sequence_number=snapshot.sequence_number,
         snapshot_id=snapshot.snapshot_id,
         operation=snapshot.operation,
-        user_agent=fact.user_agent or "",
+        writer=writer_of(snapshot.summary, fact.user_agent or ""),
         task_id=snapshot.summary.get(TASK_ID, ""),
     )
+
+
+# Keys of a summary that name an application, the best first.
+APPLICATIONS = ("app-name", "app-id", "spark.app.id", "flink.job-id", "trino_query_id")
+
+
+def writer_of(summary: Mapping[str, str], user_agent: str) -> str:
+    """`Firnline`, `spark 4.1.4, nightly-load (local-17)`; the HTTP client where nothing else is
+    said, which is a library more often than an engine."""
+    if TASK_ID in summary:
+        return "Firnline"
+    engine = " ".join(summary[key] for key in ("engine-name", "engine-version") if key in summary)
+    named = list(dict.fromkeys(summary[key] for key in APPLICATIONS if summary.get(key)))
+    application = f"{named[0]} ({named[1]})" if len(named) > 1 else "".join(named)
+    return ", ".join(filter(None, (engine, application))) or user_agent
 
 
 def _newest(commit: LastCommit) -> tuple[int, int, int]:
@@ -174,6 +187,8 @@ def _summary(state: TableState) -> Summary:
         oldest_snapshot_ms=state.oldest_snapshot_ms,
         waiting_for_resync=state.waiting_for_resync,
         removed=state.removed,
+        status=status_of(state),
+        debt_files=state.debt_files,
         hold=state.hold,
         advised=state.advised,
     )
@@ -211,6 +226,6 @@ def totals_of(view: TableView) -> Counter[str]:
         equality_deletes=holds.equality_deletes.files,
         position_deletes=holds.position_deletes.files,
         deletion_vectors=holds.deletion_vectors.files,
-        debt_files=debt_of(holds),
+        debt_files=summary.debt_files,
         advice=len(summary.advised),
     )

@@ -55,6 +55,7 @@ class Outcome(Value):
     attempt: int | None = None  # where the record says it
     redelivered: bool = False
     mode: str = ""
+    snapshot_ids: tuple[int, ...] = ()  # that it made
     numbers: dict[str, int] = field(default_factory=dict)
 
 
@@ -192,6 +193,7 @@ def outcome_of(
             reason=fact.reason or "",
             redelivered=fact.redelivered,
             mode=fact.mode,
+            snapshot_ids=fact.snapshot_ids,
             numbers=numbers,
         )
     if isinstance(fact, RewriteConflicted):

@@ -1,0 +1,87 @@
+"""What goes on in a table, as one code to filter by and a few words to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.records.pauses import HoldReason
+from firnline_domain.records.states import PartitionState, TableState
+from firnline_domain.values import Value
+
+# Codes: not_counted, resync, stuck, off, paused, held, working, failing, cooling, waiting, healthy.
+WORDS = {  # statuses of partitions, the most urgent first, and how they are called
+    "parked": "parked",
+    "in_flight": "at work",
+    "would_order": "would order",
+    "backing_off": "backing off",
+    "cooling": "cooling",
+}
+CODES = {
+    "parked": "stuck",
+    "in_flight": "working",
+    "would_order": "working",
+    "backing_off": "failing",
+    "cooling": "cooling",
+}
+# Kinds of files that are counted against a threshold, as they are named in a decision's numbers.
+KINDS = {
+    "fragments": "min_fragments",
+    "equality_deletes": "min_equality_deletes",
+    "position_deletes": "min_position_deletes",
+    "global_deletes": "min_equality_deletes",
+}
+
+
+class TableStatus(Value):
+    """`code` is stable, `text` is for people."""
+
+    code: str
+    text: str
+
+
+NOT_COUNTED = TableStatus("not_counted", "not counted yet")
+
+
+def status_of(state: TableState) -> TableStatus:
+    """Of the newest state, the most urgent first."""
+    if state.waiting_for_resync:
+        return TableStatus("resync", "waiting for commits")
+    hold = state.hold.reason if state.hold else ""
+    if hold == HoldReason.UNREADABLE_WINDOW:
+        return TableStatus("stuck", "unreadable window")
+    if any(part.reason == Reason.DISABLED for part in state.partitions):
+        return TableStatus("off", "off")
+    if hold == HoldReason.PAUSED:
+        return TableStatus("paused", "paused")
+    if busy := [name for name in WORDS if state.statuses.get(name)]:
+        text = ", ".join(f"{state.statuses[name]:,} {WORDS[name]}" for name in busy)
+        return TableStatus(CODES[busy[0]], text)
+    if hold and hold != HoldReason.SHADOW:
+        return TableStatus("held", hold.replace("_", " "))
+    if not state.debt_files:
+        return TableStatus("healthy", "healthy")
+    return TableStatus("waiting", _waiting(state))
+
+
+def _waiting(state: TableState) -> str:
+    """How far the partition has come that is nearest to its threshold."""
+    found = [near for part in state.partitions if (near := _nearest(part))]
+    if found:
+        _, files, threshold = max(found)
+        return f"waiting, {files:,.0f} of {threshold:,.0f}"
+    reasons = [part.reason for part in state.partitions if part.debt_files]
+    return f"waiting: {reasons[0].replace('_', ' ')}" if reasons else "waiting"
+
+
+def _nearest(part: PartitionState) -> tuple[float, float, float] | None:
+    """(Share, files, threshold) of the kind of file that is nearest to its own."""
+    if part.reason != Reason.ACCUMULATING:
+        return None
+    return max((_share(part.numbers, kind) for kind in KINDS), default=None)
+
+
+def _share(numbers: Mapping[str, float], kind: str) -> tuple[float, float, float]:
+    threshold = numbers.get(KINDS[kind], 0) or 1
+    files = numbers.get(f"new_{kind}", numbers.get(kind, 0))
+    return files / threshold, files, threshold
