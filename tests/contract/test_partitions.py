@@ -121,10 +121,10 @@ def test_h17_the_cli_tells_every_bucket_of_a_pause(
     if not placed:
         producer = adapters.Producer
         monkeypatch.setattr(adapters, "Producer", lambda *a, **k: Unplaced(producer(*a, **k)))
-    words = ["pause", "--reason", "h17", "--kafka", kafka]
+    words = ["pause", "--fleet", "--reason", "h17", "--kafka", kafka]
     done = CliRunner().invoke(main, words)
     monkeypatch.undo()
-    assert CliRunner().invoke(main, ["resume", "--kafka", kafka]).exit_code == 0
+    assert CliRunner().invoke(main, ["resume", "--fleet", "--kafka", kafka]).exit_code == 0
     assert done.exit_code == 0, done.output
     paused = arrived(2 * BUCKETS)  # with the resumption, which is right
     assert (paused == sorted([*range(BUCKETS)] * 2)) is placed

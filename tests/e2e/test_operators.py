@@ -179,7 +179,7 @@ def test_the_switch_stops_orders_and_commits_at_once(
     tables = Tables(stack.gateway_uri)
     before = tables.load(order.table).head_id("main")
     try:
-        assert "whole fleet" in firnline(stack, "pause", "--reason", "migration")
+        assert "whole fleet" in firnline(stack, "pause", "--fleet", "--reason", "migration")
         fleet = eventually(
             lambda: json.loads(firnline(stack, "status", "--json"))["pauses"], lambda found: found
         )
@@ -191,7 +191,7 @@ def test_the_switch_stops_orders_and_commits_at_once(
         text = firnline(stack, "explain", worker.dotted)
         assert "Held back: maintenance is paused" in text
     finally:
-        firnline(stack, "resume")
+        firnline(stack, "resume", "--fleet")
     eventually(lambda: tables.load(order.table).head_id("main"), lambda head: head != before)
     eventually(
         lambda: json.loads(firnline(stack, "status", "--json"))["pauses"], lambda one: not one

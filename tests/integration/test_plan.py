@@ -1,4 +1,4 @@
-"""`firnline plan --dry-run` against a real catalog, without planner or broker."""
+"""`firnline plan` against a real catalog, without planner or broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan(catalog_uri: str):
     """Of tables that were written a moment ago, and are not to be left to cool."""
 
     def run(*words: str) -> Result:
-        at = ("--dry-run", "--catalog", catalog_uri, "--fleet", "firnline.rewrite.quiet-ms=0")
+        at = ("--catalog", catalog_uri, "--fleet", "firnline.rewrite.quiet-ms=0")
         return CliRunner().invoke(main, ["plan", *at, *words], catch_exceptions=False)
 
     return run

@@ -8,18 +8,22 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
 from firnline_cli import _console, events, tables
 from firnline_cli.__main__ import main
 from firnline_cli.explain import report
+from firnline_cli.undo import known
 from firnline_console.api import Api
 from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
+from firnline_domain.identity import TableName
 from firnline_domain.records.states import TableState
 from firnline_domain.values import replace
 from firnline_local.ports import free_port
@@ -96,10 +100,9 @@ def on_a_terminal(draw: Callable[[Console], None], width: int = 140) -> str:
 
 def test_tables_are_lines_with_tabs(site: Site) -> None:
     site.tell(make("table_state/in_flight"), make("table_committed/upsert"))
-    [line] = said(site, "tables").splitlines()
-    assert line.split("\t")[:8] == [
-        "shop.orders", "500", "12.3 kB", "1", "1", "2", "3", "1 at work"
-    ]  # fmt: skip
+    head, line = said(site, "tables").splitlines()
+    assert head.split("\t")[:3] == ["table", "rows", "size"]
+    assert line.split("\t")[:8] == ["shop.orders", "500", "12345", "1", "1", "2", "2", "1 at work"]
 
 
 def test_tables_as_json_are_the_consoles_answer(site: Site) -> None:
@@ -114,15 +117,14 @@ def test_no_table_says_what_to_do(site: Site) -> None:
 
 def test_a_table_not_counted_yet_has_no_figures(site: Site) -> None:
     site.tell(make("table_committed/upsert"))
-    assert "\t-\t-\t-\t-\t-\t-\tnot counted yet\t" in said(site, "tables")
+    assert "\t\t\t\t\t\t\tnot counted yet\t" in said(site, "tables")
 
 
 def test_a_terminal_gets_a_grid_and_names_do_not_drive_it() -> None:
     row = {
         "table": "shop.[red]\x1b[2Jorders",
         "counted": True,
-        "waiting_for_resync": False,
-        "statuses": {"parked": 2},
+        "status": {"code": "stuck", "text": "2 parked"},
         "debt_files": 3,
         "last_commit": {"at_ms": NOW - 3_000},
         "last_change_ms": None,
@@ -189,19 +191,121 @@ def test_a_short_terminal_shows_the_deepest_and_counts_the_rest(site: Site) -> N
 def test_events_are_the_last_ones(site: Site) -> None:
     site.tell(*(make("rewrite_files/compact", task_id=str(n), ordered_at_ms=n) for n in range(9)))
     lines = said(site, "events", "--last", "3").splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4  # with the header
     assert lines[-1].split("\t") == [
-        "1970-01-01T00:00:00.008+00:00",
+        "1970-01-01T00:00:00.008Z",
         "order",
         "shop.orders",
+        "8",
         "compact 2026-11-21: equality deletes",
     ]
 
 
 def test_events_of_one_table_as_json(site: Site) -> None:
     site.tell(make("rewrite_files/compact"))
-    assert said(site, "events", "--table", "other") == ""
     assert json.loads(said(site, "events", "--table", "shop.orders", "--json"))["kind"] == "order"
+
+
+def test_events_of_a_table_that_nobody_knows_are_not_just_none(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    assert said(site, "events", "--table", "shop.orders").count("\n") == 1  # the header
+    result = firnline("events", "--table", "shop.order", "--console", site.uri)
+    assert result.exit_code == 1
+    assert "Did you mean: shop.orders?" in result.output
+
+
+def test_events_by_kind_and_time(site: Site) -> None:
+    at_ms = 1_795_000_000_000
+    site.tell(
+        *(
+            make("rewrite_files/compact", task_id=f"t{n}", ordered_at_ms=at_ms + n)
+            for n in range(30)
+        )
+    )
+    site.tell(make("rewrite_committed/native", committed_at_ms=at_ms + 60_000))
+    stamp = datetime.fromtimestamp(at_ms // 1000 + 30, UTC).isoformat()
+
+    def kinds(*words: str) -> list[str]:
+        return [
+            json.loads(line)["kind"] for line in said(site, "events", "--json", *words).splitlines()
+        ]
+
+    assert kinds("--since", stamp) == ["committed"]
+    assert kinds("--until", stamp, "--since", "2026-01-01") == ["order"] * 30
+    assert kinds("--kind", "committed") == ["committed"]
+    assert firnline("events", "--since", "yesterday").exit_code == 2
+
+
+def test_tables_are_filtered_sorted_and_counted(site: Site) -> None:
+    state: TableState = make("table_state/in_flight")
+    for number in range(5):
+        name = TableName(f"uuid-{number}", ("shop",), f"t{number}")
+        site.tell(replace(state, table=name, debt_files=number))
+
+    def names(*words: str) -> list[str]:
+        result = firnline("tables", "--console", site.uri, *words)
+        assert result.exit_code == 0, result.output
+        return [line.split("\t")[0] for line in result.stdout.splitlines()[1:]]
+
+    assert names() == [f"shop.t{n}" for n in (4, 3, 2, 1, 0)]
+    assert names("--sort", "table", "--limit", "2") == ["shop.t0", "shop.t1"]
+    assert names("--filter", "T3") == ["shop.t3"]
+    assert names("--namespace", "ops") == []
+    assert names("--status", "healthy") == []
+    some = firnline("tables", "--limit", "2", "--console", site.uri)
+    assert "2 of 5 that match, of 5 tables" in some.stderr
+    everything = json.loads(said(site, "tables", "--json", "--filter", "t1"))
+    assert (everything["matched"], everything["total"]) == (1, 5)
+
+
+def test_a_name_is_not_folded_on_80_columns() -> None:
+    row = {
+        "table": "ops.an_audit_log_of_all_that_happened",
+        "status": {"code": "waiting", "text": "waiting, 5 of 8"},
+        "records": 123_456_789, "data_bytes": 9_876_543_210, "data_files": 12_345,
+        "fragments": 1_234, "delete_files": 123, "debt_files": 99,
+        "last_commit": {"at_ms": NOW - 3_000}, "last_change_ms": None,
+    }  # fmt: skip
+    text = on_a_terminal(lambda terminal: tables.show([row], terminal, NOW), width=80)
+    [_, line] = text.splitlines()
+    assert row["table"] in line
+    assert "waiting, 5 of 8" in line
+    assert " 99 " in line
+
+
+def test_tasks_have_their_ids_and_snapshots(site: Site) -> None:
+    order = make("rewrite_files/compact")
+    site.tell(make("table_state/in_flight"), order)
+    site.tell(make("rewrite_files/compact", task_id="f" * 32, ordered_at_ms=1))
+    site.tell(make("rewrite_committed/native", task_id=order.task_id))
+    head, running, ended = (line.split("\t") for line in said(site, "tasks").splitlines())
+    assert dict(zip(head, running, strict=True))["task"] == "f" * 32
+    found = dict(zip(head, ended, strict=True))
+    assert (found["task"], found["status"], found["table"]) == (
+        order.task_id, "committed", "shop.orders",
+    )  # fmt: skip
+    assert found["snapshots"] == str(make("rewrite_committed/native").snapshot_ids[0])
+    assert order.task_id in said(site, "tasks", order.task_id[:8], "--table", "shop.orders")
+    assert said(site, "tasks", "--status", "failed").count("\n") <= 2
+    assert order.task_id[:12] in said(site, "explain", "shop.orders")
+
+
+def test_an_address_without_a_scheme_is_helped(site: Site) -> None:
+    result = firnline("tables", "--console", f"127.0.0.1:{site.port}")
+    assert result.exit_code == 2
+    assert f"write http://127.0.0.1:{site.port}" in result.output
+
+
+def test_the_beginning_of_a_task_has_to_be_enough(site: Site) -> None:
+    site.tell(
+        make("rewrite_files/compact", task_id="abcdef1"),
+        make("rewrite_files/compact", task_id="abcdef2"),
+    )
+    place = _console.console_at(None, site.uri)
+    assert known(place, "abcdef1")[0] == "abcdef1"
+    for task, text in (("", "6 characters"), ("abcdef", "several tasks"), ("123456", "no task")):
+        with pytest.raises(click.ClickException, match=text):
+            known(place, task)
 
 
 def test_following_goes_on_after_the_first_answer_without_repeating(site: Site) -> None:
@@ -272,7 +376,7 @@ def test_a_running_stack_is_found(site: Site, tmp_path: Path, directory: str) ->
         state.write(record)
         found = firnline("tables")
         named = firnline("tables", "--state", str(state.root))
-    assert found.output.startswith("shop.orders\t")
+    assert "\nshop.orders\t" in found.output
     assert named.output == found.output
     assert firnline("tables").exit_code == 1  # it has stopped
 

@@ -32,9 +32,9 @@ def firnline(*words: str) -> Result:
         ("move", "a.b", "--bucket", "1"),
         ("undo", "abcdef"),
         ("verify", "abcdef"),
-        ("pause",),
+        ("pause", "--fleet"),
         ("resume", "a.b"),
-        ("plan", "--dry-run"),
+        ("plan",),
         ("adopt", "--all"),
     ],
 )
@@ -77,7 +77,7 @@ def test_an_age_that_is_not_safe_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     "words",
-    [("sweep-outputs", "a.b"), ("unpark", "a.b"), ("pause", "a.b"), ("plan", "--dry-run")],
+    [("sweep-outputs", "a.b"), ("unpark", "a.b"), ("pause", "a.b"), ("plan",)],
 )
 def test_a_catalog_that_is_away_is_said(words: tuple[str, ...]) -> None:
     result = firnline(*words, "--catalog", f"http://127.0.0.1:{free_port()}")
@@ -93,11 +93,10 @@ def test_a_table_has_a_namespace() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "say --dry-run"),
-        (("--dry-run", "--table", "orders"), "namespace.name"),
-        (("--dry-run", "--set", "firnline.enabled"), "NAME=VALUE"),
-        (("--dry-run", "--set", "firnline.enable=true"), "firnline.enabled is meant?"),
-        (("--dry-run", "--fleet", "firnline.enabled=maybe"), "true or false"),
+        (("--table", "orders"), "namespace.name"),
+        (("--set", "firnline.enabled"), "NAME=VALUE"),
+        (("--set", "firnline.enable=true"), "firnline.enabled is meant?"),
+        (("--fleet", "firnline.enabled=maybe"), "true or false"),
     ],
 )
 def test_plan_says_what_it_wants(words: tuple[str, ...], said: str) -> None:

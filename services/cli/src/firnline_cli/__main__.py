@@ -1,18 +1,51 @@
-"""`firnline`: the group. A command's module is imported only when it is asked for."""
+"""`firnline`: the group. A command's module is imported only when that command is asked for."""
 
 from __future__ import annotations
 
+import difflib
 import os
-import pkgutil
 from importlib import import_module
 from typing import Any
 
 import click
-from firnline_adapters.redaction import learn_environment, redacted
+from click.shell_completion import CompletionItem
 from firnline_domain.version import VERSION
 
-import firnline_cli
-from firnline_cli._extras import lacking
+# Command -> its line in `firnline --help`, at most 45 characters: a line here costs no import.
+GROUPS: dict[str, dict[str, str]] = {
+    "What happens": {
+        "status": "Show what runs and what is paused.",
+        "tables": "List tables, the most debt first.",
+        "tasks": "List tasks with their ids and results.",
+        "events": "Show commits, orders, rewrites, failures.",
+        "explain": "Say why a table is, or is not, rewritten.",
+        "advise": "Say what table owners could do better.",
+        "settings": "Show what is set, and where.",
+    },
+    "Maintenance": {
+        "pause": "Stop maintenance of tables or of all.",
+        "resume": "End a pause.",
+        "unpark": "Try again what failed too often.",
+        "undo": "Take a rewrite's commit back.",
+        "verify": "Read a rewrite back and compare its rows.",
+        "move": "Move tables to another bucket.",
+        "sweep-outputs": "Remove files that no commit took.",
+    },
+    "Existing tables": {
+        "plan": "Say what would be ordered; orders nothing.",
+        "adopt": "Have existing tables maintained.",
+    },
+    "Embedded stack": {
+        "up": "Start broker, Redis, catalog and services.",
+        "down": "Stop the embedded stack.",
+        "demo": "Run writers, compare before and after.",
+    },
+}
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+EPILOG = """Exit code: 0 done, 1 failed or not possible, 2 wrong arguments.
+
+\b
+Completion: eval "$(_FIRNLINE_COMPLETE=bash_source firnline)", or zsh_source, fish_source."""
 
 
 class Commands(click.Group):
@@ -20,6 +53,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Errors quote addresses, which may have passwords; a terminal is often shared."""
+        from firnline_adapters.redaction import learn_environment, redacted
+
         learn_environment(os.environ)
         try:
             return super().invoke(ctx)
@@ -27,21 +62,38 @@ class Commands(click.Group):
             error.message = redacted(error.message)
             raise
         except ModuleNotFoundError as error:  # of an extra
+            from firnline_cli._extras import lacking
+
             raise lacking(error) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        modules = (module.name for module in pkgutil.iter_modules(firnline_cli.__path__))
-        return sorted(name.replace("_", "-") for name in modules if not name.startswith("_"))
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS:
             return None
         command = import_module(f"firnline_cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and (close := difflib.get_close_matches(args[0], COMMANDS)):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean: {', '.join(close)}?")
+        return super().resolve_command(ctx, args)
 
-@click.group(cls=Commands)
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items()]
+        return [one for one in found if one.value.startswith(incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()), col_max=20)
+
+
+@click.group(cls=Commands, epilog=EPILOG)
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 def main() -> None:
     """Keep Iceberg tables healthy, seconds after each commit."""

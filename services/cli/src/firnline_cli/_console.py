@@ -8,15 +8,16 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 import click
-from firnline_local.stack import Stack
+from firnline_local.ports import LOOPBACK
 from firnline_local.state import StateDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 STATES = (Path(".firnline"), Path(".firnline/demo"))  # of `firnline up` and of `firnline demo`
+PAGE = 1_000  # tables of one answer
 TIMEOUT_S = 15.0  # the event stream sends a sign of life every 10 s
 HOW_TO = (
     "Start one with `firnline up`, name its directory with --state, or name a console with "
@@ -34,6 +35,20 @@ class NotThere(click.ClickException):
     """The console answered that it does not know what was asked for."""
 
 
+json_option = click.option("--json", "json_wanted", is_flag=True, help="JSON, for machines.")
+
+
+def console_option(name: str) -> Callable[[F], F]:
+    """--console, as the parameter of this name."""
+    return click.option(
+        "--console",
+        name,
+        envvar="FIRNLINE_CONSOLE_URI",
+        show_envvar=True,
+        help="Address of a console, instead of an embedded stack.",
+    )
+
+
 def console_options(command: F) -> F:
     """--state and --console, as `state` and `uri`."""
     state = click.option(
@@ -41,14 +56,7 @@ def console_options(command: F) -> F:
         type=click.Path(path_type=Path, file_okay=False),
         help="Directory of the embedded stack.  [default: .firnline, else .firnline/demo]",
     )
-    uri = click.option(
-        "--console",
-        "uri",
-        envvar="FIRNLINE_CONSOLE_URI",
-        show_envvar=True,
-        help="Address of a console, instead of an embedded stack.",
-    )
-    return state(uri(command))
+    return state(console_option("uri")(command))
 
 
 def console_at(state: Path | None, uri: str | None) -> Console:
@@ -57,13 +65,15 @@ def console_at(state: Path | None, uri: str | None) -> Console:
     Raises Away where no stack runs.
     """
     if state is None and uri:
+        if not uri.startswith(("http://", "https://")):
+            raise click.UsageError(f"--console {uri}: write http://{uri}")
         return Console(uri.rstrip("/"))
     places = [StateDir.at(path) for path in ([state] if state else STATES)]
     for place in places:
-        if place.is_running() and "console" in place.read().parts:
-            return Console(Stack(place).console_uri, place.log("console"))
-    looked = " or ".join(str(place.root) for place in places)
-    raise Away(f"No stack with a console runs in {looked}. {HOW_TO}")
+        if place.is_running() and "console" in (record := place.read()).parts:
+            return Console(f"http://{LOOPBACK}:{record.ports['console']}", place.log("console"))
+    searched = " or ".join(str(place.root) for place in places)
+    raise Away(f"No stack with a console runs in {searched}. {HOW_TO}")
 
 
 class Console:
@@ -81,6 +91,20 @@ class Console:
     def table(self, name: str, rest: str = "") -> Any:
         """An answer about a table by dotted name or uuid. Raises NotThere."""
         return self.get(f"/api/tables/{quote(name, safe='')}{rest}")
+
+    @staticmethod
+    def query(**parameters: str) -> str:
+        """As an address has it."""
+        return urlencode({name: text for name, text in parameters.items() if text})
+
+    def tables(self, **query: str) -> Iterator[dict[str, Any]]:
+        """Rows of the list of tables, page after page. Raises as `get`."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.query(limit=str(PAGE), cursor=cursor, **query)
+            answer = self.get(f"/api/tables?{page}")
+            yield from answer["tables"]
+            cursor = answer["cursor"]
 
     def stream(self, after: int | None) -> Iterator[dict[str, Any]]:
         """Events as they happen, until the connection ends. Raises Away."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import getpass
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +14,13 @@ from typing import Any, TypeVar
 import click
 from firnline_domain.identity import TableName
 from firnline_domain.records.pauses import FLEET
-from firnline_local.stack import Stack
+from firnline_local.ports import LOOPBACK
 from firnline_local.state import StateDir
 
-from firnline_cli._console import STATES
+from firnline_cli._console import STATES, Console, console_at, console_option, json_option
 
 F = TypeVar("F", bound=Callable[..., Any])
+ORDERS = "operator-orders"
 SEND_S = 30.0
 HOW_TO = (
     "Start a stack with `firnline up`, name its directory with --state, or say where the fleet is "
@@ -82,8 +86,65 @@ def partitions_of(kafka: str, topic: str) -> int:
     return len(found[topic].partitions)
 
 
+def is_empty(kafka: str, topic: str) -> bool:
+    """True where nothing was ever written to it. Raises ClickException."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    every = [TopicPartition(topic, number) for number in range(partitions_of(kafka, topic))]
+    admin = AdminClient({"bootstrap.servers": kafka})
+    ends = admin.list_offsets({one: OffsetSpec.latest() for one in every}, request_timeout=SEND_S)
+    return all(end.result().offset == 0 for end in ends.values())
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a command line says of where the fleet is."""
+
+    state: Path | None
+    catalog: str | None
+    catalog_name: str
+    kafka: str | None
+    console: str | None = None
+
+    def fleet(self) -> Fleet:
+        """That of --state, else of --catalog or its variable, else what runs here."""
+        if self.state is None and self.catalog:
+            return Fleet(self.catalog, self.catalog_name, self.kafka)
+        for place in (StateDir.at(path) for path in ([self.state] if self.state else STATES)):
+            if place.is_running() and "gateway" in place.read().parts:
+                ports = place.read().ports
+                gateway, kafka = f"http://{LOOPBACK}:{ports['gateway']}", ports["kafka"]
+                return Fleet(gateway, self.catalog_name, f"{LOOPBACK}:{kafka}", place)
+        raise click.ClickException(f"No stack runs here. {HOW_TO}")
+
+    def site(self) -> Console:
+        """Its console. Raises Away."""
+        return console_at(self.state, self.console)
+
+    def answer(self, path: str) -> Any:
+        """What its console answers; None where none does, which no order waits for."""
+        try:
+            return self.site().get(path)
+        except click.ClickException:
+            return None
+
+
 def fleet_options(command: F) -> F:
-    """--state, --catalog, --catalog-name and --kafka."""
+    """--state, --catalog, --catalog-name and --kafka, as `where`."""
+
+    @functools.wraps(command)
+    def placed(
+        state: Path | None,
+        catalog: str | None,
+        catalog_name: str,
+        kafka: str | None,
+        console: str | None = None,
+        **rest: Any,
+    ) -> Any:
+        return command(where=Where(state, catalog, catalog_name, kafka, console), **rest)
+
+    made: Any = placed
     for option in (
         click.option(
             "--kafka", envvar="FIRNLINE_KAFKA", show_envvar=True, help="Bootstrap servers."
@@ -101,36 +162,49 @@ def fleet_options(command: F) -> F:
             help="Directory of the embedded stack.  [default: .firnline, else .firnline/demo]",
         ),
     ):
-        command = option(command)
-    return command
+        made = option(made)
+    return made  # type: ignore[no-any-return]
 
 
-def fleet_at(
-    state: Path | None, catalog: str | None, catalog_name: str, kafka: str | None
-) -> Fleet:
-    """That of --state, else of --catalog or its variable, else what runs here."""
-    if state is None and catalog:
-        return Fleet(catalog, catalog_name, kafka)
-    for place in (StateDir.at(path) for path in ([state] if state else STATES)):
-        if place.is_running() and "gateway" in place.read().parts:
-            stack = Stack(place)
-            return Fleet(stack.gateway_uri, catalog_name, stack.kafka, place)
-    raise click.ClickException(f"No stack runs here. {HOW_TO}")
+def operator_options(command: F) -> F:
+    """Those, --console and --json: `where` and `json_wanted`."""
+    return console_option("console")(fleet_options(json_option(command)))
+
+
+def report(json_wanted: bool, text: str, **facts: Any) -> None:
+    """What became of an order: a line for people, or one JSON object."""
+    click.echo(json.dumps(facts) if json_wanted else text)
 
 
 def named(fleet: Fleet, table: str) -> TableName:
-    """The table of a dotted name, with its uuid. Raises ClickException."""
+    """The table of a dotted name, with its uuid. Raises ClickException, with names like it."""
     from firnline_domain.errors import RetryLater, TaskRefused
-    from firnline_iceberg.tables import Tables
+    from firnline_iceberg.tables import TableGone, Tables
 
     *namespace, name = table.split(".")
     if not namespace:
         raise click.ClickException(f"{table}: a table's name is namespace.name")
+    tables = Tables(fleet.catalog_uri, fleet.catalog_name)
     try:
-        tables = Tables(fleet.catalog_uri, fleet.catalog_name)
         return tables.named(tuple(namespace), name).identity
+    except TableGone:
+        raise click.ClickException(
+            f"The catalog has no table {table}.{similar(tables, table)}"
+        ) from None
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
+
+
+def similar(tables: Any, table: str) -> str:
+    """Names of the same namespace that come close, as a question; '' where there are none."""
+    from firnline_domain.errors import RetryLater, TaskRefused
+
+    try:
+        names = [".".join(one) for one in tables.names(tuple(table.split(".")[:-1]))]
+    except (RetryLater, TaskRefused):
+        return ""
+    close = difflib.get_close_matches(table, names)
+    return f" Did you mean: {', '.join(close)}?" if close else ""
 
 
 def operator() -> str:

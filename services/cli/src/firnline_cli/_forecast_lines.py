@@ -114,7 +114,7 @@ class Lines:
         for partition, decision in decisions:
             data = partition.counters.holds.data
             verdict = styled("would order", "cyan") if decision.order else styled("no", "dim")
-            label = styled(partition.counters.scope.partition)
+            label = styled(partition.counters.scope.label)
             figures = styled(number(data.files)), styled(size(data.bytes))
             made.add_row(label, verdict, styled(why(decision)), *figures)
         self._terminal.print(made)

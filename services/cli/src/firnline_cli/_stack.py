@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,12 +29,14 @@ def as_json(state: StateDir) -> str:
     return json.dumps(content, indent=1)
 
 
-def show(record: StackRecord, console: Console) -> None:
-    """One row per part: a table on a terminal, tab-separated lines elsewhere."""
+def show(record: StackRecord, console: Console, problems: Mapping[str, str] | None = None) -> None:
+    """One row per part: a table on a terminal, tab-separated lines elsewhere. `problems`: of parts
+    that are ready and do not answer."""
+    found = problems or {}
     rows = [
         (
             name,
-            part.life,
+            found.get(name) or part.life,
             part.address,
             str(part.pid or ""),
             "" if part.ready_s is None else f"{part.ready_s:.1f} s",
@@ -47,5 +50,5 @@ def show(record: StackRecord, console: Console) -> None:
         return
     table = Table("part", "state", "address", "pid", "ready after", "restarts", box=None)
     for row in rows:
-        table.add_row(*row, style=COLOURS.get(row[1], "dim"))
+        table.add_row(*row, style="red" if found.get(row[0]) else COLOURS.get(row[1], "dim"))
     console.print(table)

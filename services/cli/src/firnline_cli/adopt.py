@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,7 +20,7 @@ from firnline_cli._adoption_lines import Json, Lines
 from firnline_cli._adoption_tables import CatalogLake
 from firnline_cli._canary import Canary
 from firnline_cli._canary_choice import objections
-from firnline_cli._fleet import HOW_TO, Fleet, fleet_at, fleet_options
+from firnline_cli._fleet import HOW_TO, Fleet, Where, fleet_options
 from firnline_cli._newcomers import Newcomer
 from firnline_cli._settings import pairs
 from firnline_cli._topics import KafkaTopics, Topics
@@ -63,16 +62,21 @@ class Share(click.ParamType):
 @click.option("--namespace", "namespaces", multiple=True, help="And those below it; repeatable.")
 @click.option("--table", "tables", multiple=True, help="namespace.name; repeatable.")
 @click.option(
-    "--rate", "interval_s", type=Rate(), default="60/min", show_default=True, help="At the most."
+    "--rate",
+    "interval_s",
+    type=Rate(),
+    default="60/min",
+    show_default=True,
+    help="Maximum, of requests.",
 )
 @click.option(
     "--waiting",
     type=click.IntRange(1),
     default=WAITING,
     show_default=True,
-    help="Tables asked for and not counted yet, at the most.",
+    help="Maximum of tables requested and not counted yet.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Adopt no more than so many, the worst.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum of tables, the worst first.")
 @click.option("--canary", type=Share(), help="Adopt this share alone, of every kind of table.")
 @click.option("--after-canary", is_flag=True, help="Adopt the rest, if the canary came out well.")
 @click.option(
@@ -82,7 +86,7 @@ class Share(click.ParamType):
     show_default=True,
     help="Share of the canary's tasks that may have failed, and of its tables that may be parked.",
 )
-@click.option("--anyway", is_flag=True, help="Whatever became of the canary.")
+@click.option("--anyway", is_flag=True, help="Continue even if the canary failed.")
 @click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
 @click.option("--dry-run", is_flag=True, help="Say which tables it would be, the worst first.")
 @click.option("--json", "json_wanted", is_flag=True, help="One JSON object for each line.")
@@ -101,10 +105,7 @@ def command(
     fleets: tuple[str, ...],
     dry_run: bool,
     json_wanted: bool,
-    state: Path | None,
-    catalog: str | None,
-    catalog_name: str,
-    kafka: str | None,
+    where: Where,
 ) -> None:
     """Bring tables that were there before Firnline under its care, those that need it most first.
 
@@ -119,7 +120,7 @@ def command(
     below = [()] if all_wanted else [tuple(one.split(".")) for one in namespaces]
     defaults = thresholds(pairs(fleets))
     names = [name_of(one) for one in tables]
-    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    fleet = where.fleet()
     topics = topics_of(fleet, dry_run)
     known, report = Known(topics), Json() if json_wanted else Lines(dry_run)
     clock = Clock(time.time, time.sleep)

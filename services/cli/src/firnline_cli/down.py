@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 from firnline_local import stack
 
+from firnline_cli._console import json_option
 from firnline_cli._stack import STATE_OPTION
 
 
 @click.command("down")
 @STATE_OPTION
-def command(state: Path) -> None:
+@json_option
+def command(state: Path, json_wanted: bool) -> None:
     """Stop the embedded stack and whatever it left behind."""
-    click.echo("stopped" if stack.down(state) else "nothing was running")
+    stopped = stack.down(state)
+    text = "stopped" if stopped else "nothing was running"
+    click.echo(json.dumps({"stopped": stopped}) if json_wanted else text)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from firnline_cli._console import Away, console_at, console_options
 from firnline_cli._console import Console as Site
-from firnline_cli._figures import plain, styled
+from firnline_cli._figures import moment, plain, styled
+from firnline_cli.explain import SHOWN_ID, about_table
 
 PAUSE_S = 2.0
-REMEMBERED = 10_000  # ids; a rebuild of the console's view tells everything once more
+REMEMBERED = 10_000  # ids; a rebuild of the console's view sends everything once more
+KEPT = 2_000  # events that a console keeps
 COLOURS = {
     "order": "cyan",
     "own": "blue",
     "committed": "green",
+    "compared": "green",
     "expired": "green",
     "announced": "yellow",
     "swept": "green",
@@ -34,32 +39,71 @@ COLOURS = {
     "failed": "red",
     "dead_letter": "red",
 }
+KINDS = ("commit", "table", "counters", *COLOURS)
+HEADER = ("time", "kind", "table", "task", "text")
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Moment(click.ParamType):
+    """`2026-11-23`, `2026-11-23T03:12` (local time), `03:12` (today), or `90m` (ago)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        if found := re.fullmatch(r"(\d+)([smhd])", str(value)):
+            return int((time.time() - int(found[1]) * SECONDS[found[2]]) * 1000)
+        today = datetime.now().astimezone().date().isoformat()
+        text = f"{today}T{value}" if re.fullmatch(r"\d\d:\d\d(:\d\d)?", str(value)) else str(value)
+        try:
+            return int(datetime.fromisoformat(text).timestamp() * 1000)
+        except ValueError:
+            self.fail(f"{value!r}: say 2026-11-23T03:12, 03:12 or 90m", param, ctx)
 
 
 @click.command("events")
-@console_options
 @click.option("--follow", "-f", is_flag=True, help="Stay, and show events as they happen.")
-@click.option("--last", type=click.IntRange(0, 2_000), default=20, show_default=True)
+@click.option("--last", type=click.IntRange(0, KEPT), help="[default: 20, all with --since]")
 @click.option("--table", help="Only of this table, by dotted name.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Repeatable.")
+@click.option("--since", type=Moment(), help="2026-11-23T03:12, 03:12, or 90m for 90 minutes ago.")
+@click.option("--until", type=Moment(), help="The same.")
 @click.option("--json", "json_wanted", is_flag=True, help="One JSON object per line.")
+@console_options
 def command(
+    follow: bool,
+    last: int | None,
+    table: str | None,
+    kinds: tuple[str, ...],
+    since: int | None,
+    until: int | None,
     state: Path | None,
     uri: str | None,
-    follow: bool,
-    last: int,
-    table: str | None,
     json_wanted: bool,
 ) -> None:
-    """Show what happened: commits, orders, rewrites, conflicts, failures."""
+    """Show what happened: commits, orders, rewrites, conflicts, failures.
+
+    Where the output is no terminal: tab-separated under a header, times in UTC.
+    """
     site = console_at(state, uri)
-    printer = Printer(Console(highlight=False, soft_wrap=True), json_wanted)
-    answer = site.get(f"/api/events?limit={max(last, 1)}")
-    earlier = answer["events"]
+    count = last if last is not None else 20 if since is None else KEPT
+
+    def is_wanted(event: dict[str, Any]) -> bool:
+        return (
+            table in (None, event["table"])
+            and (not kinds or event["kind"] in kinds)
+            and (since or 0) <= event["at_ms"]
+            and (until is None or event["at_ms"] <= until)
+        )
+
+    answer = site.get(f"/api/events?limit={KEPT}")
+    found = list(filter(is_wanted, answer["events"]))
+    if table and not found:
+        about_table(site, table, "")  # raises for a name that nobody knows
+    printer = Printer(Console(highlight=False), json_wanted)
+    later = filter(is_wanted, followed(site, answer)) if follow else ()
     with suppress(KeyboardInterrupt):
-        shown = earlier[-last:] if last else []
-        for event in chain(shown, followed(site, answer) if follow else ()):
-            if table in (None, event["table"]):
-                printer.show(event)
+        for event in chain(found[-count:] if count else (), later):
+            printer.show(event)
 
 
 def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -93,29 +137,41 @@ class Printer:
     def __init__(self, terminal: Console, as_json: bool) -> None:
         self._terminal = terminal
         self._as_json = as_json
+        self._day = ""
+        if not as_json and not terminal.is_terminal:
+            click.echo("\t".join(HEADER))
 
     def show(self, event: dict[str, Any]) -> None:
-        """One event on one line, flushed."""
+        """One event, flushed; on a terminal under its day, wrapped beneath its own text."""
         if self._as_json:
             click.echo(json.dumps(event))
         elif self._terminal.is_terminal:
-            self._terminal.print(line_of(event))
+            at = datetime.fromtimestamp(event["at_ms"] / 1000)
+            if (day := f"{at:%A, %Y-%m-%d}") != self._day:
+                self._day = day
+                self._terminal.print(styled(day, "bold dim"))
+            self._terminal.print(line_of(event, at))
         else:
-            moment = datetime.fromtimestamp(event["at_ms"] / 1000, UTC)
-            fields = (moment.isoformat(timespec="milliseconds"), event["kind"], event["table"])
-            click.echo("\t".join((*fields, plain(event["text"]))))
+            fields = (event["kind"], event["table"], event["task_id"], event["text"])
+            click.echo("\t".join((moment(event["at_ms"]), *map(plain, fields))))
 
 
-def line_of(event: dict[str, Any]) -> Text:
-    """Local time, kind, table and words."""
-    moment = datetime.fromtimestamp(event["at_ms"] / 1000).strftime("%H:%M:%S")
+def line_of(event: dict[str, Any], at: datetime) -> Table:
+    """Local time, kind, table, text and task."""
+    line = Table.grid(padding=(0, 1))
+    for width in (8, 11):
+        line.add_column(min_width=width, no_wrap=True)
+    line.add_column()
     kind = event["kind"].replace("_", " ")
-    return Text.assemble(
-        styled(moment, "dim"),
-        "  ",
-        styled(f"{kind:<11}", COLOURS.get(event["kind"], "dim")),
-        " ",
-        styled(event["table"], "bold"),
-        " ",
-        styled(event["text"]),
+    first_task = event["task_id"].partition(",")[0][:SHOWN_ID]
+    line.add_row(
+        styled(f"{at:%H:%M:%S}", "dim"),
+        styled(kind, COLOURS.get(event["kind"], "dim")),
+        Text.assemble(
+            styled(event["table"], "bold"),
+            " " if event["table"] else "",
+            styled(event["text"]),
+            styled(f" {first_task}" if first_task else "", "dim"),
+        ),
     )
+    return line

@@ -14,9 +14,10 @@ from rich.text import Text
 
 from firnline_cli._console import Console as Site
 from firnline_cli._console import NotThere, console_at, console_options
-from firnline_cli._figures import age, number, size, status_text, styled
+from firnline_cli._figures import age, counted, number, size, status_text, styled
 
 TASKS_SHOWN = 8
+SHOWN_ID = 12  # characters of a task's id on a terminal; `undo` and `verify` take 6 or more
 WIDTH = 160  # where the output is no terminal
 
 
@@ -44,7 +45,7 @@ def about_table(site: Site, table: str, rest: str) -> Any:
     try:
         return site.table(table, rest)
     except NotThere as error:
-        names = [one["table"] for one in site.get("/api/tables?limit=5000")["tables"]]
+        names = [one["table"] for one in site.tables()]
         close = difflib.get_close_matches(table, names, 5, 0.5) or sorted(names)[:5]
         hint = f" Did you mean: {', '.join(close)}?" if close else " No table has been seen yet."
         raise NotThere(f"{error.message}.{hint}") from None
@@ -72,23 +73,30 @@ def figures(answer: dict[str, Any]) -> Text:
     if not row["counted"]:
         return styled("no counters yet", "dim")
     files = (
-        f"{number(row['data_files'])} data files ({number(row['fragments'])} small, "
+        f"{counted(row['data_files'], 'data file')} ({number(row['fragments'])} small, "
         f"{number(row['undersized'])} undersized, {number(row['on_target'])} on target, "
         f"{number(row['oversized'])} oversized), {size(row['data_bytes'])}, "
         f"{number(row['records'])} rows"
     )
     deletes = (
-        f"{number(row['equality_deletes'])} equality-delete files, "
-        f"{number(row['position_deletes'])} position-delete files, "
-        f"{number(row['deletion_vectors'])} deletion vectors"
+        f"{counted(row['equality_deletes'], 'equality-delete file')}, "
+        f"{counted(row['position_deletes'], 'position-delete file')}, "
+        f"{counted(row['deletion_vectors'], 'deletion vector')}"
     )
     snapshots = (
-        f"{number(row['snapshots'])} snapshots, the oldest "
+        f"{snapshot_count(row['snapshots'])}, the oldest "
         f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
     )
     lines = [files, deletes, snapshots]
     lines.append(f"read by {answer['reads']['words']}")
+    if commit := row["last_commit"]:
+        lines.append(f"last commit {age(commit['at_ms'], now_ms)} ago, by {commit['writer']}")
     return styled("", "dim").append("\n".join(lines), "dim")
+
+
+def snapshot_count(count: int | None) -> str:
+    """In words; a number that is not known is not 0."""
+    return "- snapshots" if count is None else counted(count, "snapshot")
 
 
 def advice(words: list[dict[str, Any]]) -> list[RenderableType]:
@@ -150,10 +158,12 @@ def tasks(found: dict[str, Any], shown: int | None, now_ms: int) -> list[Rendera
     all_tasks = [*found["open"], *found["ended"]]
     if not all_tasks:
         return [styled("No task has been ordered for it yet.", "dim"), ""]
-    made = grid("Tasks", "status", "partition", "why", "what came of it", "age", right=("age",))
+    columns = ("task", "status", "partition", "why", "result", "age")
+    made = grid("Tasks", *columns, right=("age",))
     for task in all_tasks[:shown]:
         order = task["order"]
         made.add_row(
+            styled(task["task_id"][:SHOWN_ID]),
             status_text(task["status"]),
             styled(task["label"]),
             styled(order["words"] if order else ""),
@@ -173,12 +183,13 @@ def result(task: dict[str, Any]) -> str:
         return ": ".join(text for text in (outcome["words"], outcome["detail"]) if text)
     if task["kind"] == "expiry":
         gone, files = numbers["snapshots_expired"], numbers["files_deleted"]
-        return f"{gone:,} snapshots expired, {files:,} files deleted"
+        return f"{counted(gone, 'snapshot')} expired, {counted(files, 'file')} deleted"
     deletes = numbers["equality_deletes_removed"] + numbers["position_deletes_removed"]
-    gone = f" and {deletes:,} delete files" if deletes else ""
-    dead = f", {numbers['rows_masked']:,} dead rows dropped" if numbers["rows_masked"] else ""
+    gone = f" and {counted(deletes, 'delete file')}" if deletes else ""
+    masked = numbers["rows_masked"]
+    dead = f", {counted(masked, 'dead row')} dropped" if masked else ""
     return (
-        f"{numbers['files_removed']:,} files{gone} -> {numbers['files_added']:,}, "
+        f"{counted(numbers['files_removed'], 'file')}{gone} -> {numbers['files_added']:,}, "
         f"{size(numbers['bytes_before'])} -> {size(numbers['bytes_after'])}{dead}"
     )
 

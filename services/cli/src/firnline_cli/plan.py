@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 
 import click
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
-from firnline_cli._fleet import fleet_at, fleet_options
+from firnline_cli._fleet import Where, fleet_options, named
 from firnline_cli._forecast_lines import Lines, as_json
 from firnline_cli._forecasts import Forecasts
 from firnline_cli._settings import pairs
 
 
 @click.command("plan")
-@click.option("--dry-run", is_flag=True, help="Needed: ordering itself is the planner's alone.")
 @click.option("--table", help="One table, namespace.name, with each of its partitions.")
 @click.option("--namespace", help="The tables of one namespace and of those below it.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="As if tables had set it.")
@@ -24,16 +22,12 @@ from firnline_cli._settings import pairs
 @click.option("--json", "json_wanted", is_flag=True, help="One JSON object for each table.")
 @fleet_options
 def command(
-    dry_run: bool,
     table: str | None,
     namespace: str | None,
     sets: tuple[str, ...],
     fleets: tuple[str, ...],
     json_wanted: bool,
-    state: Path | None,
-    catalog: str | None,
-    catalog_name: str,
-    kafka: str | None,
+    where: Where,
 ) -> None:
     """Say what would be ordered for the tables of a catalog as they are now, and why.
 
@@ -41,13 +35,13 @@ def command(
     all its manifests, and judged by the planner's own policy. Exit code 1 where a table could not
     be read.
     """
-    if not dry_run:
-        raise click.UsageError("say --dry-run: orders are given by the planner alone")
-    if table and len(table.split(".")) < 2:
+    if table and "." not in table:
         raise click.BadParameter(f"{table}: a table's name is namespace.name")
     from firnline_iceberg.tables import Tables
 
-    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    fleet = where.fleet()
+    if table:
+        named(fleet, table)
     tables = Tables(fleet.catalog_uri, fleet.catalog_name)
     forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
     now_ms = int(time.time() * 1000)

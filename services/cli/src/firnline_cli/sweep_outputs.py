@@ -9,14 +9,13 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 from firnline_domain.commits.lifetimes import SWEEP_AGE_S
 
 from firnline_cli._figures import plain
-from firnline_cli._fleet import Fleet, fleet_at, fleet_options, named
+from firnline_cli._fleet import Fleet, Where, fleet_options, named
 
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -50,10 +49,7 @@ def command(
     dry_run: bool,
     idle: bool,
     json_wanted: bool,
-    state: Path | None,
-    catalog: str | None,
-    catalog_name: str,
-    kafka: str | None,
+    where: Where,
 ) -> None:
     """Remove what tasks left that came to nothing: files on a write-ahead list that no snapshot of
     any ref has. Of all tables, or of those named (namespace.name).
@@ -66,7 +62,7 @@ def command(
             f"a result younger than {fleets_age_s():g} s may yet be committed. Stop committers and "
             "workers and say --idle, or give all of them a lower FIRNLINE_SWEEP_AGE_S first"
         )
-    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    fleet = where.fleet()
     whole = True
     for answer in answers(fleet, tables, age_s, dry_run):
         whole &= not answer["troubles"]

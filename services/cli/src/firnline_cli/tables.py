@@ -3,93 +3,102 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from firnline_cli._console import console_at, console_options
-from firnline_cli._figures import COLOURS, STATUS, age, number, plain, size, styled
+from firnline_cli._console import console_at, console_options, json_option
+from firnline_cli._figures import (
+    COLOURS,
+    Cell,
+    Column,
+    age,
+    moment,
+    number,
+    show_list,
+    size,
+    styled,
+)
 
-MOST = 5_000
-COLUMNS = ("table", "rows", "size", "files", "small", "deletes", "debt", "status", "commit")
-RIGHT = {"rows", "size", "files", "small", "deletes", "debt", "commit"}
 NONE = "no table has been seen yet: give writers the gateway's address as their catalog"
+SORTS = ("table", "rows", "size", "files", "small", "deletes", "debt", "status", "commit")
+COLUMNS = (
+    Column("table"),
+    Column("rows", True, 6),
+    Column("size", True, 5),
+    Column("files", True, 4),
+    Column("small", True, 3),
+    Column("deletes", True, 2),
+    Column("debt", True),
+    Column("status"),
+    Column("commit", True, 1),
+)
 
 
 @click.command("tables")
+@click.option("--filter", "text", default="", help="Part of the name.")
+@click.option("--namespace", default="", help="And those below it.")
+@click.option("--status", default="", help="stuck, failing, working, waiting, healthy, off ...")
+@click.option("--sort", type=click.Choice(SORTS), default="debt", show_default=True)
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--limit", type=click.IntRange(1), default=1_000, show_default=True)
+@json_option
 @console_options
-@click.option("--json", "json_wanted", is_flag=True, help="The console's answer, for machines.")
-def command(state: Path | None, uri: str | None, json_wanted: bool) -> None:
-    """List the tables, the deepest in debt first.
+def command(
+    text: str,
+    namespace: str,
+    status: str,
+    sort: str,
+    reverse: bool,
+    limit: int,
+    state: Path | None,
+    uri: str | None,
+    json_wanted: bool,
+) -> None:
+    """List the tables, the most debt first.
 
-    Debt: small files and delete files, which maintenance would be rid of. Tab-separated lines
-    where the output is no terminal.
+    Debt: small files and delete files that a rewrite could mend. Where the output is no terminal:
+    tab-separated numbers under a header.
     """
-    answer = console_at(state, uri).get(f"/api/tables?limit={MOST}")
-    terminal = Console()
+    site = console_at(state, uri)
+    is_descending = (sort not in ("table", "status")) != reverse
+    query = {"q": text, "namespace": namespace, "status": status}
+    query["sort"] = f"-{sort}" if is_descending else sort
+    rows = list(islice(site.tables(**query), limit))
+    found = site.get(f"/api/tables?{site.query(**query, limit='1')}")
     if json_wanted:
+        answer = {"tables": rows, "matched": found["matched"], "total": found["total"]}
         click.echo(json.dumps(answer, indent=1))
-    elif not answer["tables"]:
-        click.echo(NONE, err=True)
-    else:
-        show(answer["tables"], terminal, int(time.time() * 1000))
-
-
-def show(tables: list[dict[str, Any]], terminal: Console, now_ms: int) -> None:
-    """One row per table."""
-    if not terminal.is_terminal:
-        for row in tables:
-            sys.stdout.write("\t".join(cells(row, now_ms)) + "\n")
         return
-    grid = Table(box=None, header_style="dim", pad_edge=False)
-    for name in COLUMNS:
-        is_name = name == "table"
-        grid.add_column(
-            name, justify="right" if name in RIGHT else "left", no_wrap=not is_name, overflow="fold"
-        )
-    for row in tables:
-        name, *figures, debt, _, commit = cells(row, now_ms)
-        middle = [styled(figure) for figure in figures]
-        deep = styled(debt, "bold" if row.get("debt_files") else "dim")
-        grid.add_row(styled(name), *middle, deep, status_of(row), styled(commit, "dim"))
-    terminal.print(grid)
+    show(rows, Console(), int(time.time() * 1000))
+    if not found["total"]:
+        click.echo(NONE, err=True)
+    elif len(rows) < found["total"]:
+        matched = f"{found['matched']:,} that match, of {found['total']:,} tables"
+        click.echo(f"{len(rows):,} of {matched}", err=True)
 
 
-def cells(row: dict[str, Any], now_ms: int) -> list[str]:
-    """A table's figures as text, in the order of COLUMNS."""
-    commit = row["last_commit"]
+def show(rows: list[dict[str, Any]], terminal: Console, now_ms: int) -> None:
+    """One line per table."""
+    show_list(COLUMNS, [cells(row, now_ms) for row in rows], terminal)
+
+
+def cells(row: dict[str, Any], now_ms: int) -> list[Cell]:
+    """A table's figures, in the order of COLUMNS."""
+    commit, status = row["last_commit"], row["status"]
     at_ms = commit["at_ms"] if commit else row["last_change_ms"]
+    debt = row.get("debt_files")
+    counts = (row.get(name) for name in ("data_files", "fragments", "delete_files"))
     return [
-        plain(row["table"]),
-        number(row.get("records")),
-        size(row.get("data_bytes")),
-        number(row.get("data_files")),
-        number(row.get("fragments")),
-        number(row.get("delete_files")),
-        number(row.get("debt_files")),
-        status_of(row).plain,
-        age(at_ms, now_ms),
+        Cell(row["table"], styled(row["table"])),
+        Cell(row.get("records"), styled(number(row.get("records")))),
+        Cell(row.get("data_bytes"), styled(size(row.get("data_bytes")))),
+        *(Cell(count, styled(number(count))) for count in counts),
+        Cell(debt, styled(number(debt), "bold" if debt else "dim")),
+        Cell(status["text"], styled(status["text"], COLOURS.get(status["code"], ""))),
+        Cell(moment(at_ms), styled(age(at_ms, now_ms), "dim")),
     ]
-
-
-def status_of(row: dict[str, Any]) -> Text:
-    """What goes on in a table's partitions."""
-    if not row["counted"]:
-        return styled("not counted yet", "dim")
-    if row["waiting_for_resync"]:
-        return styled("waiting for commits", "yellow")
-    if (hold := row.get("hold")) and not row["statuses"].get("would_order"):
-        return styled(hold["reason"].replace("_", " "), "yellow")
-    busy = [
-        styled(f"{row['statuses'][code]} {words}", COLOURS[code])
-        for code, words in STATUS.items()
-        if row["statuses"].get(code)
-    ]
-    quiet = styled("idle" if row["debt_files"] else "healthy", "dim")
-    return Text(", ").join(busy) if busy else quiet

@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import HoldPartitions
 
-from firnline_cli._console import console_at
-from firnline_cli._fleet import Fleet, fleet_at, fleet_options, named, operator
+from firnline_cli._console import Console
+from firnline_cli._fleet import ORDERS, Fleet, Where, named, operator, operator_options, report
 
-TOPIC = "operator-orders"
 HOLD_MS = 24 * 3_600_000  # by then a person has seen to what made the undo necessary
-MOST = 5_000
-SHORTEST = 6  # characters of a task's id
+MIN_PREFIX = 6  # characters of a task's id
 
 
 @click.command("undo")
 @click.argument("task")
-@click.option("--yes", is_flag=True, help="Do it. Without, only say what it would come to.")
+@click.option("--yes", is_flag=True, help="Do it. Without, only say what it would change.")
 @click.option("--table", help="namespace.name, instead of asking the console for the task's.")
 @click.option("--ref", default=MAIN, show_default=True, help="Branch, where --table is given.")
-@click.option(
-    "--console",
-    envvar="FIRNLINE_CONSOLE_URI",
-    show_envvar=True,
-    help="Address of a console, which knows the task's table.",
-)
-@fleet_options
+@operator_options
 def command(
-    task: str,
-    yes: bool,
-    table: str | None,
-    ref: str,
-    console: str | None,
-    state: Path | None,
-    catalog: str | None,
-    catalog_name: str,
-    kafka: str | None,
+    task: str, yes: bool, table: str | None, ref: str, where: Where, json_wanted: bool
 ) -> None:
     """Take the commit of TASK back: its branch points at the snapshot before it again.
+
+    TASK is the beginning of an id that `firnline tasks` lists.
 
     That is possible while that snapshot is retained and nothing was committed on top. The
     partitions are left alone for a day then, or until `firnline unpark`.
@@ -55,31 +40,41 @@ def command(
     from firnline_iceberg.tables import Tables
     from firnline_iceberg.undoing import CannotUndo, undo_of
 
-    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    fleet = where.fleet()
     if table is not None:
         name = named(fleet, table)
     else:
-        task, name, ref = known(state, console, task)
+        task, name, ref = known(where.site(), task)
     try:
         found = undo_of(Tables(fleet.catalog_uri, fleet.catalog_name).load(name), ref, task)
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     if isinstance(found, CannotUndo):
-        click.echo(f"cannot be undone ({found.reason}): {found.detail}.\n{found.remedy}.", err=True)
-        sys.exit(1)
-    click.echo(described(name, found))
+        text = f"cannot be undone ({found.reason}): {found.detail}.\n{found.remedy}."
+        raise click.ClickException(text)
+    facts = {
+        "table": name.dotted,
+        "ref": found.ref,
+        "from_snapshot_id": str(found.head),
+        "to_snapshot_id": str(found.restored),
+        "task_ids": list(found.task_ids),
+        "undone": yes,
+    }
+    if not json_wanted:
+        click.echo(described(name, found))
     if yes:
         _do(fleet, name, found)
-    else:
-        click.echo("nothing was changed: --yes does it")
+    did = "undone; its partitions are left alone for 24 h, or until `firnline unpark`"
+    report(json_wanted, did if yes else "nothing was changed: --yes does it", **facts)
 
 
-def known(state: Path | None, console: str | None, task: str) -> tuple[str, TableName, str]:
+def known(site: Console, task: str) -> tuple[str, TableName, str]:
     """(Whole id, table, ref) of a task by the beginning of its id. Raises ClickException."""
-    tasks = console_at(state, console).get(f"/api/tasks?limit={MOST}")["tasks"]
-    found = [one for one in tasks if one["task_id"].startswith(task)]
-    if len(found) != 1 or len(task) < SHORTEST:
-        what = "several tasks begin" if len(found) > 1 or found else "the console knows no task"
+    if len(task) < MIN_PREFIX:
+        raise click.UsageError(f"{task!r}: write at least {MIN_PREFIX} characters of a task's id")
+    found = site.get(f"/api/tasks?limit=2&task={quote(task)}")["tasks"]
+    if len(found) != 1:
+        what = "several tasks begin" if found else "the console knows no task that begins"
         raise click.ClickException(f"{what} with {task!r}; give its whole id, or --table NAME")
     (one,) = found
     *namespace, name = one["table"].split(".")
@@ -110,7 +105,7 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     hold = HoldPartitions(
         table, undo.ref, undo.scopes, "undone", now_ms + HOLD_MS, operator(), now_ms
     )
-    fleet.tell(TOPIC, hold)
+    fleet.tell(ORDERS, hold)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its objects outlive the JVM, loudly
     try:
         with IcebergJvm(iceberg_jar()) as iceberg:
@@ -124,4 +119,3 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
             "another commit has landed meanwhile, and nothing was undone. Its partitions are held "
             f"all the same: `firnline unpark {table.dotted}` frees them"
         )
-    click.echo("undone; its partitions are left alone for 24 h, or until `firnline unpark`")

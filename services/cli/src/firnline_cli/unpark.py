@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import click
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import UnparkTable
 
-from firnline_cli._console import console_at
-from firnline_cli._fleet import fleet_at, fleet_options, named, operator
+from firnline_cli._console import Console
+from firnline_cli._fleet import ORDERS, Where, named, operator, operator_options, report
 
-TOPIC = "operator-orders"
-MOST = 5_000
+FREED = ("parked", "backing_off")  # statuses of a partition that it frees
 
 
 @click.command("unpark")
@@ -23,43 +23,47 @@ MOST = 5_000
     "--partition", help="Only this one, as `firnline explain` has it in JSON: '[\"2026-01-01\"]'."
 )
 @click.option("--all", "all_wanted", is_flag=True, help="Every table with something parked.")
-@click.option(
-    "--console",
-    "console",
-    envvar="FIRNLINE_CONSOLE_URI",
-    show_envvar=True,
-    help="Address of a console; only --all asks it.",
-)
-@fleet_options
+@operator_options
 def command(
     tables: tuple[str, ...],
     partition: str | None,
     all_wanted: bool,
-    console: str | None,
-    state: Path | None,
-    catalog: str | None,
-    catalog_name: str,
-    kafka: str | None,
+    where: Where,
+    json_wanted: bool,
 ) -> None:
     """Let what is parked in TABLE (namespace.name) be tried again at once: partitions that failed
     too often, wait after a failure, or were held by `firnline undo`.
     """
     if bool(tables) == all_wanted:
         raise click.UsageError("name tables, or say --all")
-    fleet = fleet_at(state, catalog, catalog_name, kafka)
-    meant = list(parked(state, console)) if all_wanted else [named(fleet, one) for one in tables]
+    fleet = where.fleet()
+    meant = list(parked(where.site())) if all_wanted else [named(fleet, one) for one in tables]
     for table in meant:
+        count = waiting(where.answer(f"/api/tables/{quote(table.uuid)}"), partition)
         now_ms = int(time.time() * 1000)
-        fleet.tell(TOPIC, UnparkTable(table, MAIN, partition, operator(), now_ms))
-        click.echo(f"{table.dotted}: ordered; `firnline explain {table.dotted}` shows it")
+        fleet.tell(ORDERS, UnparkTable(table, MAIN, partition, operator(), now_ms))
+        name = table.dotted
+        text = f"{name}: ordered; `firnline explain {name}` shows it"
+        if count == 0:
+            text = f"{name}: nothing is parked there"
+        report(json_wanted, text, table=name, parked=count)
     if not meant:
         click.echo("nothing is parked", err=True)
 
 
-def parked(state: Path | None, console: str | None) -> Iterator[TableName]:
-    """The console's tables with a parked partition, or one that backs off."""
-    for row in console_at(state, console).get(f"/api/tables?limit={MOST}")["tables"]:
-        statuses = row.get("statuses") or {}
-        if statuses.get("parked") or statuses.get("backing_off"):
+def waiting(answer: Any, partition: str | None) -> int | None:
+    """Partitions that are to be freed, by the console's answer; None where it does not say."""
+    if answer is None or not answer.get("counted"):
+        return None
+    if partition is None:
+        return sum(int(answer["statuses"].get(status, 0)) for status in FREED)
+    found = [one for one in answer["refs"].get(MAIN, ()) if one["partition"] == partition]
+    return sum(one["status"] in FREED for one in found) if found else None
+
+
+def parked(site: Console) -> Iterator[TableName]:
+    """The console's tables with a partition that is to be freed."""
+    for row in site.tables():
+        if any((row.get("statuses") or {}).get(status) for status in FREED):
             *namespace, name = row["table"].split(".")
             yield TableName(row["uuid"], tuple(namespace), name)

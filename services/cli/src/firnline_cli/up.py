@@ -19,8 +19,9 @@ from firnline_local.supervisor import StartFailed, Supervisor
 from firnline_local.topics import WrongPartitions
 from rich.console import Console
 
+from firnline_cli._console import json_option
 from firnline_cli._extras import with_everything
-from firnline_cli._stack import STATE_OPTION, show
+from firnline_cli._stack import STATE_OPTION, as_json, show
 
 MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]"}
 FAILURES = (
@@ -40,7 +41,8 @@ LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
 @STATE_OPTION
 @click.option("--detach", is_flag=True, help="Return when everything is ready.")
 @click.option("--only", help="Comma-separated parts, instead of all.")
-def command(state: Path, detach: bool, only: str | None) -> None:
+@json_option
+def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> None:
     """Start the embedded stack: broker, Redis, catalog and every service.
 
     Stays in the foreground (Ctrl-C stops everything). Exit code: 0 stopped as asked or already
@@ -49,16 +51,16 @@ def command(state: Path, detach: bool, only: str | None) -> None:
     with_everything()
     wanted = tuple(only.split(",")) if only else None
     place = StateDir.at(state)
-    console = Console()
+    console = Console(stderr=json_wanted)
     try:
         chosen(wanted)
         with console.status("checking the pinned jars") as line:
             artifacts.fetch_all(lambda file, done, of: line.update(f"fetched {done}/{of} {file}"))
         if detach:
             stack.detach(state, wanted)
-            _summary(place, console)
+            _summary(place, console, json_wanted)
         else:
-            Supervisor(place, wanted, _Teller(place, console), _own_age_s).run()
+            Supervisor(place, wanted, _Printer(place, console, json_wanted), _own_age_s).run()
     except AlreadyRunning:
         sys.exit(_already(place, wanted, console))
     except UnknownPart as error:
@@ -82,23 +84,27 @@ def _already(place: StateDir, wanted: tuple[str, ...] | None, console: Console) 
     return 2 if missing else 0
 
 
-class _Teller:
+class _Printer:
     """Prints what happens to the stack, and its table once all is ready."""
 
-    def __init__(self, place: StateDir, console: Console) -> None:
+    def __init__(self, place: StateDir, console: Console, json_wanted: bool) -> None:
         self._place = place
         self._console = console
+        self._json_wanted = json_wanted
 
     def __call__(self, event: Event) -> None:
         if event.what in LOUD or not self._console.is_terminal:
             mark = MARKS.get(event.what, " ") if self._console.is_terminal else ""
             self._console.print(f"{mark} {event.line()}".strip(), highlight=False, soft_wrap=True)
         if not event.part and event.what == "ready":
-            _summary(self._place, self._console)
+            _summary(self._place, self._console, self._json_wanted)
             self._console.print("Ctrl-C stops everything.")
 
 
-def _summary(place: StateDir, console: Console) -> None:
+def _summary(place: StateDir, console: Console, json_wanted: bool) -> None:
     record = place.read()
+    if json_wanted:
+        click.echo(as_json(place))
+        return
     show(record, console)
     console.print(f"ready in {record.ready_s:g} s · state and logs in {place.root}")

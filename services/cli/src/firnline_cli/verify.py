@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import CompareRows
 
-from firnline_cli._fleet import fleet_at, fleet_options, named, operator
+from firnline_cli._fleet import Where, named, operator, operator_options, report
 from firnline_cli.undo import known
 
 TOPIC = "compare-tasks"
@@ -21,38 +20,23 @@ TOPIC = "compare-tasks"
 @click.argument("task")
 @click.option("--table", help="namespace.name, instead of asking the console for the task's.")
 @click.option("--ref", default=MAIN, show_default=True, help="Branch, where --table is given.")
-@click.option(
-    "--console",
-    envvar="FIRNLINE_CONSOLE_URI",
-    show_envvar=True,
-    help="Address of a console, which knows the task's table.",
-)
-@fleet_options
-def command(
-    task: str,
-    table: str | None,
-    ref: str,
-    console: str | None,
-    state: Path | None,
-    catalog: str | None,
-    catalog_name: str,
-    kafka: str | None,
-) -> None:
+@operator_options
+def command(task: str, table: str | None, ref: str, where: Where, json_wanted: bool) -> None:
     """Have the commit of TASK read back through Iceberg's own Spark reader, before and after.
 
-    A worker does it; `firnline events` shows what it found. Of a commit that served several tasks
-    all partitions are read.
+    TASK is the beginning of an id that `firnline tasks` lists. A worker reads; `firnline events`
+    shows what it found. Of a commit that served several tasks, all partitions are read.
 
     Exit code: 0 ordered, 1 there is nothing to read, with the reason.
     """
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.tables import Tables
 
-    fleet = fleet_at(state, catalog, catalog_name, kafka)
+    fleet = where.fleet()
     if table is not None:
         name = named(fleet, table)
     else:
-        task, name, ref = known(state, console, task)
+        task, name, ref = known(where.site(), task)
     try:
         loaded = Tables(fleet.catalog_uri, fleet.catalog_name).load(name)
         orders = list(comparisons(loaded, ref, task, operator(), int(time.time() * 1000)))
@@ -63,7 +47,8 @@ def command(
         raise click.ClickException(text)
     for order in orders:
         fleet.tell(TOPIC, order)
-        click.echo(f"{name.dotted}, {order.scope.partition}: ordered to be read back")
+        text = f"{name.dotted}, {order.scope.label}: ordered to be read back"
+        report(json_wanted, text, table=name.dotted, partition=order.scope.partition, task_id=task)
 
 
 def comparisons(table: Any, ref: str, task: str, by: str, now_ms: int) -> Iterator[CompareRows]:

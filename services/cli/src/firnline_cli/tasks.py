@@ -1,0 +1,77 @@
+"""firnline tasks"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from firnline_cli._console import console_at, console_options, json_option
+from firnline_cli._figures import Cell, Column, age, moment, show_list, status_text, styled
+from firnline_cli.explain import SHOWN_ID, result
+
+COLUMNS = (
+    Column("task"),
+    Column("status"),
+    Column("table"),
+    Column("partition", drop=2),
+    Column("why", drop=4),
+    Column("result", drop=3),
+    Column("snapshots", drop=5),
+    Column("age", True, 1),
+)
+
+
+@click.command("tasks")
+@click.argument("task", required=False)
+@click.option("--table", help="Only of this table, by dotted name.")
+@click.option("--status", help="running, overdue, committed, conflicted, skipped or failed.")
+@click.option("--last", type=click.IntRange(1, 5_000), default=20, show_default=True)
+@json_option
+@console_options
+def command(
+    task: str | None,
+    table: str | None,
+    status: str | None,
+    last: int,
+    state: Path | None,
+    uri: str | None,
+    json_wanted: bool,
+) -> None:
+    """List tasks: the open ones, then the last that ended; or those whose id begins with TASK.
+
+    `firnline undo` and `firnline verify` take these ids. Where the output is no terminal: whole
+    ids, tab-separated under a header.
+    """
+    site = console_at(state, uri)
+    asked = {"limit": str(last), "task": task, "table": table, "status": status}
+    given = {name: text for name, text in asked.items() if text}
+    answer = site.get(f"/api/tasks?{site.query(**given)}")
+    if json_wanted:
+        click.echo(json.dumps(answer, indent=1))
+        return
+    rows = [cells(one, answer["now_ms"]) for one in answer["tasks"]]
+    show_list(COLUMNS, rows, Console())
+    if not rows:
+        click.echo("no such task among the last that the console keeps", err=True)
+
+
+def cells(task: dict[str, Any], now_ms: int) -> list[Cell]:
+    """A task, in the order of COLUMNS."""
+    order, outcome = task["order"], task["outcome"]
+    why, came = order["words"] if order else "", result(task)
+    snapshots = " ".join(outcome["snapshot_ids"] if outcome else ())
+    changed = task["changed_at_ms"]
+    return [
+        Cell(task["task_id"], styled(task["task_id"][:SHOWN_ID])),
+        Cell(task["status"], status_text(task["status"])),
+        Cell(task["table"], styled(task["table"])),
+        Cell(task["label"], styled(task["label"])),
+        Cell(why, styled(why)),
+        Cell(came, styled(came)),
+        Cell(snapshots, styled(snapshots, "dim")),
+        Cell(moment(changed), styled(age(changed, now_ms), "dim")),
+    ]
