@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.values import replace
-from firnline_gateway.calls import Call
-from firnline_gateway.outbox import MemoryOutbox, Outbox
+from firnline_gateway.outbox import Call, MemoryOutbox, Outbox, Outgoing
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 
 CALL = Call(
@@ -25,6 +24,10 @@ CALL = Call(
 OTHER = Call("c2", "DELETE", "/v1/namespaces/a/tables/t", b"", 3)
 
 
+def records(*payloads: bytes) -> list[Outgoing]:
+    return [Outgoing("u", payload) for payload in payloads]
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 def outbox(request: pytest.FixtureRequest, tmp_path: Path) -> Outbox:
     return MemoryOutbox() if request.param == "memory" else SqliteOutbox(tmp_path / "o.db")
@@ -34,11 +37,11 @@ def test_an_accepted_call_becomes_its_events(outbox: Outbox) -> None:
     with outbox.transaction():
         outbox.open(CALL)
         assert outbox.holds("c1")
-        outbox.settle("c1", [b"one", b"two"], 10)
+        outbox.settle("c1", records(b"one", b"two"), 10)
     with outbox.transaction():
         assert not outbox.holds("c1")
         waiting = outbox.waiting(10)
-        assert [(event.payload, event.accepted_ms) for event in waiting] == [
+        assert [(event.record.payload, event.accepted_ms) for event in waiting] == [
             (b"one", 10),
             (b"two", 10),
         ]
@@ -48,24 +51,24 @@ def test_events_wait_in_the_order_of_acceptance(outbox: Outbox) -> None:
     with outbox.transaction():
         outbox.open(CALL)
         outbox.open(OTHER)
-        outbox.settle("c2", [b"first"], 10)
-        outbox.settle("c1", [b"second"], 11)
+        outbox.settle("c2", records(b"first"), 10)
+        outbox.settle("c1", records(b"second"), 11)
     with outbox.transaction():
-        assert [event.payload for event in outbox.waiting(10)] == [b"first", b"second"]
-        assert [event.payload for event in outbox.waiting(1)] == [b"first"]
+        assert [event.record.payload for event in outbox.waiting(10)] == [b"first", b"second"]
+        assert [event.record.payload for event in outbox.waiting(1)] == [b"first"]
         assert outbox.depth() == (2, 10)
 
 
 def test_what_was_sent_is_gone_and_positions_only_grow(outbox: Outbox) -> None:
     with outbox.transaction():
-        outbox.settle("c1", [b"one", b"two"], 10)
+        outbox.settle("c1", records(b"one", b"two"), 10)
         one, two = outbox.waiting(10)
         outbox.sent([one.position])
     with outbox.transaction():
         assert outbox.waiting(10) == [two]
         outbox.sent([two.position])
         assert outbox.depth() == (0, None)
-        outbox.settle("c2", [b"three"], 12)
+        outbox.settle("c2", records(b"three"), 12)
         assert outbox.waiting(10)[0].position > two.position
 
 
@@ -86,7 +89,7 @@ def test_a_doubtful_call_comes_back_whole_oldest_first(outbox: Outbox) -> None:
     with outbox.transaction():
         assert outbox.doubts() == [OTHER, CALL]
         assert outbox.holds("c2")
-        outbox.settle("c2", [b"it happened"], 20)
+        outbox.settle("c2", records(b"it happened"), 20)
         assert outbox.doubts() == [CALL]
 
 
@@ -95,19 +98,19 @@ def test_a_call_that_was_open_when_the_process_died_is_doubtful(tmp_path: Path) 
     dead = SqliteOutbox(tmp_path / "o.db")
     with dead.transaction():
         dead.open(CALL)
-        dead.settle("c9", [b"accepted"], 10)
+        dead.settle("c9", records(b"accepted"), 10)
         assert dead.doubts() == []
     dead.close()
     risen = SqliteOutbox(tmp_path / "o.db")
     with risen.transaction():
         assert risen.doubts() == [CALL]
-        assert [event.payload for event in risen.waiting(10)] == [b"accepted"]
+        assert [event.record.payload for event in risen.waiting(10)] == [b"accepted"]
 
 
 def test_half_a_transaction_is_none(tmp_path: Path) -> None:
     outbox = SqliteOutbox(tmp_path / "o.db")
     with pytest.raises(sqlite3.IntegrityError), outbox.transaction():
-        outbox.settle("c1", [b"one", None], 10)  # type: ignore[list-item]
+        outbox.settle("c1", records(b"one", None), 10)  # type: ignore[arg-type]
     with outbox.transaction():
         assert outbox.waiting(10) == []
 

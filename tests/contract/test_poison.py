@@ -31,7 +31,7 @@ from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of
 from firnline_worker.handlers import Handlers
 from firnline_worker.leases import TaskLeases
-from firnline_worker.loop import MOST_INTERRUPTIONS, TaskLoop
+from firnline_worker.loop import MAX_INTERRUPTIONS, TaskLoop
 
 from tests.examples import FOLDER, make
 
@@ -109,7 +109,7 @@ class Worker(Grouped):
             self.inbox(broker), AtOnce(), handlers.handle, 20, Log("t"), now=lambda: seconds[0]
         )
         loop.put_aside, loop.heavy_at_once = handlers.put_aside, 20
-        for _ in range(MOST_INTERRUPTIONS + 2):
+        for _ in range(MAX_INTERRUPTIONS + 2):
             loop.turn(0)
             seconds[0] += 10.0
 

@@ -35,8 +35,8 @@ from firnline_domain.values import replace
 from firnline_enricher.announcements import Subject, absolute, delta
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.kept_settings import KNOWN, of_table
-from firnline_gateway.calls import Call
 from firnline_gateway.commits import MAX_EXPIRED_IDS, changes_of, event_of
+from firnline_gateway.outbox import Call
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_schemas.topics import all_topics, max_bytes
 from hypothesis import given

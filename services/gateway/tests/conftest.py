@@ -17,8 +17,8 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
-from firnline_gateway.calls import Call
 from firnline_gateway.handlers import Gateway
+from firnline_gateway.outbox import Call
 from firnline_gateway.settings import Settings
 from firnline_local.ports import free_port
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_gateway.calls import (
+from firnline_gateway.routes import (
     CallKind,
     Route,
     config_base,

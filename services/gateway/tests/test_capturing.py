@@ -19,7 +19,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.events import TableChange
 from firnline_gateway import bootstrap, capture
-from firnline_gateway.room import SMALL_BYTES
+from firnline_gateway.memory_budget import SMALL_BYTES
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 
 from .conftest import SNAPSHOT, UUID, Bench, append, forgotten, head, in_time, said

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from firnline_domain.records.events import RefMoved, TableChange
-from firnline_gateway.calls import Call
 from firnline_gateway.commits import PlannedChange, UnreadableCall, changes_of, event_of, uuid_in
+from firnline_gateway.outbox import Call
 
 Recorded = Callable[[str, int], Call]
 JAVA = "d0ac8717-9593-4b4d-80f6-ebf1431529fb"

@@ -15,7 +15,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_gateway import bootstrap, capture, handlers
 from firnline_gateway.bodies import Body
-from firnline_gateway.room import SMALL_BYTES
+from firnline_gateway.memory_budget import SMALL_BYTES
 
 from .conftest import SNAPSHOT, UUID, Bench, append, forgotten, head, in_time, said
 
@@ -234,7 +234,7 @@ async def test_a_long_body_below_the_limit_is_read_whole(narrow: Bench, client: 
     await post(client, narrow, padded(LIMIT))
     [event] = await narrow.until(1)
     assert (event.source, event.snapshots[0].snapshot_id) == ("gateway", SNAPSHOT)
-    await in_time(lambda: narrow.gateway._room.taken == 0)  # type: ignore[union-attr]
+    await in_time(lambda: narrow.gateway._budget.taken == 0)  # type: ignore[union-attr]
 
 
 BOMB = gzip.compress(b" " * (64 << 20))
@@ -260,8 +260,8 @@ async def test_a_bomb_is_not_unpacked_and_its_table_is_read(
     sizes: list[int] = []
     original = Body.plain
 
-    def plain(self: Body, most_bytes: int) -> bytes | None:
-        found = original(self, most_bytes)
+    def plain(self: Body, max_bytes: int) -> bytes | None:
+        found = original(self, max_bytes)
         sizes.append(len(found or b""))
         return found
 
@@ -298,7 +298,7 @@ async def test_a_refused_call_is_neither_unpacked_nor_parsed_nor_left_behind(
         assert (await post(client, narrow, body, **{"Content-Encoding": encoding}))[0] == 401
     assert forgotten(narrow)
     assert narrow.gateway is not None
-    assert narrow.gateway._room.taken == 0
+    assert narrow.gateway._budget.taken == 0
     assert narrow.broker.records("table-commits") == []
 
 
@@ -333,7 +333,7 @@ async def test_many_clients_at_once_take_no_more_than_there_is_room_for(
         calls.append(asyncio.create_task(post(client, narrow, padded(LIMIT))))
         await in_time(lambda: narrow.catalog.lines().count(f"POST {TABLE}") == count)  # noqa: B023
     assert narrow.gateway is not None
-    assert 2 * LIMIT <= narrow.gateway._room.taken <= 4 * LIMIT
+    assert 2 * LIMIT <= narrow.gateway._budget.taken <= 4 * LIMIT
     small = asyncio.create_task(post(client, narrow, append(snapshot=5)))
     await in_time(lambda: narrow.catalog.lines().count(f"POST {TABLE}") == 13)
     narrow.catalog.hold.set()
@@ -343,7 +343,7 @@ async def test_many_clients_at_once_take_no_more_than_there_is_room_for(
     assert by_source.count("gateway") >= 2
     assert "reconciled" in by_source
     assert [e.source for e in events if e.snapshots[0].snapshot_id == 5] == ["gateway"]
-    await in_time(lambda: narrow.gateway is not None and narrow.gateway._room.taken == 0)
+    await in_time(lambda: narrow.gateway is not None and narrow.gateway._budget.taken == 0)
 
 
 async def test_of_an_endless_answer_no_more_is_kept_than_the_limit(
@@ -475,7 +475,7 @@ async def test_a_catalog_that_is_made_to_fail_again_and_again_does_not_fill_the_
     narrow: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bad bytes are a 500 in more than one catalog, before it asks who sends them."""
-    monkeypatch.setattr(capture, "MOST_DOUBTS", 5)
+    monkeypatch.setattr(capture, "MAX_DOUBTS", 5)
     narrow.catalog.script[f"POST {TABLE}"] = said(b"", "500 Oops")
     narrow.catalog.script[f"GET {TABLE}"] = head(snapshot=3, committed_ms=1)
     assert narrow.gateway is not None

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from firnline_adapters.logs import Log
 from firnline_domain.values import replace
-from firnline_gateway.calls import Call
 from firnline_gateway.journal import Journal
+from firnline_gateway.outbox import Call, Outgoing
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 
 WAIT_S = 20.0
+EVENT = Outgoing("u", b"event")
 
 
 class Disk(SqliteOutbox):
@@ -50,15 +51,15 @@ def call(name: str) -> Call:
 
 
 def payloads(journal: Journal) -> list[bytes]:
-    return journal.waiting(100).result(WAIT_S).payloads
+    return [one.payload for one in journal.waiting(100).result(WAIT_S).records]
 
 
 def test_a_settled_call_is_on_the_disk(journal: Journal, tmp_path: Path) -> None:
     journal.open(call("a"))
-    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    journal.settle(call("a"), [EVENT]).result(WAIT_S)
     assert journal.changed.is_set()
     with sqlite3.connect(tmp_path / "outbox.db") as file:
-        assert file.execute("SELECT payload FROM events").fetchall() == [(b"event",)]
+        assert file.execute("SELECT payload FROM records").fetchall() == [(b"event",)]
         assert file.execute("SELECT * FROM calls").fetchall() == []
 
 
@@ -82,7 +83,7 @@ def test_steps_that_wait_together_share_a_transaction(journal: Journal, disk: Di
 def test_a_full_disk_costs_neither_the_caller_nor_the_event(journal: Journal, disk: Disk) -> None:
     disk.full = True
     journal.open(call("a")).result(WAIT_S)
-    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    journal.settle(call("a"), [EVENT]).result(WAIT_S)
     assert payloads(journal) == [b"event"]
     assert journal.depth().result(WAIT_S) == (1, 1)
 
@@ -94,22 +95,22 @@ def test_a_doubt_survives_a_full_disk(journal: Journal, disk: Disk) -> None:
     assert journal.doubts().result(WAIT_S) == [call("a")]
     disk.full = False
     assert journal.doubts().result(WAIT_S) == [call("a")]
-    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    journal.settle(call("a"), [EVENT]).result(WAIT_S)
     assert journal.doubts().result(WAIT_S) == []
 
 
 def test_a_disk_that_comes_back_is_used_again(journal: Journal, disk: Disk, tmp_path: Path) -> None:
     disk.full = True
-    journal.settle(call("a"), [b"in memory"]).result(WAIT_S)
+    journal.settle(call("a"), [Outgoing("u", b"in memory")]).result(WAIT_S)
     disk.full = False
-    journal.settle(call("b"), [b"on disk"]).result(WAIT_S)
+    journal.settle(call("b"), [Outgoing("u", b"on disk")]).result(WAIT_S)
     assert payloads(journal) == [b"on disk", b"in memory"]
     journal.sent(journal.waiting(10).result(WAIT_S)).result(WAIT_S)
     assert journal.depth().result(WAIT_S) == (0, None)
 
 
 def test_what_the_disk_will_not_forget_is_not_sent_again(journal: Journal, disk: Disk) -> None:
-    journal.settle(call("a"), [b"event"]).result(WAIT_S)
+    journal.settle(call("a"), [EVENT]).result(WAIT_S)
     batch = journal.waiting(10).result(WAIT_S)
     disk.full = True
     journal.sent(batch).result(WAIT_S)
@@ -127,13 +128,13 @@ def test_a_caller_that_stops_waiting_does_not_undo_the_step(journal: Journal) ->
 
 def test_a_step_that_cannot_be_written_harms_no_other(journal: Journal, disk: Disk) -> None:
     held = threading.Event()
-    journal._ask(held.wait, held.wait)  # so that the next ones share a transaction
+    journal._ask(lambda _: held.wait())  # so that the next ones share a transaction
     odd = replace(call("odd"), user_agent="\udcff")
-    steps = [journal.open(call("a")), journal.open(odd), journal.settle(call("b"), [b"event"])]
+    steps = [journal.open(call("a")), journal.open(odd), journal.settle(call("b"), [EVENT])]
     held.set()
     for step in steps:
         step.result(WAIT_S)
     with sqlite3.connect(disk._file) as file:
         assert file.execute("SELECT call_id FROM calls").fetchall() == [("a",)]
-        assert file.execute("SELECT payload FROM events").fetchall() == [(b"event",)]
+        assert file.execute("SELECT payload FROM records").fetchall() == [(b"event",)]
     assert journal._memory.holds("odd")

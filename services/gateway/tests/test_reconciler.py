@@ -12,9 +12,9 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import RetryLater
-from firnline_gateway.calls import Call
 from firnline_gateway.capture import Capture
 from firnline_gateway.journal import Journal
+from firnline_gateway.outbox import Call
 from firnline_gateway.reconciler import GIVE_UP_MS, Reconciler
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 
@@ -74,7 +74,7 @@ class Scene:
         self.clock.now += ms
         await self.reconciler.look()
         codec = RecordCodec()
-        return [codec.decode(p) for p in self.journal.waiting(100).result(20).payloads]
+        return [codec.decode(r.payload) for r in self.journal.waiting(100).result(20).records]
 
     def in_doubt(self) -> int:
         return len(self.journal.doubts().result(20))

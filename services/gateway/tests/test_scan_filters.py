@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from firnline_gateway.scan_filters import MOST_BYTES, MOST_COLUMNS, MOST_DEPTH, columns_of
+from firnline_gateway.scan_reports import MAX_COLUMNS, MAX_DEPTH, MAX_FILTER_BYTES, columns_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,8 +80,8 @@ def chain(depth: int) -> Any:
         ("eq", set()),
         ([], set()),
         ({}, set()),
-        (chain(MOST_DEPTH - 1), {"deep"}),
-        (chain(MOST_DEPTH), set()),
+        (chain(MAX_DEPTH - 1), {"deep"}),
+        (chain(MAX_DEPTH), set()),
     ],
 )
 def test_columns_of_a_filter(expression: Any, found: set[str]) -> None:
@@ -90,14 +90,14 @@ def test_columns_of_a_filter(expression: Any, found: set[str]) -> None:
 
 def test_columns_are_few_and_filters_short() -> None:
     several: Any = True
-    for number in range(MOST_COLUMNS + 1):
+    for number in range(MAX_COLUMNS + 1):
         several = both(several, eq(f"c{number:02}"))
-    assert columns(several) == {f"c{number:02}" for number in range(MOST_COLUMNS)}
+    assert columns(several) == {f"c{number:02}" for number in range(MAX_COLUMNS)}
     text = json.dumps(eq("id")).encode()
-    assert columns_of(text.ljust(MOST_BYTES)) == {"id"}
-    assert columns_of(text.ljust(MOST_BYTES + 1)) == set()
+    assert columns_of(text.ljust(MAX_FILTER_BYTES)) == {"id"}
+    assert columns_of(text.ljust(MAX_FILTER_BYTES + 1)) == set()
     assert columns_of(b"") == set()
-    assert columns_of(b"[" * MOST_BYTES) == set()
+    assert columns_of(b"[" * MAX_FILTER_BYTES) == set()
     assert columns_of(b'{"type":"eq","term":"\xff"}') == set()
 
 
@@ -129,7 +129,7 @@ anything = st.recursive(
 
 @given(st.binary() | anything.map(lambda one: json.dumps(one).encode()))
 def test_nothing_makes_it_raise(text: bytes) -> None:
-    assert len(columns_of(text)) <= MOST_COLUMNS
+    assert len(columns_of(text)) <= MAX_COLUMNS
 
 
 @given(parts)

@@ -17,12 +17,18 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
 from firnline_gateway import bootstrap
-from firnline_gateway.calls import TableRoute, reported_table
-from firnline_gateway.identities import KEPT_S, UNKNOWN_S, Identities, Identity
-from firnline_gateway.layouts import Loaded
-from firnline_gateway.scan_counts import MOST_COLUMNS, ScanCounts
-from firnline_gateway.scan_reports import MOST_BYTES, Scan, UnreadableReport, scan_of
-from firnline_gateway.scan_sender import BATCH, ScanSender
+from firnline_gateway.routes import TableRoute, reported_table
+from firnline_gateway.scan_counts import (
+    KEPT_S,
+    MAX_COLUMNS,
+    UNKNOWN_S,
+    Identities,
+    Identity,
+    ScanCounts,
+)
+from firnline_gateway.scan_reports import MAX_REPORT_BYTES, Scan, UnreadableReport, scan_of
+from firnline_gateway.scans import BATCH, ScanSender
+from firnline_gateway.table_layouts import Loaded
 
 from .conftest import UUID, Bench, Catalog, said
 
@@ -170,12 +176,12 @@ def test_scans_are_counted_by_the_columns_of_their_filters() -> None:
 
 
 def test_columns_of_a_table_are_few() -> None:
-    counts, several = ScanCounts(0), [f"c{number:02}" for number in range(MOST_COLUMNS + 1)]
+    counts, several = ScanCounts(0), [f"c{number:02}" for number in range(MAX_COLUMNS + 1)]
     for column in (*several, *several):
         counts.add(Identity(NAME), scans(1, by=(column,)))
     [event] = counts.take(9, 1)
     assert [(one.column, one.scans) for one in event.filtered] == [(x, 2) for x in several[:-1]]
-    assert event.scans == 2 * MOST_COLUMNS + 2
+    assert event.scans == 2 * MAX_COLUMNS + 2
 
 
 class Away(MemoryPublisher):
@@ -222,7 +228,7 @@ async def until(bench: Bench, scans: int) -> list[TableScanned]:
 
 
 def outcomes() -> dict[str, float]:
-    counter = metrics._made.get("firnline_gateway_scan_reports")
+    counter = metrics._made.get("gateway_scan_reports")
     found = {} if counter is None else {
         sample.labels["outcome"]: sample.value
         for family in counter.collect()
@@ -307,7 +313,7 @@ async def test_the_table_is_read_as_the_client_that_reports(
         (b"not json", {}),
         (encoded(-5), {}),
         (gzip.compress(encoded()), {"Content-Encoding": "gzip"}),
-        (encoded(filter="x" * MOST_BYTES), {}),
+        (encoded(filter="x" * MAX_REPORT_BYTES), {}),
     ],
     ids=["broken", "wrong", "gzip", "large"],
 )

@@ -6,8 +6,7 @@ from posixpath import normpath
 from urllib.parse import unquote
 
 import pytest
-from firnline_gateway.calls import CallKind, config_base, route_of
-from firnline_gateway.targets import OutsideCatalog, check
+from firnline_gateway.routes import CallKind, OutsideCatalog, check, config_base, route_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -78,11 +78,16 @@ class MemoryPublisher:
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.publish`."""
+        return self._put(topic, key, record, self._partition(topic, key))
+
+    def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
+        """See `Publisher.publish_encoded`."""
+        self._append(topic, self._partition(topic, key), key, value)
+
+    def _partition(self, topic: str, key: str) -> int:
         if self._board and topic in ROUTED:
-            partition = self._board.bucket(key)
-        else:
-            partition = bucket_of(key, self._broker.buckets)
-        return self._put(topic, key, record, partition)
+            return self._board.bucket(key)
+        return bucket_of(key, self._broker.buckets)
 
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
@@ -92,9 +97,12 @@ class MemoryPublisher:
                 self, dead_letter_of_unsent(topic, partition, key, error, self._service, 0)
             )
             return False
+        self._append(topic, partition, key, value)
+        return True
+
+    def _append(self, topic: str, partition: int, key: str, value: bytes) -> None:
         headers = self._signer.headers(topic, partition, key.encode(), value)
         self._broker.append(topic, partition, key, value, headers)
-        return True
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.broadcast`."""

@@ -89,6 +89,10 @@ class KafkaPublisher:
         """See `Publisher.publish`."""
         return self._put(topic, key, record, self._place(topic, key))
 
+    def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
+        """See `Publisher.publish_encoded`."""
+        self._send(topic, key, value, self._place(topic, key))
+
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
             value = encode_to_fit(topic, key, record)

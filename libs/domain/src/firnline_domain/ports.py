@@ -30,6 +30,9 @@ class Publisher(Protocol):
         """Hand a record over; returns at once. `key` is the table's uuid. What its topic takes in
         no form (`shrinking`) goes to `dead-letters` instead, alone: False."""
 
+    def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
+        """The same with a record's bytes, which its topic takes (`record_sizes.encode_to_fit`)."""
+
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """The same into every partition: what is for all tables, known or not."""
 

@@ -94,7 +94,7 @@ class Pump:
         self._log.info(
             "enriched" if isinstance(delivery.record, TableCommitted) else "resynced",
             table=delivery.record.table.dotted,
-            snapshots=",".join(map(str, sorted({c.snapshot_id for c in changes if c.snapshot_id}))),
+            snapshots=",".join(dict.fromkeys(str(c.snapshot_id or "-") for c in changes)) or "-",
             partitions=sum(len(change.partitions) for change in changes),
         )
 

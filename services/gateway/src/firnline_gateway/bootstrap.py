@@ -18,16 +18,13 @@ from firnline_domain.ports import Publisher
 
 from firnline_gateway.capture import Capture
 from firnline_gateway.handlers import Gateway
-from firnline_gateway.holds import Holds
-from firnline_gateway.identities import Identities
+from firnline_gateway.holds import ReadHolds, commit_holds
 from firnline_gateway.journal import Journal
-from firnline_gateway.latches import Latches
-from firnline_gateway.pump import Pump
+from firnline_gateway.memory_budget import MemoryBudget
+from firnline_gateway.outbox_sender import OutboxSender
 from firnline_gateway.reconciler import Reconciler
-from firnline_gateway.room import Room
-from firnline_gateway.scan_counts import ScanCounts
-from firnline_gateway.scan_sender import ScanSender
-from firnline_gateway.scans import Scans
+from firnline_gateway.scan_counts import Identities, ScanCounts
+from firnline_gateway.scans import Scans, ScanSender
 from firnline_gateway.settings import Settings
 from firnline_gateway.sqlite_outbox import SqliteOutbox
 from firnline_gateway.upstream import HEADER_BYTES, Upstream
@@ -66,8 +63,8 @@ async def running(
     state = Path(settings.state_dir)
     with alone(state, log):
         journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
-        pump = Pump(journal, publisher, log, now_ms)
-        pump.start()
+        sender = OutboxSender(journal, publisher, log, now_ms)
+        sender.start()
         upstream = Upstream(
             settings.upstream_uri, settings.catalog_token, settings.upstream_timeout_s
         )
@@ -77,15 +74,14 @@ async def running(
         reconciler = Reconciler(journal, upstream, capture, log, now_ms)
         try:
             async with counting(settings, upstream, statistics or publisher, log) as scans:
-                latches, room = Latches(settings.latch_ms), Room(settings.bodies_bytes)
                 gateway = Gateway(
                     upstream,
                     capture,
-                    latches,
-                    Holds(settings.hold_ms),
+                    ReadHolds(settings.latch_ms),
+                    commit_holds(settings.hold_ms),
                     scans,
                     now_ms,
-                    room,
+                    MemoryBudget(settings.bodies_bytes),
                     settings.body_bytes,
                 )
                 async with doing(gateway.learn(), reconciler.run()), listening(gateway, settings):
@@ -93,7 +89,7 @@ async def running(
         finally:
             await capture.finish(DRAIN_S)
             await upstream.close()
-            sent = await asyncio.to_thread(pump.stop, LAST_FLUSH_S)
+            sent = await asyncio.to_thread(sender.stop, LAST_FLUSH_S)
             log.info("stopped", outbox="empty" if sent else "kept for the next start")
             journal.stop(LAST_FLUSH_S)
 

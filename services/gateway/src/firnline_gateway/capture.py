@@ -13,13 +13,11 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_adapters.records import encode
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import TableChange, TableCommitted
 from firnline_domain.values import replace
 
 from firnline_gateway.bodies import Body
-from firnline_gateway.calls import Call, CallKind, Route
 from firnline_gateway.commits import (
     PlannedChange,
     UnreadableCall,
@@ -28,25 +26,27 @@ from firnline_gateway.commits import (
     uuid_in,
 )
 from firnline_gateway.journal import Journal
-from firnline_gateway.room import Share
+from firnline_gateway.memory_budget import Reservation
+from firnline_gateway.outbox import Call, outgoing
+from firnline_gateway.routes import CallKind, Route
 from firnline_gateway.upstream import Upstream
 
 PATIENCE_S = 0.05  # docs/architecture.md: no commit waits longer than 50 ms for us
 READ_AT_ONCE = 2  # long requests and answers: parsed, one takes ten times its length
 ASKED_AT_ONCE = 8  # tables that we load to know their uuid
-MOST_BYTES = 8 << 20
-MOST_DOUBTS = 1_000  # each with a body of its own, up to `SMALL_BYTES`
+MAX_BYTES = 8 << 20
+MAX_DOUBTS = 1_000  # each with a body of its own, up to `SMALL_BYTES`
 NAMES = 10_000  # tables whose uuid is remembered for the moment of their drop
 
 
 @dataclass(frozen=True)
 class Pending:
     """A call that is upstream while its intent is being written. `call` has the body where that is
-    short and plain; `body` is all there is of it, held by `share`."""
+    short and plain; `body` is all there is of it, held by `reservation`."""
 
     call: Call
     body: Body
-    share: Share
+    reservation: Reservation
     opened: Future[None]
     dropped: asyncio.Task[str | None] | None = None  # the uuid of a table that is to go
 
@@ -61,9 +61,9 @@ class Capture:
         catalog: str,
         log: Log,
         now_ms: Callable[[], int],
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`most_bytes`: of a request or an answer that is looked into, without its encoding."""
+        """`max_bytes`: of a request or an answer that is looked into, without its encoding."""
         self._journal = journal
         self._upstream = upstream
         self._catalog = catalog
@@ -72,12 +72,14 @@ class Capture:
         self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
         self._later: set[str] = set()  # calls whose events are recorded after their answer
         self.doubts = 0  # as the reconciler has last seen them
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def begin(self, call: Call, route: Route, body: Body, share: Share) -> Pending:
+    async def begin(
+        self, call: Call, route: Route, body: Body, reservation: Reservation
+    ) -> Pending:
         """Start to write the intent; returns before that is done.
 
         Nothing of the request is read before the catalog has accepted it: who may not change the
@@ -94,7 +96,7 @@ class Capture:
             known = self._uuids.get(change.path)
             call = replace(call, known_uuid=found or known)
         opened = self._journal.open(call)
-        return Pending(call, body, share, opened, dropped)
+        return Pending(call, body, reservation, opened, dropped)
 
     async def durable(self, pending: Pending) -> None:
         """Wait for the intent, 50 ms at most: the answer is there and the client wants it."""
@@ -112,7 +114,7 @@ class Capture:
     @property
     def crowded(self) -> bool:
         """Somebody makes the catalog fail again and again: doubts are kept by table."""
-        return self.doubts > MOST_DOUBTS
+        return self.doubts > MAX_DOUBTS
 
     def unknown(self, pending: Pending) -> None:
         """The tables themselves must be asked."""
@@ -131,9 +133,10 @@ class Capture:
         if found := await dropped:
             self._journal.doubt(replace(call, known_uuid=found))
 
-    def accepted(self, pending: Pending) -> bool:
-        """Record the events now; False if that takes longer than a client should wait: the
-        request is long or encoded, or only the answer's body can name a table (see `later`)."""
+    def record_at_once(self, pending: Pending) -> bool:
+        """Record the events now; False if that takes longer than a client should wait, so that
+        it is for `record_later`: the request is long or encoded, or only the answer's body can
+        name a table."""
         if pending.call.body is None and pending.body.kept is not None:
             return False
         try:
@@ -143,10 +146,10 @@ class Capture:
             return True
         if any(change.uuid is None for change in changes):
             return False
-        self.publish(pending.call, changes, self._now_ms(), "gateway")
+        self.record(pending.call, changes, self._now_ms(), "gateway")
         return True
 
-    def later(self, pending: Pending, answer: Body) -> None:
+    def record_later(self, pending: Pending, answer: Body) -> None:
         """Record the events while the client already has its answer."""
         self._later.add(pending.call.call_id)
         self._spawn(self._name_and_record(pending, answer)).add_done_callback(
@@ -155,12 +158,12 @@ class Capture:
 
     def _over(self, pending: Pending) -> None:
         self._later.discard(pending.call.call_id)
-        pending.share.end()
+        pending.reservation.release()
 
     def end(self, pending: Pending) -> None:
-        """The client has its answer: let go of the body, unless it is still to be read."""
+        """The client has its answer: release the body, unless it is still to be read."""
         if pending.call.call_id not in self._later:
-            pending.share.end()
+            pending.reservation.release()
 
     async def _name_and_record(self, pending: Pending, answer: Body) -> None:
         try:
@@ -174,7 +177,7 @@ class Capture:
             self._log.warning("uuid_unknown", call=pending.call.call_id, why=error)
             self._journal.doubt(replace(pending.call, accepted=True))
         else:
-            self.publish(pending.call, changes, self._now_ms(), "gateway")
+            self.record(pending.call, changes, self._now_ms(), "gateway")
 
     async def _changes(self, pending: Pending) -> tuple[PlannedChange, ...]:
         """What is short is read at once: the next call of the same client, which may be of the same
@@ -188,7 +191,7 @@ class Capture:
         """Raises UnreadableCall."""
         if pending.call.body is not None:
             return changes_of(pending.call)
-        return changes_of(replace(pending.call, body=pending.body.plain(self._most_bytes)))
+        return changes_of(replace(pending.call, body=pending.body.plain(self._max_bytes)))
 
     async def _with_uuid(
         self, change: PlannedChange, pending: Pending, answer: Body
@@ -196,22 +199,20 @@ class Capture:
         """From the answer, else from the catalog; else what was last known by that name."""
         uuid = await pending.dropped if pending.dropped else None
         if uuid is None:
-            uuid = await self._uuid_told(answer)
+            uuid = await self._uuid_in_answer(answer)
         if uuid is None and change.change is not TableChange.DROPPED:
             uuid = await self._uuid_of(change.path)
         return replace(change, uuid=uuid or self._uuids.get(change.old_path or change.path))
 
-    async def _uuid_told(self, answer: Body) -> str | None:
+    async def _uuid_in_answer(self, answer: Body) -> str | None:
         """A short answer is read at once, as a short call is."""
         if answer.at_once is not None:
             return uuid_in(answer.at_once)
         async with self._reading:
-            plain = await asyncio.to_thread(answer.plain, self._most_bytes)
+            plain = await asyncio.to_thread(answer.plain, self._max_bytes)
             return await asyncio.to_thread(uuid_in, plain or b"")
 
-    def publish(
-        self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str
-    ) -> None:
+    def record(self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str) -> None:
         """Settle a call with the events of what it did.
 
         A table dropped before anybody could ask for its uuid has no event: it has no key.
@@ -224,7 +225,7 @@ class Capture:
             self._remember(change, change.uuid)
             events.append(event_of(change, call, change.uuid, self._catalog, at_ms, source))
         try:
-            payloads = [encode(event) for event in events]
+            records = [outgoing(event.table.uuid, event, at_ms) for event in events]
         except Exception as error:  # numbers too large, texts of other types: whatever was sent
             if source == "reconciled" and call.body is None:  # what the tables say: all there is
                 self._log.error("event_unwritable", path=call.path, why=error)
@@ -232,14 +233,14 @@ class Capture:
             else:
                 self._unreadable(call, error)
             return
-        self._journal.settle(call, payloads)
+        self._journal.settle(call, records)
         for event in events:
             self._announce(event)
 
-    def tell(self, call: Call, change: PlannedChange) -> None:
+    def record_seen(self, call: Call, change: PlannedChange) -> None:
         """Record what a table says of itself; the call stays remembered."""
         aside = replace(call, call_id=f"{call.call_id}-seen", body=None)
-        self.publish(aside, [change], self._now_ms(), "reconciled")
+        self.record(aside, [change], self._now_ms(), "reconciled")
 
     def _announce(self, event: TableCommitted) -> None:
         metrics.count("gateway_commits")

@@ -17,7 +17,7 @@ from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange,
 from firnline_domain.values import Value
 from msgspec import Struct
 
-from firnline_gateway.calls import Call, CallKind, Route, levels_of, route_of, table_path
+from firnline_gateway.outbox import Call
 from firnline_gateway.rest_spec import (
     UNREADABLE,
     CommitTable,
@@ -27,6 +27,7 @@ from firnline_gateway.rest_spec import (
     RenameTable,
     read,
 )
+from firnline_gateway.routes import CallKind, Route, levels_of, route_of, table_path
 
 # Every other update changes what a reader must know of the table; so do those not yet invented.
 _NOT_METADATA = frozenset(

@@ -11,7 +11,7 @@ import json
 import re
 from urllib.parse import urlsplit
 
-from firnline_gateway.calls import SPEC_SEPARATOR
+from firnline_gateway.routes import SPEC_SEPARATOR
 
 # `defaults` and `overrides` are flat maps of texts, so the key can stand nowhere else.
 _URI = re.compile(rb'("uri"\s*:\s*)("(?:[^"\\]|\\.)*")')

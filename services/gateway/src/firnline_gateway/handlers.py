@@ -12,29 +12,24 @@ from firnline_adapters import metrics
 from firnline_domain.commits.latches import BEGIN, END, HEADER, HOLD
 from firnline_domain.errors import RetryLater
 
-from firnline_gateway.bodies import Body, ClientGone, body_of, stream_of
-from firnline_gateway.calls import (
-    SPEC_SEPARATOR,
-    Call,
-    CallKind,
-    Route,
-    TableRoute,
-    config_base,
-    reported_table,
-    route_of,
-    table_names,
-    table_read,
+from firnline_gateway.bodies import (
+    Body,
+    BodyCopy,
+    ClientGone,
+    body_of,
+    decoded,
+    encoded,
+    stream_of,
 )
 from firnline_gateway.capture import Capture, Pending
 from firnline_gateway.config_response import rehomed, separator_in
-from firnline_gateway.encoding import decoded, encoded
-from firnline_gateway.holds import Holds
-from firnline_gateway.latches import Latches
+from firnline_gateway.holds import Holds, ReadHolds
+from firnline_gateway.memory_budget import MemoryBudget
+from firnline_gateway.outbox import Call
 from firnline_gateway.outcomes import Outcome, outcome_of
 from firnline_gateway.proxy import (
     FAILURES,
     NOTHING_SENT,
-    Kept,
     header,
     refusal,
     refusal_for,
@@ -42,14 +37,25 @@ from firnline_gateway.proxy import (
     reply,
     to_upstream,
 )
-from firnline_gateway.room import Room
-from firnline_gateway.scan_reports import Copy
+from firnline_gateway.routes import (
+    SPEC_SEPARATOR,
+    CallKind,
+    OutsideCatalog,
+    Route,
+    TableRoute,
+    check,
+    config_base,
+    reported_table,
+    route_of,
+    table_names,
+    table_read,
+)
+from firnline_gateway.scan_reports import MAX_REPORT_BYTES
 from firnline_gateway.scans import HEARD, Scans
-from firnline_gateway.targets import OutsideCatalog, check
 from firnline_gateway.upstream import TooLong, Upstream, read_whole
 
 CONFIG_BYTES = 1 << 20
-MOST_SIGNS = 1024  # of a header that is remembered
+MAX_SIGNS = 1024  # of a header that is remembered
 # Frameworks behind a catalog may take a method from these, and read a GET as a commit.
 OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 
@@ -61,23 +67,23 @@ class Gateway:
         self,
         upstream: Upstream,
         capture: Capture,
-        latches: Latches,
-        holds: Holds,
+        read_holds: ReadHolds,
+        commit_holds: Holds,
         scans: Scans | None,
         now_ms: Callable[[], int],
-        room: Room,
-        most_bytes: int,
+        budget: MemoryBudget,
+        max_bytes: int,
     ) -> None:
-        """`scans`: None where nobody wants to know how often tables are read. `most_bytes`: of a
-        body that is kept to be looked into, if there is `room` for it."""
+        """`scans`: None where nobody wants to know how often tables are read. `max_bytes`: of a
+        body that is kept to be looked into, if the `budget` has room for it."""
         self._upstream = upstream
         self._capture = capture
-        self._latches = latches
-        self._holds = holds
+        self._read_holds = read_holds
+        self._commit_holds = commit_holds
         self._scans = scans
         self._now_ms = now_ms
-        self._room = room
-        self._most_bytes = most_bytes
+        self._budget = budget
+        self._max_bytes = max_bytes
         self.separator = SPEC_SEPARATOR
 
     async def learn(self) -> None:
@@ -102,42 +108,98 @@ class Gateway:
         if (base := config_base(request.method, path)) is not None:
             return await self._config(request, base)
         if (route := route_of(request.method, path)) is not None:
-            return await self._change_and_tell(request, route)
+            return await self._change(request, route)
         if (table := table_read(request.method, path, self.separator)) is not None:
-            await self._meet(request, table)
-            if request.headers.get(HEADER) == HOLD:
-                return await self._pass(request, accepted=lambda: self._holds.begin(table))
-        elif (told := reported_table(request.method, path)) is not None and self._scans:
-            return await self._report(request, told, self._scans)
+            return await self._read(request, table)
+        if (reported := reported_table(request.method, path)) is not None and self._scans:
+            return await self._report(request, reported, self._scans)
         return await self._pass(request)
 
-    async def _meet(self, request: BaseRequest, table: tuple[str, ...]) -> None:
-        """A committer's read may begin or end a latch; any other may have to wait for its end."""
-        said = request.headers.get(HEADER)
-        if said is None:
-            await self._latches.read(table, _peer(request))
-        elif said == END:
-            self._latches.end(table)
-            self._holds.end(table)
-        elif said == BEGIN:
-            self._latches.begin(table)
+    # A call that may change a table: kept, sent, and recorded when the catalog has answered.
 
-    async def _change_and_tell(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A committer's commit ends the latch, and lets others' go on, whatever the catalog
-        answers; a writer's commit ends its statement."""
-        if route.kind is CallKind.COMMIT and HEADER not in request.headers:
-            await self._holds.commit(self._names(route))
+    async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
+        """A committer's commit ends what it held, whatever the catalog answers; a writer's commit
+        ends its statement."""
+        table, by_committer = self._names(route), HEADER in request.headers
+        if route.kind is CallKind.COMMIT and not by_committer:
+            await self._commit_holds.wait(table)
         try:
-            return await self._change(request, route)
+            return await self._keep_and_send(request, route)
         finally:
-            if (table := self._names(route)) is not None:
+            if table is not None:
                 if self._scans and route.kind is not CallKind.COMMIT:
                     self._scans.forget(table)
-                if HEADER in request.headers:
-                    self._latches.end(table)
-                    self._holds.end(table)
+                if by_committer:
+                    self._release(table)
                 else:
-                    self._latches.committed(table, _peer(request))
+                    self._read_holds.committed(table, _peer(request))
+
+    async def _keep_and_send(self, request: BaseRequest, route: Route) -> StreamResponse:
+        """A body that can be kept is read whole before any of it is sent: a client that hangs up
+        half-way then leaves the catalog untouched."""
+        reservation = self._budget.reservation()
+        try:
+            body = await body_of(request, self._max_bytes, reservation)
+        except ClientGone as gone:
+            reservation.release()
+            answer = refusal(400, f"the request broke off {gone}; nothing was sent to the catalog")
+            answer.force_close()
+            return answer
+        call = self._call(request, body)
+        pending = await self._capture.begin(call, route, body, reservation)
+        try:
+            return await self._send(request, pending)
+        finally:
+            self._capture.end(pending)
+
+    async def _send(self, request: BaseRequest, pending: Pending) -> StreamResponse:
+        headers, body = to_upstream(request.raw_headers), pending.body.sent
+        try:
+            upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
+        except NOTHING_SENT as failure:
+            self._capture.refused(pending)
+            return refusal_for(failure)
+        except FAILURES as failure:
+            self._capture.unknown(pending)
+            await self._capture.durable(pending)
+            return refusal_for(failure)
+        async with upstream:
+            match outcome_of(upstream.status):
+                case Outcome.REFUSED:
+                    self._capture.refused(pending)
+                    return await relay(request, upstream)
+                case Outcome.UNKNOWN:
+                    self._capture.unknown(pending)
+                    await self._capture.durable(pending)
+                    return await relay(request, upstream)
+                case Outcome.ACCEPTED:
+                    await self._capture.durable(pending)
+                    return await self._record(request, upstream, pending)
+
+    async def _record(
+        self, request: BaseRequest, upstream: ClientResponse, pending: Pending
+    ) -> StreamResponse:
+        """What is quickly read is recorded before the client has its answer."""
+        if self._capture.record_at_once(pending):
+            return await relay(request, upstream)
+        copy = BodyCopy(self._max_bytes, pending.reservation)
+        try:
+            return await relay(request, upstream, copy)
+        finally:
+            encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
+            self._capture.record_later(pending, Body(None, copy.whole, encoding))
+
+    def _call(self, request: BaseRequest, body: Body) -> Call:
+        return Call(
+            call_id=uuid.uuid4().hex,
+            method=request.method,
+            path=request.raw_path,
+            body=body.at_once,
+            received_ms=self._now_ms(),
+            separator=self.separator,
+            user_agent=header(request.raw_headers, hdrs.USER_AGENT, MAX_SIGNS),
+            idempotency_key=header(request.raw_headers, "Idempotency-Key", MAX_SIGNS),
+        )
 
     def _names(self, route: Route) -> tuple[str, ...] | None:
         """Of the one table that a call is about."""
@@ -145,28 +207,47 @@ class Gateway:
             return table_names(route.root, route.namespace, route.table, self.separator)
         return None
 
+    # Calls that change no table.
+
+    async def _read(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
+        """A committer's read may begin or end a hold; any other may have to wait for its end."""
+        said = request.headers.get(HEADER)
+        if said is None:
+            await self._read_holds.read(table, _peer(request))
+        elif said == END:
+            self._release(table)
+        elif said == BEGIN:
+            self._read_holds.begin(table)
+        elif said == HOLD:
+            return await self._pass(request, accepted=lambda: self._commit_holds.begin(table))
+        return await self._pass(request)
+
+    def _release(self, table: tuple[str, ...]) -> None:
+        self._read_holds.release(table)
+        self._commit_holds.release(table)
+
     async def _report(
         self, request: BaseRequest, table: TableRoute, scans: Scans
     ) -> StreamResponse:
         """What a client did with a table, of which we take a copy."""
         headers = to_upstream(request.raw_headers)
-        with self._room.share() as share:
-            copy = Copy(share)
+        with self._budget.reservation() as reservation:
+            copy = BodyCopy(MAX_REPORT_BYTES, reservation)
             answer = await self._pass(request, copy)
             if answer.status in HEARD:
-                scans.told(table, self.separator, copy.body, headers)
+                scans.reported(table, self.separator, copy.whole, headers)
             return answer
 
     async def _pass(
         self,
         request: BaseRequest,
-        copy: Copy | None = None,
+        copy: BodyCopy | None = None,
         accepted: Callable[[], None] | None = None,
     ) -> StreamResponse:
         """`accepted`: called where the catalog has answered with what was asked for."""
         body = stream_of(request) if request.can_read_body else None
         if body is not None and copy is not None:
-            body = copy.of(body)
+            body = copy.passing(body)
         headers = to_upstream(request.raw_headers)
         try:
             upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
@@ -190,10 +271,10 @@ class Gateway:
             return refusal_for(failure)
         except TooLong:
             return refusal(502, f"the catalog's config is longer than {CONFIG_BYTES} bytes")
-        body = self._led_here(upstream, body, f"{_origin(request)}{base}")
+        body = self._with_our_uri(upstream, body, f"{_origin(request)}{base}")
         return await reply(request, upstream, body)
 
-    def _led_here(self, upstream: ClientResponse, body: bytes, client: str) -> bytes:
+    def _with_our_uri(self, upstream: ClientResponse, body: bytes, client: str) -> bytes:
         encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
         plain = decoded(body, encoding, CONFIG_BYTES)
         if upstream.status != 200 or plain is None:
@@ -201,69 +282,6 @@ class Gateway:
         self.separator = separator_in(plain)
         ours = rehomed(plain, self._upstream.base, client)
         return body if ours == plain else encoded(ours, encoding)
-
-    async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A call that may change a table. A body that can be kept is read whole before any of it
-        is sent: a client that hangs up half-way then leaves the catalog untouched."""
-        share = self._room.share()
-        try:
-            body = await body_of(request, self._most_bytes, share)
-        except ClientGone as gone:
-            share.end()
-            answer = refusal(400, f"the request broke off {gone}; nothing was sent to the catalog")
-            answer.force_close()
-            return answer
-        call = self._call(request, body)
-        pending = await self._capture.begin(call, route, body, share)
-        try:
-            return await self._sent(request, pending)
-        finally:
-            self._capture.end(pending)
-
-    async def _sent(self, request: BaseRequest, pending: Pending) -> StreamResponse:
-        headers, body = to_upstream(request.raw_headers), pending.body.sent
-        try:
-            upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
-        except NOTHING_SENT as failure:
-            self._capture.refused(pending)
-            return refusal_for(failure)
-        except FAILURES as failure:
-            self._capture.unknown(pending)
-            await self._capture.durable(pending)
-            return refusal_for(failure)
-        async with upstream:
-            return await self._answered(request, upstream, pending)
-
-    async def _answered(
-        self, request: BaseRequest, upstream: ClientResponse, pending: Pending
-    ) -> StreamResponse:
-        outcome = outcome_of(upstream.status)
-        if outcome is Outcome.REFUSED:
-            self._capture.refused(pending)
-            return await relay(request, upstream)
-        if outcome is Outcome.UNKNOWN:
-            self._capture.unknown(pending)
-        await self._capture.durable(pending)
-        if outcome is Outcome.UNKNOWN or self._capture.accepted(pending):
-            return await relay(request, upstream)
-        kept = Kept(self._most_bytes, pending.share)
-        try:
-            return await relay(request, upstream, kept)
-        finally:
-            encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
-            self._capture.later(pending, Body(None, kept.whole, encoding))
-
-    def _call(self, request: BaseRequest, body: Body) -> Call:
-        return Call(
-            call_id=uuid.uuid4().hex,
-            method=request.method,
-            path=request.raw_path,
-            body=body.at_once,
-            received_ms=self._now_ms(),
-            separator=self.separator,
-            user_agent=header(request.raw_headers, hdrs.USER_AGENT, MOST_SIGNS),
-            idempotency_key=header(request.raw_headers, "Idempotency-Key", MOST_SIGNS),
-        )
 
 
 def _peer(request: BaseRequest) -> object:

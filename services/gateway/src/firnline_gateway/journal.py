@@ -17,8 +17,7 @@ from typing import Any
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 
-from firnline_gateway.calls import Call
-from firnline_gateway.outbox import MemoryOutbox, Outbox, Waiting
+from firnline_gateway.outbox import Call, MemoryOutbox, Outbox, Outgoing, Waiting
 
 GROUP = 256  # steps per transaction: one fsync carries them all
 DISK_FAILED = (OSError, sqlite3.OperationalError)  # by the disk, whatever the step was
@@ -26,24 +25,23 @@ DISK_FAILED = (OSError, sqlite3.OperationalError)  # by the disk, whatever the s
 
 @dataclass(frozen=True)
 class _Step:
-    """One thing to do: on the disk, or in memory where the disk fails."""
+    """`run` gets the outbox on the disk, or None: the disk has failed, so do it in memory."""
 
-    on_disk: Callable[[], Any]
-    in_memory: Callable[[], Any]
+    run: Callable[[Outbox | None], Any]
     done: Future[Any]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Events to send: those on the disk first, then those that only memory has."""
+    """Records to send: those on the disk first, then those that only memory has."""
 
     on_disk: tuple[Waiting, ...]
     in_memory: tuple[Waiting, ...]
 
     @property
-    def payloads(self) -> list[bytes]:
-        """Wire forms in order of sending."""
-        return [event.payload for event in (*self.on_disk, *self.in_memory)]
+    def records(self) -> list[Outgoing]:
+        """In order of sending."""
+        return [one.record for one in (*self.on_disk, *self.in_memory)]
 
 
 class Journal:
@@ -65,80 +63,73 @@ class Journal:
 
     def open(self, call: Call) -> Future[None]:
         """See `Outbox.open`."""
-        return self._ask(lambda: self._disk.open(call), lambda: self._memory.open(call))
+        return self._ask(lambda disk: (disk or self._memory).open(call))
 
-    def settle(self, call: Call, payloads: Sequence[bytes]) -> Future[None]:
+    def settle(self, call: Call, records: Sequence[Outgoing]) -> Future[None]:
         """See `Outbox.settle`."""
         now_ms = self._now_ms()
-
-        def on_disk() -> None:
-            self._home(call).settle(call.call_id, payloads, now_ms)
-
-        def in_memory() -> None:
-            self._memory.settle(call.call_id, payloads, now_ms)
-
-        future = self._ask(on_disk, in_memory)
+        future = self._ask(
+            lambda disk: self._holder(call, disk).settle(call.call_id, records, now_ms)
+        )
         future.add_done_callback(lambda _: self.changed.set())
         return future
 
     def doubt(self, call: Call) -> Future[None]:
         """See `Outbox.doubt`."""
-        return self._ask(lambda: self._home(call).doubt(call), lambda: self._memory.doubt(call))
+        return self._ask(lambda disk: self._holder(call, disk).doubt(call))
 
     def doubts(self) -> Future[list[Call]]:
         """See `Outbox.doubts`."""
-        return self._ask(
-            lambda: [*self._disk.doubts(), *self._memory.doubts()], self._memory.doubts
-        )
+        return self._ask(lambda disk: [*(disk.doubts() if disk else ()), *self._memory.doubts()])
 
     def waiting(self, limit: int) -> Future[Batch]:
         """See `Outbox.waiting`."""
 
-        def on_disk() -> Batch:
-            rows = self._disk.waiting(limit + len(self._sent))
-            fresh = tuple(row for row in rows if row.position not in self._sent)
-            return Batch(fresh, tuple(self._memory.waiting(limit)))
+        def step(disk: Outbox | None) -> Batch:
+            rows = disk.waiting(limit + len(self._sent)) if disk else ()
+            unsent = tuple(row for row in rows if row.position not in self._sent)
+            return Batch(unsent, tuple(self._memory.waiting(limit)))
 
-        return self._ask(on_disk, lambda: Batch((), tuple(self._memory.waiting(limit))))
+        return self._ask(step)
 
     def sent(self, batch: Batch) -> Future[None]:
         """See `Outbox.sent`. What the disk will not forget is not sent again by this process."""
-        positions = {event.position for event in batch.on_disk}
 
-        def on_disk() -> None:
-            self._memory.sent([event.position for event in batch.in_memory])
-            self._disk.sent(sorted(positions | self._sent))
-            self._sent.clear()
+        def step(disk: Outbox | None) -> None:
+            self._memory.sent([one.position for one in batch.in_memory])
+            self._sent.update(one.position for one in batch.on_disk)
+            if disk:
+                disk.sent(sorted(self._sent))
+                self._sent.clear()
 
-        def in_memory() -> None:
-            self._memory.sent([event.position for event in batch.in_memory])
-            self._sent.update(positions)
-
-        return self._ask(on_disk, in_memory)
+        return self._ask(step)
 
     def depth(self) -> Future[tuple[int, int | None]]:
         """See `Outbox.depth`, of disk and memory together."""
 
-        def on_disk() -> tuple[int, int | None]:
-            (rows, since), (more, also) = self._disk.depth(), self._memory.depth()
+        def step(disk: Outbox | None) -> tuple[int, int | None]:
+            rows, since = self._memory.depth()
+            if not disk:
+                return rows, since
+            more, also = disk.depth()
             known = [moment for moment in (since, also) if moment is not None]
             return rows + more - len(self._sent), min(known, default=None)
 
-        return self._ask(on_disk, self._memory.depth)
+        return self._ask(step)
 
     def stop(self, timeout_s: float) -> None:
         """End the thread after the steps asked for so far."""
         self._steps.put(None)
         self._thread.join(timeout_s)
 
-    def _home(self, call: Call) -> Outbox:
-        """Where the call was opened."""
-        return self._memory if self._memory.holds(call.call_id) else self._disk
+    def _holder(self, call: Call, disk: Outbox | None) -> Outbox:
+        """Where the call was opened, if that can be written."""
+        return self._memory if disk is None or self._memory.holds(call.call_id) else disk
 
-    def _ask(self, on_disk: Callable[[], Any], in_memory: Callable[[], Any]) -> Future[Any]:
+    def _ask(self, run: Callable[[Outbox | None], Any]) -> Future[Any]:
         done: Future[Any] = Future()
         done.set_running_or_notify_cancel()  # a caller that stops waiting must not undo the step
-        self._steps.put(_Step(on_disk, in_memory, done))
+        self._steps.put(_Step(run, done))
         return done
 
     def _run(self) -> None:
@@ -164,7 +155,7 @@ class Journal:
     def _do(self, group: list[_Step]) -> None:
         try:
             with self._disk.transaction():
-                results = [step.on_disk() for step in group]
+                results = [step.run(self._disk) for step in group]
         except Exception as error:  # whatever it is, this thread must live and events must go on
             if len(group) > 1 and not isinstance(error, DISK_FAILED):
                 for step in group:  # one of them cannot be written; the others can
@@ -172,6 +163,6 @@ class Journal:
                 return
             self._log.error("outbox_disk_failed", steps=len(group), why=error)
             metrics.count("gateway_outbox_failures")
-            results = [step.in_memory() for step in group]
+            results = [step.run(None) for step in group]
         for step, result in zip(group, results, strict=True):
             step.done.set_result(result)

@@ -1,7 +1,7 @@
-"""What the gateway must not forget: calls under way, and events not yet on the broker.
+"""What the gateway must not forget: calls under way, and records not yet on the broker.
 
-A call's life: `open` while it is upstream; then `settle` with the events of an accepted one (none
-for a refused one), or `doubt` where the answer does not say. Events leave with `sent`.
+A call's life: `open` while it is upstream; then `settle` with the records of an accepted one (none
+for a refused one), or `doubt` where the answer does not say. Records leave with `sent`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from firnline_gateway.calls import Call
+from firnline_adapters import metrics
+from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
+from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
+from firnline_domain.values import Value
+
+from firnline_gateway.routes import SPEC_SEPARATOR
+
+TABLE_COMMITS = "table-commits"
+
+
+class Call(Value):
+    """A table-changing call as the gateway remembers it; never its headers' secrets.
+
+    `body` is decoded (no content encoding); None = not kept: what the call did is to be read from
+    the tables. `known_uuid` is the table's uuid as it was read before a drop, which names none.
+    `separator` is the catalog's at that moment, still escaped. `accepted`: the catalog has said
+    so; else nobody knows.
+    """
+
+    call_id: str
+    method: str
+    path: str
+    body: bytes | None
+    received_ms: int
+    separator: str = SPEC_SEPARATOR
+    user_agent: str | None = None
+    idempotency_key: str | None = None
+    known_uuid: str | None = None
+    accepted: bool = False
+
+
+class Outgoing(Value):
+    """A record in the bytes that the broker gets; `key` is the table's uuid."""
+
+    key: str
+    payload: bytes
+    topic: str = TABLE_COMMITS
+
+
+def outgoing(uuid: str, event: Any, at_ms: int) -> Outgoing:
+    """The event as its topic takes it, else a dead letter about it. Raises what encoding raises
+    for values that do not fit the schema."""
+    try:
+        return Outgoing(uuid, encode_to_fit(TABLE_COMMITS, uuid, event))
+    except TooLarge as error:
+        metrics.count("dead_letters", reason=error.reason)
+        letter = dead_letter_of_unsent(TABLE_COMMITS, -1, uuid, error, "gateway", at_ms)
+        key = dead_letter_key(letter)
+        return Outgoing(key, encode_to_fit(DEAD_LETTERS, key, letter), DEAD_LETTERS)
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """An event on its way to the broker: `payload` is its wire form, positions only grow."""
+    """A record on its way to the broker; positions only grow."""
 
     position: int
-    payload: bytes
+    record: Outgoing
     accepted_ms: int
 
 
@@ -36,8 +84,8 @@ class Outbox(Protocol):
     def holds(self, call_id: str) -> bool:
         """True while the call is remembered."""
 
-    def settle(self, call_id: str, payloads: Sequence[bytes], now_ms: int) -> None:
-        """Forget the call (an unknown one too) and append its events."""
+    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
+        """Forget the call (an unknown one too) and append its records."""
 
     def doubt(self, call: Call) -> None:
         """The call's outcome must be read from its tables."""
@@ -46,13 +94,13 @@ class Outbox(Protocol):
         """Calls to be read, oldest first; after a restart also every call that was open."""
 
     def waiting(self, limit: int) -> list[Waiting]:
-        """The oldest events, in the order of `settle`."""
+        """The oldest records, in the order of `settle`."""
 
     def sent(self, positions: Sequence[int]) -> None:
         """The broker has these."""
 
     def depth(self) -> tuple[int, int | None]:
-        """How many events wait, and since when (ms) the oldest does."""
+        """How many records wait, and since when (ms) the oldest does."""
 
 
 class MemoryOutbox:
@@ -61,7 +109,7 @@ class MemoryOutbox:
     def __init__(self) -> None:
         self._open: dict[str, Call] = {}
         self._doubts: dict[str, Call] = {}
-        self._events: list[Waiting] = []
+        self._records: list[Waiting] = []
         self._last = 0
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -76,13 +124,13 @@ class MemoryOutbox:
         """See `Outbox.holds`."""
         return call_id in self._open or call_id in self._doubts
 
-    def settle(self, call_id: str, payloads: Sequence[bytes], now_ms: int) -> None:
+    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         """See `Outbox.settle`."""
         self._open.pop(call_id, None)
         self._doubts.pop(call_id, None)
-        for payload in payloads:
+        for record in records:
             self._last += 1
-            self._events.append(Waiting(self._last, payload, now_ms))
+            self._records.append(Waiting(self._last, record, now_ms))
 
     def doubt(self, call: Call) -> None:
         """See `Outbox.doubt`."""
@@ -95,13 +143,13 @@ class MemoryOutbox:
 
     def waiting(self, limit: int) -> list[Waiting]:
         """See `Outbox.waiting`."""
-        return self._events[:limit]
+        return self._records[:limit]
 
     def sent(self, positions: Sequence[int]) -> None:
         """See `Outbox.sent`."""
         gone = set(positions)
-        self._events = [event for event in self._events if event.position not in gone]
+        self._records = [one for one in self._records if one.position not in gone]
 
     def depth(self) -> tuple[int, int | None]:
         """See `Outbox.depth`."""
-        return len(self._events), self._events[0].accepted_ms if self._events else None
+        return len(self._records), self._records[0].accepted_ms if self._records else None

@@ -13,7 +13,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientResponse, Connectio
 from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
 
-from firnline_gateway.room import Share
+from firnline_gateway.bodies import BodyCopy
 
 _HOP_BY_HOP = frozenset(
     {
@@ -55,11 +55,11 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def header(raw: RawHeaders, name: str, most: int) -> str | None:
-    """A header's text as an event can carry it: stray bytes replaced, `most` signs at the most."""
+def header(raw: RawHeaders, name: str, max_signs: int) -> str | None:
+    """A header's text as an event can carry it: stray bytes replaced, `max_signs` of it."""
     wanted = name.lower().encode()
     found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
-    return None if found is None else _text(found[: 4 * most])[:most]
+    return None if found is None else _text(found[: 4 * max_signs])[:max_signs]
 
 
 class Answer(StreamResponse):
@@ -81,43 +81,20 @@ def answer_to(upstream: ClientResponse) -> Answer:
     return Answer(status=upstream.status, reason=upstream.reason, headers=headers)
 
 
-class Kept:
-    """What is kept of an answer that goes by, while it is short enough and there is room for it."""
-
-    def __init__(self, most_bytes: int, share: Share) -> None:
-        self._most_bytes = most_bytes
-        self._share = share
-        self._pieces: bytearray | None = bytearray()
-
-    def add(self, piece: bytes) -> None:
-        """One more."""
-        if self._pieces is None:
-            return
-        if len(self._pieces) + len(piece) <= self._most_bytes and self._share.grow(len(piece)):
-            self._pieces += piece
-        else:
-            self._pieces = None
-
-    @property
-    def whole(self) -> bytes | None:
-        """All of them; None if that was too much."""
-        return None if self._pieces is None else bytes(self._pieces)
-
-
 async def relay(
-    request: BaseRequest, upstream: ClientResponse, kept: Kept | None = None
+    request: BaseRequest, upstream: ClientResponse, copy: BodyCopy | None = None
 ) -> StreamResponse:
     """Pass the catalog's answer on as it arrives.
 
-    With `kept` the body is read to its end even if the client has gone, and left there. If the
+    With `copy` the body is read to its end even if the client has gone, and left there. If the
     catalog breaks off, so is the client's connection: half a body must not look whole.
     """
     answer = answer_to(upstream)
     try:
         listening = await _listens(answer.prepare(request))
         async for piece in upstream.content.iter_any():
-            if kept is not None:
-                kept.add(piece)
+            if copy is not None:
+                copy.add(piece)
             elif not listening:
                 break
             listening = listening and await _listens(answer.write(piece))

@@ -10,24 +10,26 @@ from typing import Any
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
 
-from firnline_gateway import evidence
-from firnline_gateway.calls import Call, CallKind, Route, levels_of, route_of
 from firnline_gateway.capture import Capture
 from firnline_gateway.commits import PlannedChange, UnreadableCall, changes_of
 from firnline_gateway.journal import Journal
-from firnline_gateway.observing import (
+from firnline_gateway.outbox import Call
+from firnline_gateway.outcomes import (
     Metadata,
-    Place,
+    TablePlace,
     observed,
     place_of,
+    present_state,
+    proven,
     touched_since,
     version_of,
 )
-from firnline_gateway.searches import Searches
+from firnline_gateway.routes import CallKind, Route, levels_of, route_of
+from firnline_gateway.table_search import TableSearch
 from firnline_gateway.upstream import TooLong, Upstream
 
 TICK_S = 1.0
-LONGEST_S = 60.0  # between two looks at one call
+MAX_PAUSE_S = 60.0  # between two looks at one call
 AT_ONCE = 8  # calls that are looked at: a table that hangs holds up seven others at the most
 # A catalog may still be at work on a call whose connection broke. After this long, what has left
 # no trace in a table that we could read did not happen.
@@ -48,13 +50,13 @@ class Reconciler:
         self._journal = journal
         self._upstream = upstream
         self._capture = capture
-        self._searches = Searches(upstream)
+        self._tables = TableSearch(upstream)
         self._log = log
         self._now_ms = now_ms
         self._due: dict[str, tuple[int, float]] = {}  # call -> (when in ms, seconds to the next)
         self._told: dict[str, dict[str, Any]] = {}  # call -> path -> version that was told
-        self._looks: dict[str, asyncio.Task[None]] = {}  # calls that are being looked at
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._examined: dict[str, asyncio.Task[None]] = {}  # calls that are being looked at
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._search: asyncio.Task[None] | None = None
         self._wanted: dict[tuple[str, str | None], dict[str, Call]] = {}  # by root and namespace
 
@@ -65,7 +67,7 @@ class Reconciler:
                 await self._begin()
                 await asyncio.sleep(TICK_S)
         finally:
-            for task in (*self._looks.values(), *filter(None, [self._search])):
+            for task in (*self._examined.values(), *filter(None, [self._search])):
                 task.cancel()
 
     async def look(self) -> None:
@@ -81,20 +83,20 @@ class Reconciler:
         self._told = {key: told for key, told in self._told.items() if key in self._due}
         due = [call for call in doubts if self._now_ms() >= self._due[call.call_id][0]]
         for call in due:
-            if call.call_id not in self._looks:
-                look = asyncio.create_task(self._examine_in_turn(call))
-                self._looks[call.call_id] = look
-        return list(self._looks.values())
+            if call.call_id not in self._examined:
+                look = asyncio.create_task(self._examine_when_free(call))
+                self._examined[call.call_id] = look
+        return list(self._examined.values())
 
-    async def _examine_in_turn(self, call: Call) -> None:
+    async def _examine_when_free(self, call: Call) -> None:
         try:
-            async with self._turns:
+            async with self._slots:
                 await self._safely(call, self._examine(call))
         finally:
-            self._looks.pop(call.call_id, None)
+            self._examined.pop(call.call_id, None)
         _, pause_s = self._due.get(call.call_id, (0, TICK_S))
         later_ms = self._now_ms() + int(pause_s * 1000)
-        self._due[call.call_id] = (later_ms, min(pause_s * 2, LONGEST_S))
+        self._due[call.call_id] = (later_ms, min(pause_s * 2, MAX_PAUSE_S))
 
     async def _safely(self, call: Call, step: Coroutine[Any, Any, None]) -> None:
         try:
@@ -118,20 +120,20 @@ class Reconciler:
 
     async def _judge_all(self, call: Call, changes: tuple[PlannedChange, ...]) -> None:
         old = self._old(call)
-        found = [await self._judge(change, settle_for_facts=old) for change in changes]
+        found = [await self._judge(change, give_up=old) for change in changes]
         certain = [change for change in found if change is not None]
         if len(certain) == len(changes) or old:
             self._log.info(
                 "reconciled", call=call.call_id, happened=len(certain), asked=len(changes)
             )
-            self._capture.publish(call, certain, call.received_ms, "reconciled")
+            self._capture.record(call, certain, call.received_ms, "reconciled")
 
-    async def _judge(self, change: PlannedChange, settle_for_facts: bool) -> PlannedChange | None:
+    async def _judge(self, change: PlannedChange, give_up: bool) -> PlannedChange | None:
         table = await self._upstream.table(change.path)
         old = await self._upstream.table(change.old_path) if change.old_path else None
-        found = evidence.seen(change, table, old)
-        if found is None and settle_for_facts:
-            return evidence.facts(change, table)
+        found = proven(change, table, old)
+        if found is None and give_up:
+            return present_state(change, table)
         return found
 
     async def _observe(self, call: Call) -> None:
@@ -154,11 +156,11 @@ class Reconciler:
         if call.accepted or self._old(call) or (table is None and self._capture.crowded):
             self._journal.settle(call, ())
 
-    def _tell(self, call: Call, place: Place, table: Metadata) -> None:
+    def _tell(self, call: Call, place: TablePlace, table: Metadata) -> None:
         told = self._told.setdefault(call.call_id, {})
         if told.get(place.path) != version_of(table):
             told[place.path] = version_of(table)
-            self._capture.tell(call, observed(place, table, call.received_ms))
+            self._capture.record_seen(call, observed(place, table, call.received_ms))
 
     def _search_for(self, call: Call, route: Route) -> None:
         """One search at a time, beside all else, for all calls that want the same; of a call whose
@@ -177,7 +179,7 @@ class Reconciler:
         root, namespace = routes[0].root, routes[0].namespace
         renamed = any(route.kind is CallKind.RENAME for route in routes)
         levels = levels_of(namespace, first.separator) if namespace else None
-        async for place, table in self._searches.tables(root, levels, first.separator):
+        async for place, table in self._tables.below(root, levels, first.separator):
             if renamed or touched_since(table, first.received_ms):
                 self._tell(first, place, table)
         for call in calls:

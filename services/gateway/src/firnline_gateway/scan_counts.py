@@ -1,19 +1,72 @@
-"""Scans by table since they were sent last: counted on the event loop, taken by the sender."""
+"""Scans by table since they were sent last, and which table a name means: reports of readers name
+no uuid."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from firnline_domain.records.events import FilteredBy, TableScanned
+from firnline_domain.identity import TableName
+from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
+from firnline_domain.values import Value
 
-from firnline_gateway.identities import Identity
 from firnline_gateway.scan_reports import Scan
+from firnline_gateway.table_layouts import Loaded
 
-MOST_TABLES = 100_000
-MOST_COLUMNS = 16  # of a table at a time; a planner keeps four
+Names = tuple[str, ...]  # as `routes.table_names` gives them
+MAX_NAMES = 100_000  # 80 MB of them
+KEPT_S = 600.0  # by then the name may mean another table: dropped and created through others
+UNKNOWN_S = 60.0  # a table that could not be read is asked for again
+MAX_TABLES = 100_000
+MAX_COLUMNS = 16  # of a table at a time; a planner keeps four
+
+
+class Identity(Value):
+    """A table, and how its files were laid out when it was read; None = it did not say."""
+
+    table: TableName
+    layout: TableLayout | None = None
+
+
+class Identities:
+    """The newest `most` names that were asked for."""
+
+    def __init__(self, most: int = MAX_NAMES, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._now_s = now_s
+        self._known: OrderedDict[Names, tuple[Identity | None, float]] = OrderedDict()
+
+    def __contains__(self, names: Names) -> bool:
+        """True if it is known which table that is, or that nobody can say so."""
+        known = self._known.get(names)
+        if known is not None and known[1] <= self._now_s():
+            del self._known[names]
+            return False
+        return known is not None
+
+    def __getitem__(self, names: Names) -> Identity | None:
+        """The table of names that are known; None = nobody can say."""
+        self._known.move_to_end(names)
+        return self._known[names][0]
+
+    def learn(self, names: Names, loaded: Loaded | None) -> None:
+        """These names mean that table; None = it could not be read."""
+        found = None
+        if loaded is not None:
+            found = Identity(TableName(loaded.uuid, names[1:-1], names[-1]), loaded.layout)
+        until_s = self._now_s() + (UNKNOWN_S if found is None else KEPT_S)
+        self._known[names] = found, until_s
+        self._known.move_to_end(names)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    def forget(self, names: Names) -> None:
+        """They mean another table from now on, or none."""
+        self._known.pop(names, None)
 
 
 @dataclass
@@ -36,7 +89,7 @@ class _Count:
     def add(self, scan: Scan) -> None:
         self.every.add(scan)
         for column in sorted(scan.filtered_by):
-            if column in self.by_column or len(self.by_column) < MOST_COLUMNS:
+            if column in self.by_column or len(self.by_column) < MAX_COLUMNS:
                 self.by_column.setdefault(column, _Tally()).add(scan)
 
     def event(self, now_ms: int) -> TableScanned:
@@ -56,7 +109,7 @@ class _Count:
 class ScanCounts:
     """Of at most `most` tables: scans of others are not counted until these are sent."""
 
-    def __init__(self, now_ms: int, most: int = MOST_TABLES) -> None:
+    def __init__(self, now_ms: int, most: int = MAX_TABLES) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._from_ms = now_ms

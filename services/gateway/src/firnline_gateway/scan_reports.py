@@ -1,18 +1,28 @@
-"""What readers tell the catalog of their scans (REST spec, `ReportMetricsRequest`)."""
+"""What readers tell the catalog of their scans (REST spec, `ReportMetricsRequest`), and by which
+columns the filter of a scan lets a reader leave files out (Iceberg's `ExpressionParser`)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
 from firnline_domain.values import Value
 
-from firnline_gateway.room import Share
-from firnline_gateway.scan_filters import columns_of
-
-MOST_BYTES = 1 << 20  # of a body that is looked into; a filter with many values is as long as these
-MOST_FILES = 10**9  # of one scan: more is no number of files
+MAX_REPORT_BYTES = (
+    1 << 20
+)  # of a body that is looked into; a filter with many values is as long as these
+MAX_FILES = 10**9  # of one scan: more is no number of files
+MAX_FILTER_BYTES = 1 << 16  # of a filter that is looked into: 1,000 conditions, in 0.7 ms
+MAX_DEPTH = 100  # Spark nests as deep as there are conditions
+MAX_COLUMNS = 16
+MAX_LETTERS = 255  # of a column's name
+# What bounds and counts of a file's metrics can refute (`InclusiveMetricsEvaluator`). Not
+# `not-null`, which Spark adds to each condition and each key of a join, nor the other negations.
+_REFUTABLE = frozenset(
+    {"lt", "lt-eq", "gt", "gt-eq", "eq", "in", "starts-with", "is-null", "is-nan"}
+)
+_KEEP_ORDER = frozenset({"identity", "year", "month", "day", "hour"})
+_NONE: frozenset[str] = frozenset()
 
 
 class UnreadableReport(ValueError):
@@ -28,7 +38,7 @@ class Scan(Value):
 
 
 class _Count(msgspec.Struct):
-    value: Annotated[int, msgspec.Meta(ge=0, le=MOST_FILES)]
+    value: Annotated[int, msgspec.Meta(ge=0, le=MAX_FILES)]
 
 
 class _Metrics(msgspec.Struct, rename="kebab"):
@@ -41,13 +51,15 @@ class _Report(msgspec.Struct, rename="kebab"):
     filter: msgspec.Raw = msgspec.Raw()
 
 
-_read = msgspec.json.Decoder(_Report).decode  # what is not named here is passed over: 1 MB in 1 ms
+_read_report = msgspec.json.Decoder(
+    _Report
+).decode  # what is not named here is passed over: 1 MB in 1 ms
 
 
 def scan_of(body: bytes) -> Scan | None:
     """The scan that is reported; None for a report of something else. Raises UnreadableReport."""
     try:
-        report = _read(body)
+        report = _read_report(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableReport(str(error)) from error
     if report.report_type != "scan-report":
@@ -57,26 +69,49 @@ def scan_of(body: bytes) -> Scan | None:
     return Scan(report.metrics.result_data_files.value, columns_of(report.filter))
 
 
-class Copy:
-    """What went by of a body, up to `MOST_BYTES`."""
+class _Term(msgspec.Struct):
+    term: str = ""
+    transform: str = "identity"
 
-    def __init__(self, share: Share) -> None:
-        self._share = share
-        self._pieces = bytearray()
-        self._whole = False
 
-    async def of(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same pieces, at the same time."""
-        fits = True
-        async for piece in stream:
-            fits = fits and len(self._pieces) + len(piece) <= MOST_BYTES
-            fits = fits and self._share.grow(len(piece))
-            if fits:
-                self._pieces += piece
-            yield piece
-        self._whole = fits
+class _Part(msgspec.Struct):
+    type: str = ""
+    term: str | _Term | None = None
+    left: _Part | bool | None = None
+    right: _Part | bool | None = None
 
-    @property
-    def body(self) -> bytes | None:
-        """All of it; None if it was too long or broke off."""
-        return bytes(self._pieces) if self._whole else None
+
+_read_filter = msgspec.json.Decoder(_Part | bool).decode  # values are passed over
+
+
+def keeps_order(transform: str) -> bool:
+    """True if what is in order by a column is so by this transform of it, too."""
+    return transform in _KEEP_ORDER or transform.startswith("truncate[")
+
+
+def columns_of(expression: bytes) -> frozenset[str]:
+    """Names of the columns, nested ones dotted; none where it is not such an expression."""
+    if len(expression) > MAX_FILTER_BYTES:
+        return _NONE
+    try:
+        found = _columns(_read_filter(expression), MAX_DEPTH)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _NONE
+    return found if len(found) <= MAX_COLUMNS else frozenset(sorted(found)[:MAX_COLUMNS])
+
+
+def _columns(part: _Part | bool | None, depth: int) -> frozenset[str]:
+    if not isinstance(part, _Part) or not depth:
+        return _NONE
+    if part.type == "and":
+        return _columns(part.left, depth - 1) | _columns(part.right, depth - 1)
+    if part.type == "or":  # by a column of one side alone nothing is left out
+        return _columns(part.left, depth - 1) & _columns(part.right, depth - 1)
+    return _column(part.term) if part.type in _REFUTABLE else _NONE
+
+
+def _column(term: str | _Term | None) -> frozenset[str]:
+    if isinstance(term, _Term):
+        term = term.term if keeps_order(term.transform) else None
+    is_name = term and len(term) <= MAX_LETTERS and term.isprintable()
+    return frozenset((term,)) if term and is_name else _NONE

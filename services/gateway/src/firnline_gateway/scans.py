@@ -1,24 +1,31 @@
-"""Reports of scans to counts by table. Nothing here is waited for by anybody's call."""
+"""Reports of scans to counts by table, and the counts to the broker. No call waits for that; what
+is lost on the way was a statistic."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_domain.errors import RetryLater
+from firnline_domain.ports import Publisher
 from multidict import CIMultiDict
 
-from firnline_gateway.calls import TableRoute
-from firnline_gateway.identities import Identities, Names
-from firnline_gateway.scan_counts import ScanCounts
+from firnline_gateway.routes import TableRoute
+from firnline_gateway.scan_counts import Identities, Names, ScanCounts
 from firnline_gateway.scan_reports import Scan, UnreadableReport, scan_of
 from firnline_gateway.upstream import Upstream
 
 AT_ONCE = 8  # tables that are being read: a catalog with much to do is not to get it from us
-MOST_ASKED = 1_000  # names that wait for that, each with a credential
+MAX_ASKED = 1_000  # names that wait for that, each with a credential
 # 404, 405 and 501 come from catalogs that have no use for reports. Whoever may not tell this one
 # (401, 403) is not believed, and what is to be told again (429, 5xx) is counted then.
 HEARD = frozenset({200, 201, 202, 204, 404, 405, 501})
+TOPIC = "table-scans"
+BATCH = 500  # tables; so many are lost at the most where the broker stays away
+FLUSH_S = 10.0
 
 
 class Scans:
@@ -36,7 +43,7 @@ class Scans:
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_vain = False  # the last table could not be read: said once, not for each
 
-    def told(
+    def reported(
         self, route: TableRoute, separator: str, body: bytes | None, headers: CIMultiDict[str]
     ) -> None:
         """A report that the catalog has heard. `body`: None where it cannot be looked into."""
@@ -57,7 +64,7 @@ class Scans:
             self._asked[names].append(scan)
         elif names in self._identities:
             self._count(names, [scan])
-        elif len(self._asked) < MOST_ASKED:
+        elif len(self._asked) < MAX_ASKED:
             self._asked[names] = [scan]
             task = asyncio.create_task(self._identify(route, names, headers))
             self._tasks.add(task)
@@ -99,3 +106,51 @@ class Scans:
             _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
             for task in late:
                 task.cancel()
+
+
+class ScanSender:
+    """A daemon thread with a publisher of its own: commits wait for none of this."""
+
+    def __init__(
+        self,
+        counts: ScanCounts,
+        publisher: Publisher,
+        every_s: float,
+        log: Log,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._counts = counts
+        self._publisher = publisher
+        self._every_s = every_s
+        self._log = log
+        self._now_ms = now_ms
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="scans", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Send what is counted, for at most `timeout_s`."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
+
+    def send(self) -> None:
+        """One event for each table that was scanned since. Raises RetryLater where the broker does
+        not confirm; tables whose turn had not come stay counted."""
+        while events := self._counts.take(BATCH, self._now_ms()):
+            for event in events:
+                self._publisher.publish(TOPIC, event.table.uuid, event)
+            self._publisher.flush(FLUSH_S)
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            ending = self._stopping.wait(self._every_s)
+            try:
+                self.send()
+            except RetryLater as error:
+                self._log.warning("scans_not_sent", why=error)
+            except Exception as error:  # the thread must outlive a client's surprises
+                self._log.error("scans_not_sent", error)

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from firnline_gateway.calls import Call
-from firnline_gateway.outbox import Waiting
+from firnline_gateway.outbox import Call, Outgoing, Waiting
 
 _CALL_FIELDS = Call.__struct_fields__
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS calls (doubtful INTEGER NOT NULL, {", ".join(_CALL_FIELDS)},
     PRIMARY KEY (call_id));
-CREATE TABLE IF NOT EXISTS events (position INTEGER PRIMARY KEY AUTOINCREMENT,
-    payload BLOB NOT NULL, accepted_ms INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS records (position INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL, accepted_ms INTEGER NOT NULL);
 UPDATE calls SET doubtful = 1;
 """
 _PUT = (
@@ -78,12 +77,12 @@ class SqliteOutbox:
         found = self._db.execute("SELECT 1 FROM calls WHERE call_id = ?", (call_id,))
         return found.fetchone() is not None
 
-    def settle(self, call_id: str, payloads: Sequence[bytes], now_ms: int) -> None:
+    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         """See `Outbox.settle`."""
         self._db.execute("DELETE FROM calls WHERE call_id = ?", (call_id,))
         self._db.executemany(
-            "INSERT INTO events (payload, accepted_ms) VALUES (?, ?)",
-            [(payload, now_ms) for payload in payloads],
+            "INSERT INTO records (topic, key, payload, accepted_ms) VALUES (?, ?, ?, ?)",
+            [(one.topic, one.key, one.payload, now_ms) for one in records],
         )
 
     def doubt(self, call: Call) -> None:
@@ -99,18 +98,23 @@ class SqliteOutbox:
     def waiting(self, limit: int) -> list[Waiting]:
         """See `Outbox.waiting`."""
         # As bytes, whatever they are: a text that is none would fail the whole query.
-        columns = "position, CAST(payload AS BLOB), accepted_ms"
-        query = f"SELECT {columns} FROM events ORDER BY position LIMIT ?"
-        return [Waiting(*row) for row in self._db.execute(query, (limit,))]
+        columns = "position, topic, CAST(key AS BLOB), CAST(payload AS BLOB), accepted_ms"
+        query = f"SELECT {columns} FROM records ORDER BY position LIMIT ?"
+        return [
+            Waiting(position, Outgoing(key.decode(errors="replace"), payload, topic), accepted_ms)
+            for position, topic, key, payload, accepted_ms in self._db.execute(query, (limit,))
+        ]
 
     def sent(self, positions: Sequence[int]) -> None:
         """See `Outbox.sent`."""
         rows = [(position,) for position in positions]
-        self._db.executemany("DELETE FROM events WHERE position = ?", rows)
+        self._db.executemany("DELETE FROM records WHERE position = ?", rows)
 
     def depth(self) -> tuple[int, int | None]:
         """See `Outbox.depth`."""
-        count, oldest = self._db.execute("SELECT count(*), min(accepted_ms) FROM events").fetchone()
+        count, oldest = self._db.execute(
+            "SELECT count(*), min(accepted_ms) FROM records"
+        ).fetchone()
         return count, oldest
 
 

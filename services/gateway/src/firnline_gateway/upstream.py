@@ -21,9 +21,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from firnline_gateway.config_response import separator_in
-from firnline_gateway.layouts import Loaded, loaded_table
 from firnline_gateway.rest_spec import UNREADABLE, Listing, LoadedTable, read
-from firnline_gateway.targets import OutsideCatalog, check
+from firnline_gateway.routes import OutsideCatalog, check
+from firnline_gateway.table_layouts import Loaded, loaded_table
 
 CONNECT_S = 10.0
 OWN_READ_S = 30.0
@@ -193,12 +193,12 @@ class Upstream:
             raise RetryLater(f"GET {path}: {error!r}") from error
 
 
-async def read_whole(answer: ClientResponse, most_bytes: int) -> bytes:
+async def read_whole(answer: ClientResponse, max_bytes: int) -> bytes:
     """The answer's body. Raises TooLong."""
     found = bytearray()
     async for piece in answer.content.iter_any():
         found += piece
-        if len(found) > most_bytes:
+        if len(found) > max_bytes:
             answer.close()
-            raise TooLong(f"an answer of more than {most_bytes} bytes")
+            raise TooLong(f"an answer of more than {max_bytes} bytes")
     return bytes(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from firnline_gateway.holds import RESTS, Holds
+from firnline_gateway.holds import COMMIT_RESTS, Holds, commit_holds
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 
 
 async def waits(holds: Holds, table: str) -> bool:
-    task = asyncio.create_task(holds.commit(table))
+    task = asyncio.create_task(holds.wait(table))
     await asyncio.sleep(0.01)
     waiting = not task.done()
     task.cancel()
@@ -25,13 +25,13 @@ async def waits(holds: Holds, table: str) -> bool:
 
 def test_commits_wait_until_ours_is_answered() -> None:
     async def run() -> None:
-        holds = Holds(10_000)
+        holds = commit_holds(10_000)
         holds.begin("t")
         assert not await waits(holds, "other")
-        waiting = asyncio.create_task(holds.commit("t"))
+        waiting = asyncio.create_task(holds.wait("t"))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        holds.end("t")
+        holds.release("t")
         await asyncio.wait_for(waiting, 5)
 
     asyncio.run(run())
@@ -39,16 +39,16 @@ def test_commits_wait_until_ours_is_answered() -> None:
 
 def test_nobody_waits_longer_than_that() -> None:
     async def run() -> None:
-        holds = Holds(20)
+        holds = commit_holds(20)
         holds.begin("t")
-        await asyncio.wait_for(holds.commit("t"), 5)
+        await asyncio.wait_for(holds.wait("t"), 5)
 
     asyncio.run(run())
 
 
 def test_it_can_be_switched_off() -> None:
     async def run() -> None:
-        holds = Holds(0)
+        holds = commit_holds(0)
         holds.begin("t")
         assert not await waits(holds, "t")
 
@@ -58,12 +58,12 @@ def test_it_can_be_switched_off() -> None:
 def test_who_asks_all_the_time_holds_a_quarter_of_it() -> None:
     async def run() -> None:
         clock, held = Clock(), 0
-        holds = Holds(300, clock)
+        holds = commit_holds(300, clock)
         steps = 400
         for _ in range(steps):
             clock.now += 0.05
             holds.begin("t")
             held += await waits(holds, "t")
-        assert 0 < held <= steps / (1 + RESTS) + 6
+        assert 0 < held <= steps / (1 + COMMIT_RESTS) + 6
 
     asyncio.run(run())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.records.events import TableLayout
-from firnline_gateway.layouts import Loaded, loaded_table
+from firnline_gateway.table_layouts import Loaded, loaded_table
 
 
 def source(number: int | None, transform: str = "identity", **more: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_domain.commits.latches import BEGIN, END, HEADER, PASS
 from firnline_gateway import bootstrap
-from firnline_gateway import latches as module
-from firnline_gateway.latches import Latches
+from firnline_gateway import holds as module
+from firnline_gateway.holds import ReadHolds
 
 from .conftest import Bench, said
 
@@ -23,7 +23,7 @@ Client = aiohttp.ClientSession
 
 @pytest.fixture
 def made(make_bench: Callable[..., Bench]) -> Bench:
-    """Latches of up to a minute: a test that waits for one's end fails."""
+    """Holds of up to a minute: a test that waits for one's end fails."""
     bench = make_bench(latch_ms=60_000)
     bench.catalog.script |= {f"GET {TABLE}": said(b"{}"), f"HEAD {TABLE}": said(b"")}
     return bench
@@ -99,85 +99,85 @@ class Clock:
 PEERS = itertools.count()
 
 
-async def held(latches: Latches, peer: object = None) -> bool:
+async def held(holds: ReadHolds, peer: object = None) -> bool:
     """Whether a read waits, of somebody who was never there before if not told otherwise."""
     try:
-        await asyncio.wait_for(latches.read("t", peer or next(PEERS)), 0.02)
+        await asyncio.wait_for(holds.read("t", peer or next(PEERS)), 0.02)
     except TimeoutError:
         return True
     return False
 
 
 async def test_no_latch_is_longer_than_it_may_be() -> None:
-    latches = Latches(50)
-    latches.begin("t")
-    await asyncio.wait_for(latches.read("t", "a"), 5)
+    holds = ReadHolds(50)
+    holds.begin("t")
+    await asyncio.wait_for(holds.read("t", "a"), 5)
 
 
 async def test_none_is_latched_where_that_is_turned_off() -> None:
-    latches = Latches(0)
-    latches.begin("t")
-    assert not await held(latches)
+    holds = ReadHolds(0)
+    holds.begin("t")
+    assert not await held(holds)
 
 
 async def test_a_table_is_latched_for_half_of_the_time_at_the_most() -> None:
     clock = Clock()
-    latches = Latches(10_000, clock)
-    latches.begin("t")
+    holds = ReadHolds(10_000, clock)
+    holds.begin("t")
     clock.now_s += 4
-    latches.begin("t")  # does not make it longer
-    latches.end("t")
+    holds.begin("t")  # does not make it longer
+    holds.release("t")
     clock.now_s += 3
-    latches.begin("t")
-    assert not await held(latches)
+    holds.begin("t")
+    assert not await held(holds)
     clock.now_s += 1.1
-    latches.begin("t")
-    assert await held(latches)
+    holds.begin("t")
+    assert await held(holds)
 
 
 async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
     clock = Clock()
-    latches = Latches(10_000, clock)
-    latches.begin("t")
+    holds = ReadHolds(10_000, clock)
+    holds.begin("t")
     clock.now_s += 15
-    latches.begin("t")  # 5 s of rest are missing
-    assert not await held(latches)
+    holds.begin("t")  # 5 s of rest are missing
+    assert not await held(holds)
     clock.now_s += 5.1
-    latches.begin("t")
-    assert await held(latches)
+    holds.begin("t")
+    assert await held(holds)
 
 
 async def test_a_statement_under_way_reads_on_and_the_next_one_waits() -> None:
     clock = Clock()
-    latches = Latches(10_000, clock)
-    await latches.read("t", "a")  # a statement begins
-    latches.begin("t")
-    assert not await held(latches, "a")  # and refreshes the table for its commit
-    latches.committed("t", "a")
+    holds = ReadHolds(10_000, clock)
+    await holds.read("t", "a")  # a statement begins
+    holds.begin("t")
+    assert not await held(holds, "a")  # and refreshes the table for its commit
+    holds.committed("t", "a")
     clock.now_s += 0.05
-    assert not await held(latches, "a")  # its client's last look
+    assert not await held(holds, "a")  # its client's last look
     clock.now_s += 0.1
-    assert await held(latches, "a")  # the next statement
-    latches.end("t")
-    assert not await held(latches, "a")
+    assert await held(holds, "a")  # the next statement
+    holds.release("t")
+    assert not await held(holds, "a")
 
 
 async def test_who_only_reads_waits_once_at_the_most() -> None:
     clock = Clock()
-    latches = Latches(10_000, clock)
-    latches.begin("t")
-    assert await held(latches, "a")
-    latches.end("t")
-    assert not await held(latches, "a")
+    holds = ReadHolds(10_000, clock)
+    holds.begin("t")
+    assert await held(holds, "a")
+    holds.release("t")
+    assert not await held(holds, "a")
     clock.now_s += 30
-    latches.begin("t")
-    assert not await held(latches, "a")
+    holds.begin("t")
+    assert not await held(holds, "a")
 
 
 async def test_only_so_many_readers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_READERS", 2)
-    latches = Latches(10_000)
+    monkeypatch.setattr(module, "MAX_READERS", 2)
+    holds = ReadHolds(10_000)
     for peer in "abc":
-        await latches.read("t", peer)
-    latches.begin("t")
-    assert [await held(latches, peer) for peer in "abc"] == [True, False, False]
+        await holds.read("t", peer)
+    holds.begin("t")
+    assert [await held(holds, peer) for peer in "abc"] == [True, False, False]

@@ -10,7 +10,7 @@ from firnline_domain.records.events import TableLayout
 from firnline_domain.values import Value
 
 from firnline_gateway.commits import uuid_in
-from firnline_gateway.scan_filters import keeps_order
+from firnline_gateway.scan_reports import keeps_order
 
 
 class Loaded(Value):

@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-from firnline_gateway.calls import table_path
-from firnline_gateway.observing import Metadata, Place
+from firnline_gateway.outcomes import Metadata, TablePlace
+from firnline_gateway.routes import table_path
 from firnline_gateway.upstream import Upstream
 
-MOST_LEVELS = 32  # of nested namespaces
-MOST_PAGES = 10_000  # of one listing: ten million names
+MAX_LEVELS = 32  # of nested namespaces
+MAX_PAGES = 10_000  # of one listing: ten million names
 
 
-class Searches:
+class TableSearch:
     """Reads what a catalog lists, page by page, with Firnline's own credential."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 
-    async def tables(
+    async def below(
         self, root: str, levels: tuple[str, ...] | None, separator: str
-    ) -> AsyncIterator[tuple[Place, Metadata]]:
+    ) -> AsyncIterator[tuple[TablePlace, Metadata]]:
         """Every table of that namespace and of those within it, of all namespaces for None.
 
         Raises RetryLater where the catalog does not say.
@@ -32,7 +32,7 @@ class Searches:
             path = f"{root}/namespaces/{spelt}/tables"
             async for one in self._listed(path, "identifiers"):
                 name = str(one["name"])
-                place = Place(table_path(root, namespace, name, separator), namespace, name)
+                place = TablePlace(table_path(root, namespace, name, separator), namespace, name)
                 table = await self._upstream.table(place.path, refs_only=True)
                 if table is not None:
                     yield place, table
@@ -43,7 +43,7 @@ class Searches:
         """That one, and all within it."""
         if levels:
             yield levels
-        if len(levels) >= MOST_LEVELS:
+        if len(levels) >= MAX_LEVELS:
             return
         parent = f"?parent={_spelt(levels, separator)}" if levels else ""
         async for found in self._listed(f"{root}/namespaces{parent}", "namespaces"):
@@ -54,7 +54,7 @@ class Searches:
 
     async def _listed(self, path: str, what: str) -> AsyncIterator[Any]:
         token = ""
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             page, following = await self._upstream.listed(path, what, token)
             for one in page:
                 yield one
