@@ -1,0 +1,233 @@
+"""What a change of a table's files comes to: orders, their ends and their repetition."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_domain.identity import Scope
+from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.records.events import (
+    ChangeKind,
+    ConflictReason,
+    RewriteCommitted,
+    RewriteSkipped,
+)
+from firnline_domain.records.orders import (
+    RewriteFiles,
+)
+from firnline_domain.settings.groups import groups_of
+from firnline_domain.times import DAY_MS
+from firnline_domain.values import replace
+
+from tests.kit.planner_world import (
+    LIMITS,
+    TABLE,
+    A,
+    B,
+    C,
+    PlannerWorld,
+    committed,
+    conflicted,
+    failed,
+    only,
+    orders,
+    part,
+    partition_of,
+)
+
+SMALL_ONES = tuple(Scope(0, f'["{number}"]') for number in range(8))
+GROUPS = replace(LIMITS, groups=groups_of("etl,adhoc"))
+
+
+def test_fragments_pile_up_until_an_order_and_only_one(world: PlannerWorld) -> None:
+    assert [world.commit(part(A, 1)) for _ in range(7)] == [[]] * 7
+    order = only(world.commit(part(A, 1)))
+    assert (order.scope, order.reason, order.trigger_snapshot_id) == (A, "fragments", 8)
+    assert world.commit(part(A, 50)) == []
+    assert partition_of(world.state(), A).status == "in_flight"
+
+
+def test_an_order_ends_when_the_counters_contain_its_commit(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    assert world.take(committed(order, 99)) == []
+    assert partition_of(world.state(), A).status == "in_flight"  # told, but not yet in the counters
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    assert partition_of(world.state(), A).status == "cooling"
+
+
+def test_the_committers_word_and_the_commit_may_come_in_any_order(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.commit(part(A, 1, 8))  # its task id is not known to the enricher
+    world.take(committed(order, world.head))
+    assert partition_of(world.state(), A).status == "cooling"
+
+
+def test_a_commit_that_is_found_in_absolute_counters_ends_the_order(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.take(committed(order, 55, at_ms=world.now_ms + 5))
+    world.take(world.change(60, 55, part(A, 1), kind=ChangeKind.ABSOLUTE))
+    assert partition_of(world.state(), A).status == "cooling"
+
+
+def test_one_snapshot_may_serve_several_tasks(world: PlannerWorld) -> None:
+    orders = [one for one in world.commit(part(A, 8), part(B, 8)) if isinstance(one, RewriteFiles)]
+    world.commit(part(A, 1, 8), part(B, 1, 8), task_id=",".join(one.task_id for one in orders))
+    state = world.state()
+    assert (partition_of(state, A).status, partition_of(state, B).status) == ("cooling", "cooling")
+
+
+def test_a_rewrite_that_would_change_nothing_is_never_ordered(world: PlannerWorld) -> None:
+    """H10: 8 fragments that cannot be merged are left; the same counters never order again."""
+    order = only(world.commit(part(A, 8)))
+    world.commit(part(A, 8, 8), task_id=order.task_id)
+    assert all(not isinstance(one, RewriteFiles) for one in world.tick(DAY_MS))
+    assert partition_of(world.state(), A).reason == "fixed_point"
+    for _ in range(7):
+        assert not world.commit(part(A, 1))
+    assert only(world.commit(part(A, 1))).numbers["new_fragments"] == 8
+
+
+def test_what_came_while_the_task_ran_is_debt(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.commit(part(A, 8))
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    again = only(world.tick(5_000))
+    assert (again.scope, again.trigger_snapshot_id) == (A, 3)
+
+
+def test_a_skipped_task_sets_the_floor_too(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 9)))
+    world.take(RewriteSkipped(order.task_id, TABLE, "main", A, "nothing_to_do", 0))
+    assert not [one for one in world.tick(60_000) if isinstance(one, RewriteFiles)]
+    assert partition_of(world.state(), A).reason == "fixed_point"
+
+
+def test_an_order_that_ran_out_of_memory_goes_where_there_is_room(world: PlannerWorld) -> None:
+    """Until three rewrites in a row were well there."""
+    world.take(failed(only(world.commit(part(A, 8))), retryable=True))
+    for _ in range(4):
+        world.restart()
+        order = only(world.tick(10_000) + world.commit(part(A, 8)))
+        world.commit(part(A, 0, 8), task_id=order.task_id)
+    lanes = [topic for topic in world.topics if topic.startswith("rewrite")]
+    assert lanes == ["rewrite-tasks", *["rewrite-tasks-heavy"] * 3, "rewrite-tasks"]
+
+
+def priced(world: PlannerWorld, took: RewriteCommitted) -> float:
+    """CPU seconds that a like rewrite is foretold after sixty of these, and a restart."""
+    for _ in range(60):
+        world.take(took)
+    world.restart()
+    world.commit(part(B, 1))
+    return partition_of(world.state(), B).numbers["rewrite_cpu_s"]
+
+
+def test_prices_are_those_of_the_workers_that_there_are(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    took = replace(committed(order, 9), bytes_before=10**9, bytes_after=10**9)
+    expected_ms = int(1000 * FIRNLINE.wall_s(Work(10**9, 10**9)))
+    plain = priced(world, took)
+    assert priced(world, replace(took, worked_ms=3 * expected_ms)) == pytest.approx(3 * plain, 0.02)
+    fast = replace(took, worked_ms=expected_ms // 9)
+    for other in (replace(fast, mode="handed_over"), replace(fast, redelivered=True), took):
+        assert priced(world, other) == pytest.approx(3 * plain, 0.02)
+
+
+def test_a_failed_task_is_tried_again_after_a_pause_as_the_same_task(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.take(failed(order, retryable=True))
+    shown = partition_of(world.state(), A)
+    assert (shown.status, shown.reason, shown.failures) == ("backing_off", "out_of_memory", 1)
+    again = only(world.tick(10_000))
+    assert (again.task_id, again.attempt) == (order.task_id, 2)
+
+
+def test_an_order_that_came_again_after_its_commit_waits_for_the_committers_word(
+    world: PlannerWorld,
+) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.take(replace(failed(order, retryable=True), reason="already_committed"))
+    assert partition_of(world.state(), A).status == "in_flight"
+    gone = replace(failed(order, retryable=True), reason="trigger_gone")
+    for _ in range(12):  # says nothing of the partition: never parked
+        world.take(gone)
+        assert partition_of(world.state(), A).status == "backing_off"
+        gone = replace(gone, task_id=only(world.tick(1_800_000)).task_id)
+
+
+def test_hopeless_failures_park_the_partition_until_settings_change(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    for _ in range(2):
+        world.take(conflicted(order, ConflictReason.PROOF_FAILED))
+        order = only(world.tick(3_600_000))
+    world.take(failed(order, retryable=False))
+    assert world.tick(3_600_000) is not None
+    shown = partition_of(world.state(), A)
+    assert (shown.status, shown.reason) == ("parked", "out_of_memory")
+    noted = world.change(
+        0, None, snapshot_id=None, settings={"firnline.rewrite.min-fragments": "2"}
+    )
+    assert only(world.take(noted)).scope == A
+
+
+def test_a_conflict_that_planning_anew_can_solve_never_parks(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    for _ in range(5):
+        world.take(conflicted(order, ConflictReason.PIN_LOST))
+        order = only(world.tick(1_800_000))
+    assert order.attempt == 6
+
+
+def test_an_order_without_an_answer_is_free_again_after_its_deadline(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    assert not [one for one in world.tick(599_000) if isinstance(one, RewriteFiles)]
+    world.tick(1_000)
+    again = only(world.tick(10_000))  # a lost order backs off as a failed one
+    assert (again.task_id, again.attempt) == (order.task_id, 2)
+
+
+def test_an_answer_after_the_deadline_changes_nothing(world: PlannerWorld) -> None:
+    order = only(world.commit(part(A, 8)))
+    world.tick(600_000)
+    assert world.take(failed(order, retryable=False)) == []
+    assert partition_of(world.state(), A).failures == 1
+
+
+def test_a_full_table_serves_the_deepest_debt_and_the_rest_when_there_is_room() -> None:
+    world = PlannerWorld(limits=replace(LIMITS, max_in_flight=1))
+    deeper = [part(one, 40) for one in SMALL_ONES[1:]]
+    sent = orders(world.commit(part(A, 8), part(B, 30), part(C, 20), *deeper))
+    assert [one.scope for one in sent] == [*SMALL_ONES[1:], B]  # eight small ones for one large
+    order = sent[-1]
+    assert partition_of(world.state(), A).reason == "table_busy"
+    after = only(world.commit(part(B, 1, 30), task_id=order.task_id))
+    assert after.scope == C
+
+
+def test_of_those_who_wait_goes_first_for_whom_readers_have_paid_most() -> None:
+    """Not whoever is deepest in debt: the shallow would wait for as long as others come."""
+    world = PlannerWorld(limits=replace(LIMITS, max_in_flight=1))
+    first, *_ = orders(world.commit(*[part(one, 8) for one in SMALL_ONES]))
+    world.commit(part(A, 8))
+    world.tick(300_000)
+    world.commit(part(B, 30))
+    assert only(world.commit(part(first.scope, 1, 8), task_id=first.task_id)).scope == A
+
+
+def test_a_large_rewrite_takes_the_places_of_eight_small_ones() -> None:
+    world = PlannerWorld(
+        limits=replace(LIMITS, max_in_flight=1, cheap_bytes=8, deadline_ms=3 * DAY_MS)
+    )
+    [small] = orders(world.commit(part(A, 8)))
+    world.commit(part(B, 9))
+    assert not orders(world.tick(DAY_MS))  # paid for by now
+    assert partition_of(world.state(), B).reason == "table_busy"
+    assert only(world.commit(part(A, 1, 8), task_id=small.task_id)).scope == B
+    assert not orders(world.commit(part(C, 8)))
+
+
+def test_settings_of_the_table_decide(world: PlannerWorld) -> None:
+    world.more = {"settings": {"firnline.enabled": "false"}}
+    assert world.commit(part(A, 99)) == []
+    assert partition_of(world.state(), A).reason == "disabled"
+    world.more = {"settings": {"firnline.rewrite.min-fragments": "90"}}
+    assert only(world.commit(part(B, 1))).scope == A
