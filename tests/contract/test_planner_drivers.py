@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.record_sizes import COMPRESSION
-from firnline_adapters.records import RecordCodec, encode
-from firnline_adapters.signing import RecordSigner, signer_here
+from firnline_adapters.records import encode
+from firnline_adapters.signing import RecordSigner
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import (
     ChangeKind,
     DeadLettered,
-    FilesChanged,
     PartitionChange,
     RewriteConflicted,
     TableScanned,
-    TickPassed,
 )
 from firnline_domain.records.events import ConflictReason as Conflict
 from firnline_domain.records.orders import (
@@ -43,215 +31,18 @@ from firnline_domain.records.results import TaskFailed
 from firnline_domain.records.signing import Keyring, SigningKey
 from firnline_domain.records.states import TableState
 from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_local.command import Command
-from firnline_local.parts import ReadyLine
-from firnline_local.process import serving
-from firnline_planner.inputs import Reader
-from firnline_planner.memory_driver import MemoryDriver
 
-BUCKETS = 8
-OUTPUTS = (
-    "rewrite-tasks",
-    "rewrite-tasks-heavy",
-    "resync-requests",
-    "table-states",
-    "worker-directives",
-    "dead-letters",
+from tests.kit.planner_drives import (
+    BUCKETS,
+    SCOPE,
+    SETTINGS,
+    Drive,
+    change,
+    of,
+    shown,
+    until,
 )
-SETTINGS = {"firnline.rewrite.quiet-ms": "0", "firnline.rewrite.cool-down-ms": "0"}
-SCOPE = Scope(0, '["a"]')
-SIGNER = signer_here()
-PATIENCE = 90  # looks; a look at Kafka takes up to a second
-
-
-class Drive(Protocol):
-    """A planner at work, at a time of its own."""
-
-    @property
-    def now_ms(self) -> int: ...
-
-    def put(self, topic: str, record: Any) -> None: ...
-
-    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None: ...
-
-    def tell_all(self, topic: str, record: Any) -> None: ...
-
-    def look(self) -> list[tuple[int, Any]]:
-        """(partition, record) of everything that it has sent so far."""
-
-
-class InMemory:
-    """The twin; a look lets a second pass."""
-
-    def __init__(self) -> None:
-        self.now_ms = 4_000_000_000_000
-        self.broker = MemoryBroker(BUCKETS)
-        self.publisher = MemoryPublisher(self.broker, signer=SIGNER)
-        reader = Reader(RecordCodec(), Log("planner"), SIGNER)
-        self.driver = MemoryDriver(self.broker, reader, Thresholds(), lambda: self.now_ms)
-
-    def put(self, topic: str, record: Any) -> None:
-        self.publisher.publish(topic, record.table.uuid, record)
-
-    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None:
-        place = bucket_of(table_uuid, BUCKETS)
-        headers = signer.headers(topic, place, table_uuid.encode(), value)
-        self.broker.append(topic, place, table_uuid, value, headers)
-
-    def tell_all(self, topic: str, record: Any) -> None:
-        self.publisher.broadcast(topic, "fleet", record)
-
-    def look(self) -> list[tuple[int, Any]]:
-        self.driver.run()
-        self.now_ms += 1_000
-        for bucket in range(BUCKETS):
-            tick = encode(TickPassed(bucket, self.now_ms))
-            headers = SIGNER.headers("ticks", bucket, str(bucket).encode(), tick)
-            self.broker.append("ticks", bucket, str(bucket), tick, headers)
-        self.driver.run()
-        return [
-            (partition, RecordCodec().decode(value))
-            for (topic, partition), log in self.broker.logs.items()
-            if topic in OUTPUTS
-            for _, value in log
-        ]
-
-
-class OverKafka:
-    """A planner in a process of its own; it makes its own time."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
-        large = {**COMPRESSION, "message.max.bytes": 32 * 1024 * 1024}
-        self.raw = Producer({"bootstrap.servers": bootstrap, **large})
-        group = f"contract-{uuid.uuid4().hex}"
-        self.inbox = KafkaInbox(bootstrap, group, OUTPUTS, self.publisher, Log("contract"))
-        self.seen: list[tuple[int, Any]] = []
-
-    @property
-    def now_ms(self) -> int:
-        return int(time.time() * 1_000)
-
-    def put(self, topic: str, record: Any) -> None:
-        self.publisher.publish(topic, record.table.uuid, record)
-        self.publisher.flush()
-
-    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None:
-        place, key = bucket_of(table_uuid, BUCKETS), table_uuid.encode()
-        headers = signer.headers(topic, place, key, value)
-        self.raw.produce(topic, value, key, partition=place, headers=headers)
-        self.raw.flush(10)
-
-    def tell_all(self, topic: str, record: Any) -> None:
-        self.publisher.broadcast(topic, "fleet", record)
-        self.publisher.flush()
-
-    def look(self) -> list[tuple[int, Any]]:
-        self.seen.extend((one.partition, one.record) for one in self.inbox.poll(1.0))
-        return self.seen
-
-
-@contextmanager
-def over_kafka(driver: str, kafka: str, home: Path) -> Iterator[OverKafka]:
-    line = ReadyLine(home / "planner.log")
-    environment = {
-        "FIRNLINE_KAFKA": kafka,
-        "FIRNLINE_STATE_DIR": str(home / "state"),
-        "FIRNLINE_PLANNER_APP": f"planner-{uuid.uuid4().hex[:8]}",
-        "FIRNLINE_PLANNER_DRIVER": driver,
-        "FIRNLINE_BUCKETS": str(BUCKETS),
-    }
-    command = Command(
-        name="planner",
-        argv=(sys.executable, "-m", "firnline_planner"),
-        cwd=home,
-        env={**os.environ, **environment},
-        ready=line.seen,
-        prepare=line.mark,
-    )
-    with serving(command, home / "planner.log", timeout_s=120):
-        driven = OverKafka(kafka)
-        yield driven
-        driven.inbox.close()
-
-
-@pytest.fixture(
-    scope="module",
-    params=["memory", *(pytest.param(one, marks=pytest.mark.stack) for one in ("faust", "kafka"))],
-)
-def planner(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OverKafka | None]:
-    """A module's worth of tests meets one process of each driver; only one runs at a time, for two
-    planners would both send orders."""
-    if request.param == "memory":
-        yield None
-        return
-    kafka: str = request.getfixturevalue("kafka")
-    home: Path = tmp_path_factory.mktemp("planner")
-    with over_kafka(request.param, kafka, home) as driven:
-        yield driven
-
-
-@pytest.fixture
-def drive(planner: OverKafka | None) -> Drive:
-    return planner or InMemory()
-
-
-@pytest.fixture
-def table() -> TableName:
-    return TableName(str(uuid.uuid4()), ("db",), "t")
-
-
-def change(table: TableName, snapshot: int, added: int = 1, **more: Any) -> FilesChanged:
-    tally = FileTally(fragments=Tally(added, added, added))
-    values: dict[str, Any] = {
-        "event_id": f"e{snapshot}",
-        "table": table,
-        "ref": "main",
-        "kind": ChangeKind.DELTA,
-        "snapshot_id": snapshot,
-        "parent_snapshot_id": snapshot - 1 or None,
-        "sequence_number": snapshot,
-        "timestamp_ms": 4_000_000_000_000,
-        "operation": "append",
-        "partitions": (PartitionChange(SCOPE, tally, FileTally()),),
-        "format_version": 2,
-        "settings": SETTINGS,
-        "observed_at_ms": snapshot,
-        **more,
-    }
-    return FilesChanged(**values)
-
-
-def until(
-    drive: Drive, table: TableName, wanted: Callable[[list[tuple[int, Any]]], bool]
-) -> list[tuple[int, Any]]:
-    """What was sent about the table, once it is as wanted."""
-    for _ in range(PATIENCE):
-        found = [one for one in drive.look() if about(one[1], table)]
-        if wanted(found):
-            return found
-    pytest.fail(f"not within {PATIENCE} looks: {found}")
-
-
-def about(record: Any, table: TableName) -> bool:
-    if isinstance(record, DeadLettered):
-        return record.key == table.uuid.encode()
-    if isinstance(record, SizeWorkers):
-        return record.bucket == bucket_of(table.uuid, BUCKETS)
-    return bool(record.table.uuid == table.uuid)
-
-
-def of(kind: type, found: list[tuple[int, Any]]) -> list[Any]:
-    return [record for _, record in found if isinstance(record, kind)]
-
-
-def shown(found: list[tuple[int, Any]], head: int) -> bool:
-    states = of(TableState, found)
-    return bool(states) and states[-1].head_snapshot_id == head
 
 
 def test_events_become_counters_orders_and_states(drive: Drive, table: TableName) -> None:
