@@ -66,11 +66,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
 
 
-def test_files_named_for_contributors_exist() -> None:
-    named = re.findall(r"`([\w./*-]+/[\w./*-]*)`", (ROOT / "CONTRIBUTING.md").read_text())
-    wanted = [path for path in named if not re.search("[A-Z]{4}", path)]
-    assert len(wanted) > 10
-    assert [path for path in wanted if not any(ROOT.glob(path.rstrip("/")))] == []
+PATHS = r"`((?:bench|docs|infra|libs|schemas|services|tests)/[\w./*-]*)`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_files_named_anywhere_exist(page: Path) -> None:
+    named = [
+        path for path in re.findall(PATHS, page.read_text()) if not re.search("[A-Z]{4}", path)
+    ]
+    assert [path for path in named if not any(ROOT.glob(path.rstrip("/")))] == []
 
 
 NAMES = r"`(FIRNLINE_[A-Z_]+|firnline\.[a-z][a-z.-]+[a-z]|firnline_[a-z_]+?(?:_total)?)[`={]"
