@@ -25,6 +25,9 @@ from firnline_local.ports import free_port
 RECORDED = Path(__file__).parent / "recorded"
 SNAPSHOT = 7221073864782945431
 UUID = "d0ac8717-9593-4b4d-80f6-ebf1431529fb"
+TABLE = "/v1/namespaces/n/tables/t"
+LIMIT = 256 * 1024  # of a body, at the gateway `narrow`
+Client = aiohttp.ClientSession
 
 
 @cache
@@ -150,6 +153,18 @@ def head(snapshot: int = SNAPSHOT, uuid: str = UUID, committed_ms: int | None = 
     return said(json.dumps({"metadata": metadata}).encode())
 
 
+def loaded(snapshot: int | None = SNAPSHOT, uuid: str = UUID) -> bytes:
+    """A loaded table, whose snapshot has no moment."""
+    snapshots = [{"snapshot-id": snapshot, "manifest-list": "file:/m"}] if snapshot else []
+    return said(json.dumps({"metadata": {"table-uuid": uuid, "snapshots": snapshots}}).encode())
+
+
+def raw(target: bytes, body: bytes, *headers: bytes, method: bytes = b"POST") -> bytes:
+    """A request as it is sent."""
+    lines = [method + b" " + target + b" HTTP/1.1", b"Host: x", b"Connection: close", *headers]
+    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
+
+
 def not_found(request: bytes) -> bytes:
     return said(b'{"error":{"code":404}}', "404 Not Found", "Content-Type: application/json")
 
@@ -200,6 +215,13 @@ class Bench:
         return answer
 
 
+async def post(
+    client: Client, bench: Bench, body: object, path: str = TABLE, **headers: str
+) -> tuple[int, bytes]:
+    async with client.post(bench.uri + path, data=body, headers=headers) as answer:
+        return answer.status, await answer.read()
+
+
 def forgotten(bench: Bench) -> bool:
     """True if the outbox file holds no call any more."""
     assert bench.gateway is not None
@@ -242,3 +264,12 @@ async def bench(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         yield session
+
+
+@pytest.fixture
+async def narrow(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
+    """A gateway that keeps little."""
+    made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, catalog_token="our-own")
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway
+        yield made

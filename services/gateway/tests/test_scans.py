@@ -6,201 +6,21 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import aiohttp
 import pytest
 from firnline_adapters import metrics
-from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
 from firnline_gateway import bootstrap
-from firnline_gateway.routes import TableRoute, reported_table
-from firnline_gateway.scan_counts import (
-    KEPT_S,
-    MAX_COLUMNS,
-    UNKNOWN_S,
-    Identities,
-    Identity,
-    ScanCounts,
-)
-from firnline_gateway.scan_reports import MAX_REPORT_BYTES, Scan, UnreadableReport, scan_of
-from firnline_gateway.scans import BATCH, ScanSender
-from firnline_gateway.table_layouts import Loaded
+from firnline_gateway.scan_reports import MAX_REPORT_BYTES
 
 from .conftest import UUID, Bench, Catalog, said
+from .scan_report import encoded
 
 TABLE = "/v1/w/namespaces/a%1Fb/tables/t"
 NAME = TableName(UUID, ("a", "b"), "t")
-
-
-def report(files: Any = 3, kind: str = "scan-report", **more: Any) -> dict[str, Any]:
-    """As Iceberg 1.12 writes it (`ScanReportParser`), shortened."""
-    return {
-        "report-type": kind,
-        "table-name": "lake.a.b.t",
-        "snapshot-id": 2**62 + 1,
-        "filter": {"type": "eq", "term": "day", "value": "2026-01-01"},
-        "schema-id": 0,
-        "projected-field-ids": [1, 2],
-        "projected-field-names": ["id", "day"],
-        "metrics": {
-            "total-planning-duration": {
-                "count": 1, "time-unit": "nanoseconds", "total-duration": 2_000_000,
-            },
-            "result-data-files": {"unit": "count", "value": files},
-        },
-        "metadata": {"engine-name": "spark"},
-        **more,
-    }  # fmt: skip
-
-
-def encoded(files: Any = 3, **more: Any) -> bytes:
-    return json.dumps(report(files, **more)).encode()
-
-
-def test_a_scan_report_says_how_many_files_were_read() -> None:
-    assert scan_of(encoded(7)) == Scan(7, frozenset({"day"}))
-    assert scan_of(encoded(0, filter=True)) == Scan(0)
-    assert scan_of(encoded(kind="commit-report", metrics={})) is None
-    assert scan_of(encoded(kind="of-next-year")) is None
-
-
-def test_a_filter_that_is_none_leaves_the_scan() -> None:
-    assert scan_of(encoded(7, filter="x")) == Scan(7)
-    assert scan_of(json.dumps({**report(7), "filter": {"type": ["eq"]}}).encode()) == Scan(7)
-    without = report(7)
-    del without["filter"]
-    assert scan_of(json.dumps(without).encode()) == Scan(7)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"\xff\xfe",
-        b"[]",
-        b'{"report-type":"scan-report","filter":' + b"[" * 500_000,
-        b"null",
-        encoded()[:-1],
-        encoded(-1),
-        encoded(2**70),
-        encoded("many"),
-        encoded(metrics={}),
-        encoded(metrics=None),
-        encoded(kind=7),
-        b'{"metrics":{"result-data-files":{"value":1}}}',
-    ],
-)
-def test_what_is_no_scan_report_is_told_from_one(body: bytes) -> None:
-    with pytest.raises(UnreadableReport):
-        scan_of(body)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "found"),
-    [
-        ("POST", f"{TABLE}/metrics", TableRoute("/v1/w", "a%1Fb", "t")),
-        ("POST", "/v1/namespaces/a/tables/t/metrics?x=1", TableRoute("/v1", "a", "t")),
-        ("GET", f"{TABLE}/metrics", None),
-        ("POST", TABLE, None),
-        ("POST", "/v1/namespaces/a/views/t/metrics", None),
-        ("POST", f"{TABLE}/plan", None),
-    ],
-)
-def test_calls_that_report_are_found(method: str, path: str, found: TableRoute | None) -> None:
-    assert reported_table(method, path) == found
-
-
-def test_a_tables_names_are_the_same_however_a_client_spells_them() -> None:
-    spelt = [TableRoute("/v1", "a%1Fb", "t%20"), TableRoute("/v1", "a.b", "t%20")]
-    assert {one.names("%2E") for one in spelt} == {("/v1", "a", "b", "t ")}
-    assert spelt[0].path == "/v1/namespaces/a%1Fb/tables/t%20"
-
-
-def test_identities_are_few_and_grow_old() -> None:
-    now = [0.0]
-    known = Identities(2, lambda: now[0])
-    first, second, third = (("/v1", "a", name) for name in "xyz")
-    known.learn(first, Loaded("u1"))
-    known.learn(second, None)
-    assert (first in known, second in known, third in known) == (True, True, False)
-    assert (known[second], known[first]) == (None, Identity(TableName("u1", ("a",), "x")))
-    known.learn(third, Loaded("u3"))
-    assert (first in known, second in known) == (True, False)  # asked for last
-    now[0] = KEPT_S - 0.1
-    assert first in known
-    now[0] = KEPT_S
-    assert first not in known
-    known.learn(second, None)
-    now[0] += UNKNOWN_S
-    assert second not in known
-    known.learn(second, Loaded("u2"))
-    known.forget(second)
-    assert second not in known
-
-
-def scans(*files: int, by: tuple[str, ...] = ()) -> list[Scan]:
-    return [Scan(one, frozenset(by)) for one in files]
-
-
-def test_counts_are_of_so_many_tables_and_taken_once() -> None:
-    counts = ScanCounts(1_000, most=2)
-    names = [TableName(name, ("a",), name) for name in "xyz"]
-    x, y, z = map(Identity, names)
-    assert [counts.add(one, scans(2, 3)) for one in (x, y, z, x)] == [True, True, False, True]
-    assert counts.take(1, 2_000) == [TableScanned(names[0], 1_000, 2_000, 4, 10)]
-    assert counts.add(z, scans(1))
-    assert counts.take(9, 3_000) == [
-        TableScanned(names[1], 1_000, 3_000, 2, 5),
-        TableScanned(names[2], 2_000, 3_000, 1, 1),
-    ]
-    assert counts.take(9, 4_000) == []
-    counts.add(x, scans(1))
-    # the clock was set back
-    assert counts.take(9, 3_900) == [TableScanned(names[0], 3_900, 3_900, 1, 1)]
-
-
-def test_scans_are_counted_by_the_columns_of_their_filters() -> None:
-    counts, layout = ScanCounts(0), TableLayout(("id",), ())
-    counts.add(Identity(NAME), [*scans(7), *scans(5, by=("id",)), *scans(3, 2, by=("day", "id"))])
-    counts.add(Identity(NAME, layout), scans(1, by=("day",)))
-    [event] = counts.take(9, 1)
-    assert (event.scans, event.data_files, event.layout) == (5, 18, layout)
-    assert event.filtered == (FilteredBy("id", 3, 10), FilteredBy("day", 3, 6))
-    counts.add(Identity(NAME), scans(1))
-    [event] = counts.take(9, 2)
-    assert event.filtered == ()
-
-
-def test_columns_of_a_table_are_few() -> None:
-    counts, several = ScanCounts(0), [f"c{number:02}" for number in range(MAX_COLUMNS + 1)]
-    for column in (*several, *several):
-        counts.add(Identity(NAME), scans(1, by=(column,)))
-    [event] = counts.take(9, 1)
-    assert [(one.column, one.scans) for one in event.filtered] == [(x, 2) for x in several[:-1]]
-    assert event.scans == 2 * MAX_COLUMNS + 2
-
-
-class Away(MemoryPublisher):
-    """A broker that confirms nothing."""
-
-    def flush(self, timeout_s: float = 30.0) -> bool:
-        raise RetryLater("away")
-
-
-def test_a_broker_that_is_away_costs_one_batch_and_stops_nothing() -> None:
-    broker, counts = MemoryBroker(), ScanCounts(0)
-    for number in range(BATCH + 1):
-        counts.add(Identity(TableName(str(number), ("a",), "t")), scans(1))
-    sender = ScanSender(counts, Away(broker), 0.01, Log("gateway"), lambda: 1)
-    with pytest.raises(RetryLater):
-        sender.send()
-    assert len(counts.take(BATCH, 2)) == 1
-    sender.start()
-    sender.stop(5)
 
 
 @pytest.fixture

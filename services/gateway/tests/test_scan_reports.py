@@ -1,4 +1,5 @@
-"""By which columns files are left out, of filters as Iceberg's `ExpressionParser` writes them."""
+"""What a report says of a scan, and by which columns its filter leaves files out (as Iceberg's
+`ExpressionParser` writes it)."""
 
 from __future__ import annotations
 
@@ -6,9 +7,81 @@ import json
 from typing import Any
 
 import pytest
-from firnline_gateway.scan_reports import MAX_COLUMNS, MAX_DEPTH, MAX_FILTER_BYTES, columns_of
+from firnline_gateway.routes import TableRoute, reported_table
+from firnline_gateway.scan_reports import (
+    MAX_COLUMNS,
+    MAX_DEPTH,
+    MAX_FILTER_BYTES,
+    Scan,
+    UnreadableReport,
+    columns_of,
+    scan_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+
+from .scan_report import encoded, report
+
+TABLE = "/v1/w/namespaces/a%1Fb/tables/t"
+
+
+def test_a_scan_report_says_how_many_files_were_read() -> None:
+    assert scan_of(encoded(7)) == Scan(7, frozenset({"day"}))
+    assert scan_of(encoded(0, filter=True)) == Scan(0)
+    assert scan_of(encoded(kind="commit-report", metrics={})) is None
+    assert scan_of(encoded(kind="of-next-year")) is None
+
+
+def test_a_filter_that_is_none_leaves_the_scan() -> None:
+    assert scan_of(encoded(7, filter="x")) == Scan(7)
+    assert scan_of(json.dumps({**report(7), "filter": {"type": ["eq"]}}).encode()) == Scan(7)
+    without = report(7)
+    del without["filter"]
+    assert scan_of(json.dumps(without).encode()) == Scan(7)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b'{"report-type":"scan-report","filter":' + b"[" * 500_000,
+        b"null",
+        encoded()[:-1],
+        encoded(-1),
+        encoded(2**70),
+        encoded("many"),
+        encoded(metrics={}),
+        encoded(metrics=None),
+        encoded(kind=7),
+        b'{"metrics":{"result-data-files":{"value":1}}}',
+    ],
+)
+def test_what_is_no_scan_report_is_told_from_one(body: bytes) -> None:
+    with pytest.raises(UnreadableReport):
+        scan_of(body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("POST", f"{TABLE}/metrics", TableRoute("/v1/w", "a%1Fb", "t")),
+        ("POST", "/v1/namespaces/a/tables/t/metrics?x=1", TableRoute("/v1", "a", "t")),
+        ("GET", f"{TABLE}/metrics", None),
+        ("POST", TABLE, None),
+        ("POST", "/v1/namespaces/a/views/t/metrics", None),
+        ("POST", f"{TABLE}/plan", None),
+    ],
+)
+def test_calls_that_report_are_found(method: str, path: str, found: TableRoute | None) -> None:
+    assert reported_table(method, path) == found
+
+
+def test_a_tables_names_are_the_same_however_a_client_spells_them() -> None:
+    spelt = [TableRoute("/v1", "a%1Fb", "t%20"), TableRoute("/v1", "a.b", "t%20")]
+    assert {one.names("%2E") for one in spelt} == {("/v1", "a", "b", "t ")}
+    assert spelt[0].path == "/v1/namespaces/a%1Fb/tables/t%20"
 
 
 def eq(term: Any, kind: str = "eq", **more: Any) -> dict[str, Any]:
