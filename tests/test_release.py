@@ -57,6 +57,7 @@ def firnline(wheel: Path) -> Path:
 def test_the_command_in_an_empty_environment(wheel: Path, firnline: Path) -> None:
     assert wheel.name == f"firnline-{VERSION}-py3-none-any.whl"
     assert run(firnline, "--version") == f"firnline {VERSION}\n"
+    assert "explain" in run(firnline, "--help")
     # A command whose packages are not there names them.
     away = subprocess.run([firnline, "plan", "--dry-run"], text=True, capture_output=True)
     assert f"pip install 'firnline[all] @ file://{wheel}'" in away.stderr
@@ -73,16 +74,19 @@ fi
 """
 
 
-def test_the_demo_fetches_its_packages_once(wheel: Path, firnline: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["demo", "up"])
+def test_the_stack_fetches_its_packages_once(
+    wheel: Path, firnline: Path, tmp_path: Path, command: str
+) -> None:
     log, uv = tmp_path / "log", tmp_path / "uv"
     uv.write_text(FAKE_UV.format(log=log))
     uv.chmod(0o755)
     environment = {**os.environ, "UV": str(uv), "FIRNLINE_CACHE": str(tmp_path / "cache")}
     for _ in range(2):
         done = subprocess.run(
-            [firnline, "demo", "--seconds", "9"], env=environment, text=True, capture_output=True
+            [firnline, command, "--state", "here"], env=environment, text=True, capture_output=True
         )
-        assert done.stdout == "again -m firnline_cli demo --seconds 9\n"
+        assert done.stdout == f"again -m firnline_cli {command} --state here\n"
     made, filled = log.read_text().splitlines()
     assert made.startswith("venv")
     assert filled.endswith(f"firnline[all] @ file://{wheel}")

