@@ -261,13 +261,14 @@ def test_a_record_without_a_partition_is_seen() -> None:
 
 REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
 OWN_FILES = {  # deletions that are of no file of a table
-    "libs/deletes/src/firnline_deletes/spilling.py": "a temporary file",
+    "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
     "libs/iceberg/src/firnline_iceberg/commits.py": "Java's `deleteFile`: out of a snapshot",
     "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
     "services/planner/src/firnline_planner/faust_driver.py": "the planner's own directory",
     "services/planner/src/firnline_planner/state/bucket_state.py": "a key of the planner's store",
-    "services/worker/src/firnline_worker/shelf.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/spark.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/class_archive.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/delete_set_cache.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/jvm.py": "the worker's own directory",
     "services/console/src/firnline_console/redis_model.py": "keys in Redis",
 }
 DELETES = {

@@ -14,11 +14,11 @@ from firnline_domain.identity import MAIN, Scope, TableName, task_id
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.tables import Tables
+from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.rewrite import Rewriter
 from firnline_worker.settings import Settings
-from firnline_worker.shelf import Shelf
 from firnline_worker.spark import SparkStage, session
 
 from bench.rewrite.child import Act, Question, serve
@@ -59,9 +59,9 @@ def start(given: Question) -> Act:
     tables = Tables(settings.catalog_uri, **given.get("store", {}))
     java = JavaTables(spark, settings.catalog_name)
     handover = Handover(java, tables, lambda _: nullcontext())
-    shelf = Shelf(Path(settings.state_dir))
+    cache = DeleteSetCache(Path(settings.state_dir))
     rewriter = Rewriter(
-        tables, java, shelf, stage, handover, "bench", settings.set_budget_bytes, _now_ms
+        tables, java, cache, stage, handover, "bench", settings.set_budget_bytes, _now_ms
     )
     return Worker(rewriter, settings.tasks_at_once, folder).act
 

@@ -77,7 +77,7 @@ def test_notes_are_kept_replaced_and_listed(bench: Bench) -> None:
     assert bench.name not in bench.leases.notes("task:")
 
 
-def test_the_next_life_of_a_seat_takes_over_what_the_one_before_held(bench: Bench) -> None:
+def test_the_next_life_of_a_slot_takes_over_what_the_one_before_held(bench: Bench) -> None:
     assert bench.leases.acquire(bench.name, "host.0#a/1", 60)
     assert not bench.leases.acquire(bench.name, "host.0#a/2", 60)
     assert not bench.leases.acquire(bench.name, "host.1#b/1", 60)

@@ -108,9 +108,9 @@ class Worker(Grouped):
         loop = TaskLoop(
             self.inbox(broker), AtOnce(), handlers.handle, 20, Log("t"), now=lambda: seconds[0]
         )
-        loop.put_aside, loop.heavy_at_once = handlers.put_aside, 20
+        loop.dead_letter, loop.max_running_heavy = handlers.dead_letter, 20
         for _ in range(MAX_INTERRUPTIONS + 2):
-            loop.turn(0)
+            loop.poll_once(0)
             seconds[0] += 10.0
 
 

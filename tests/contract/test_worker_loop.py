@@ -94,11 +94,11 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     reader.close()
 
 
-def turn_until(loop: TaskLoop, done: Callable[[], Any]) -> None:
+def poll_until(loop: TaskLoop, done: Callable[[], Any]) -> None:
     deadline = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < deadline, "the loop never got there"
-        loop.turn(0.05)
+        loop.poll_once(0.05)
 
 
 SHORT = [f"short-{number}" for number in range(20)]
@@ -108,12 +108,12 @@ def test_a_long_task_before_twenty_short_ones(bench: Bench) -> None:
     bench.send("long", *SHORT)
     with ThreadPoolExecutor(4) as executor:
         loop = bench.loop(executor)
-        turn_until(loop, lambda: len(bench.ran) == 20)
-        loop.turn(0.05)
+        poll_until(loop, lambda: len(bench.ran) == 20)
+        loop.poll_once(0.05)
         assert "long" not in bench.ran
         assert bench.committed() == 0
         bench.release.set()
-        turn_until(loop, lambda: bench.committed() == 21)
+        poll_until(loop, lambda: bench.committed() == 21)
         loop.inbox.close()
     assert sorted(bench.ran) == sorted([*SHORT, "long"])
 
@@ -122,13 +122,13 @@ def test_what_a_member_had_not_finished_goes_to_the_next(bench: Bench) -> None:
     bench.send("first", "long", "last")
     with ThreadPoolExecutor(4) as executor:
         gone = bench.loop(executor)
-        turn_until(gone, lambda: set(bench.ran) == {"first", "last"})
-        turn_until(gone, lambda: bench.committed() == 1)
+        poll_until(gone, lambda: set(bench.ran) == {"first", "last"})
+        poll_until(gone, lambda: bench.committed() == 1)
         gone.inbox.close()  # it ends while its long task runs
         bench.ran.clear()
         bench.release.set()
         heir = bench.loop(executor)
-        turn_until(heir, lambda: bench.committed() == 3)
+        poll_until(heir, lambda: bench.committed() == 3)
         heir.inbox.close()
     assert {"long", "last"} <= set(bench.ran)
     assert "first" not in bench.ran
@@ -244,10 +244,10 @@ def test_orders_of_a_group_are_taken_by_its_workers_and_by_nobody_else(tenants: 
         while {group: set(found) for group, found in tenants.begun.items()} != wanted:
             assert time.monotonic() < deadline, tenants.begun
             for loop in loops:
-                loop.turn(0.05)
+                loop.poll_once(0.05)
         for _ in range(10):  # nobody takes anything twice, or later
             for loop in loops:
-                loop.turn(0.05)
+                loop.poll_once(0.05)
         for loop in loops:
             loop.inbox.close()
     assert {group: sorted(found) for group, found in tenants.begun.items()} == {
@@ -263,9 +263,9 @@ def test_two_of_ten_orders_of_a_group_are_heavy_while_both_lanes_wait(tenants: T
     with ThreadPoolExecutor(1) as executor:
         executor.submit(gate.wait, WAIT_S)  # one place, taken until both lanes have been read
         loop = tenants.loop(etl, executor)
-        turn_until(loop, lambda: len(loop._waiting) == 19)
+        poll_until(loop, lambda: len(loop._waiting) == 19)
         gate.set()
-        turn_until(loop, lambda: len(tenants.begun[etl]) == 20)
+        poll_until(loop, lambda: len(tenants.begun[etl]) == 20)
         loop.inbox.close()
     later = tenants.begun[etl][1:]  # the first one was begun when only its lane had been read
     assert sum(one.startswith("heavy") for one in later[:10]) == 2

@@ -116,7 +116,7 @@ class CommitScenario(ScenarioTable):
         return RewriteGroup((_input(one),), (), records, dead, records - dead, converts=True)
 
     def _row_map(self, files: Sequence[PlannedFile], converted: Sequence[PlannedFile] = ()) -> str:
-        masked, marked = row_map.Masked(), {}
+        masked, marked = row_map.MaskedRows(), {}
         for one in files:
             kept = [position for position, _ in surviving(one)]
             keep = np.zeros(one.data.records, dtype=np.bool_)

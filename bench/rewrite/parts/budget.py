@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_worker.set_sizes import set_bytes
+from firnline_worker.delete_sets import set_bytes
 
 from bench.rewrite.bouts import Bout, bout
 from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed

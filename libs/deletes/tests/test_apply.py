@@ -3,11 +3,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from firnline_deletes import building, files, positions
-from firnline_deletes.apply import Tally, rewrite
+from firnline_deletes.apply import Tally, write_live_rows
 from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
 from firnline_deletes.refusals import Refused
-from firnline_deletes.shape import Shape
+from firnline_deletes.target_schema import TargetSchema
 
 KEY = [KeyField(1, pa.int64())]
 
@@ -18,7 +18,7 @@ def table(folder):
 
 def applied(folder, files, deletes):
     writer = folder.writer(table(folder))
-    tally = rewrite(files, deletes, Shape(writer.schema), folder.open, writer)
+    tally = write_live_rows(files, deletes, TargetSchema(writer.schema), folder.open, writer)
     return tally, folder.rows_of(writer)
 
 
@@ -66,7 +66,7 @@ def test_a_group_is_copied_in_bounded_batches(folder, monkeypatch):
     writer = folder.writer(table(folder))
     seen = []
     monkeypatch.setattr(writer, "write", lambda batch: seen.append(batch.column(0).to_pylist()))
-    rewrite([data], Deletes([dead]), Shape(writer.schema), folder.open, writer)
+    write_live_rows([data], Deletes([dead]), TargetSchema(writer.schema), folder.open, writer)
     assert [len(batch) <= 1024 for batch in seen] == [True] * 4  # of five, one is wholly dead
     alive = sorted(set(range(5000)) - {n for (n,) in gone})
     assert [n for batch in seen for n in batch] == alive
@@ -106,10 +106,10 @@ def test_an_unreadable_file_is_refused_and_a_missing_one_is_an_error(folder):
         sink.write(b"PAR1 not really PARE")
     for name, error in ((path, Refused), (path + ".gone", OSError)):
         with pytest.raises(error):
-            rewrite(
+            write_live_rows(
                 [positions.SequencedFile(name, 1)],
                 Deletes(),
-                Shape(table(folder)),
+                TargetSchema(table(folder)),
                 folder.open,
                 None,
             )

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
-from firnline_deletes.apply import rewrite
+from firnline_deletes.apply import write_live_rows
+from firnline_deletes.building import build_parts
 from firnline_deletes.checksums import SUMS, checksum
 from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
 from firnline_deletes.projection import table_schema
-from firnline_deletes.shape import Shape
-from firnline_deletes.spilling import build_parts
+from firnline_deletes.target_schema import TargetSchema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -129,8 +129,8 @@ def test_the_kernel_keeps_exactly_what_the_specification_keeps(
     paths = loaded(folder, deletes, parts)
     sets = [delete_set.open_mapped(path) for path in paths]
     everything = Deletes(sets, where) if together else Deletes(positions=where, parts=paths)
-    shape = Shape(table, proved=proved)
-    tally = rewrite(inputs, everything, shape, folder.open, writer, threads)
+    target = TargetSchema(table, proved=proved)
+    tally = write_live_rows(inputs, everything, target, folder.open, writer, threads)
     expected = [row for made in data for row in survivors(made, deletes)]
     assert folder.rows_of(writer) == expected
     assert tally.rows_in - tally.rows_masked == tally.rows_out == len(expected)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firnline_deletes import apply, building, pending, positions
-from firnline_deletes.apply import rewrite
+from firnline_deletes.apply import write_live_rows
 from firnline_deletes.checksums import SUMS, Leaves, checksum, key_sums
 from firnline_deletes.fields import with_id
 from firnline_deletes.hashing import BLOCK_ROWS, index_values
@@ -17,7 +17,7 @@ from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.projection import Projection
-from firnline_deletes.shape import Shape
+from firnline_deletes.target_schema import TargetSchema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,9 +124,11 @@ def balance(folder: Any, threads: int = 1) -> int:
     new = folder.file(3, table(folder), [(n, f"b{n}") for n in range(6)])
     marks = [folder.position_deletes(4, [(old.path, 1), (new.path, 2)])]
     where = positions.build(marks, [old, new], folder.open, str)
-    shape = Shape(table(folder), proved=(1,))
-    writer = folder.writer(shape.written, proved=shape.proved)
-    tally = rewrite([old, new], Deletes([dead], where), shape, folder.open, writer, threads)
+    target = TargetSchema(table(folder), proved=(1,))
+    writer = folder.writer(target.written, proved=target.proved)
+    tally = write_live_rows(
+        [old, new], Deletes([dead], where), target, folder.open, writer, threads
+    )
     out = sum(file.keys for file in writer.close())
     assert tally.keys.masked == checksum([pa.array([1, 3, 6, 2], pa.int64())])
     return (tally.keys.read - tally.keys.masked - out) % SUMS

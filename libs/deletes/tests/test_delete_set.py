@@ -15,7 +15,7 @@ from firnline_deletes.files import SequencedFile
 from firnline_deletes.hashing import BLOCK_ROWS
 from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.refusals import Refused
-from firnline_deletes.shape import Shape
+from firnline_deletes.target_schema import TargetSchema
 
 LEGAL = [
     (pa.bool_(), [True, False]),
@@ -109,13 +109,13 @@ def test_a_null_struct_is_another_key_than_a_struct_of_nulls(folder):
     ):
         made = building.build([folder.file(2, schema, [(row, 1)])], keys, folder.open)
         for file, dead in zip((data, bare, without), expected, strict=True):
-            reader = KeyReader(file, keys, "here", Shape(schema))
+            reader = KeyReader(file, keys, "here", TargetSchema(schema))
             (arrays,) = reader.batches(10, [0])
             assert made.dead(arrays, 1).tolist() == dead
-    shape = Shape(schema, absent={2: pa.array([1])}, structs={2: 1, 3: 1})
-    (arrays,) = KeyReader(without, keys, "here", shape).batches(10, [0])
+    target = TargetSchema(schema, absent={2: pa.array([1])}, structs={2: 1, 3: 1})
+    (arrays,) = KeyReader(without, keys, "here", target).batches(10, [0])
     assert arrays[2].to_pylist() == [None, 1]  # its default, where there is a struct
-    (arrays,) = KeyReader(bare, keys, "here", shape).batches(10, [0])
+    (arrays,) = KeyReader(bare, keys, "here", target).batches(10, [0])
     assert arrays[2].to_pylist() == [None]
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 from firnline_deletes import building, files
-from firnline_deletes.apply import rewrite
+from firnline_deletes.apply import write_live_rows
+from firnline_deletes.building import build_parts
 from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
-from firnline_deletes.shape import Shape
-from firnline_deletes.spilling import build_parts
+from firnline_deletes.target_schema import TargetSchema
 
 ROWS = 3000
 
@@ -66,7 +66,7 @@ def test_a_small_file_is_one_request(folder, schema, threads):
     deletes = folder.file(2, pa.schema([schema.field(0)]), [(1,), (2,)])
     made = building.build([deletes], [KeyField(1, pa.int64())], store.open)
     writer = folder.writer(schema)
-    rewrite(data, Deletes([made]), Shape(writer.schema), store.open, writer, threads)
+    write_live_rows(data, Deletes([made]), TargetSchema(writer.schema), store.open, writer, threads)
     assert len(folder.rows_of(writer)) == 2 * ROWS - 4
     for file in (*data, deletes):
         assert len([read for read in store.reads if read[0] == file.path]) == 1
@@ -82,7 +82,7 @@ def test_no_footer_is_read_twice_and_no_column_either(folder, schema, monkeypatc
     paths = build_parts([deletes], [KeyField(1, pa.int64())], store.open, folder.root, parts)
     chosen = Deletes(parts=paths) if parts > 1 else Deletes([files_set(paths[0])])
     writer = folder.writer(schema)
-    rewrite([data], chosen, Shape(writer.schema), store.open, writer, threads)
+    write_live_rows([data], chosen, TargetSchema(writer.schema), store.open, writer, threads)
     assert len(folder.rows_of(writer)) == ROWS // 2
     assert store.footers(data.path) == store.footers(deletes.path) == 1
     if parts == 1:  # each part reads the keys again, that is its price

@@ -9,21 +9,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_deletes import name_mapping, positions
-from firnline_deletes.apply import Tally, rewrite
+from firnline_deletes.apply import Tally, write_live_rows
 from firnline_deletes.fields import normal
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.masks import Deletes
-from firnline_deletes.nested import Matcher
-from firnline_deletes.projection import table_schema
+from firnline_deletes.projection import Matcher, table_schema
 from firnline_deletes.refusals import Refused
-from firnline_deletes.shape import LINEAGE, Shape
+from firnline_deletes.target_schema import LINEAGE, TargetSchema
 
 
 def through(folder, file, table, **known):
-    """Rows of one file as the table sees them; `known` is the rest of its shape."""
-    shape = Shape(table_schema(table), **known)
-    writer = folder.writer(shape.written)
-    rewrite([file], Deletes(), shape, folder.open, writer)
+    """Rows of one file as the table sees them; `known` is the rest of its target."""
+    target = TargetSchema(table_schema(table), **known)
+    writer = folder.writer(target.written)
+    write_live_rows([file], Deletes(), target, folder.open, writer)
     return folder.rows_of(writer)
 
 
@@ -85,7 +84,9 @@ def test_nested_columns_of_the_tables_shape_pass_and_large_types_are_brought_dow
     arrays += [pa.array(c, f.type) for c, f in zip(columns[1:], list(large)[1:], strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=large), path)  # with its Arrow schema
     writer = folder.writer(shape(pa.string()))
-    rewrite([SequencedFile(path, 1)], Deletes(), Shape(writer.schema), folder.open, writer)
+    write_live_rows(
+        [SequencedFile(path, 1)], Deletes(), TargetSchema(writer.schema), folder.open, writer
+    )
     assert folder.rows_of(writer) == rows
     written = pq.ParquetFile(writer.files[0].path)
     ids = [written.schema_arrow.field("s").type.field(i).metadata for i in range(2)]
@@ -207,7 +208,7 @@ def test_a_masked_row_shifts_no_list(folder):
         positions.build([folder.position_deletes(1, [(data.path, 1)])], [data], folder.open, str),
     )
     writer = folder.writer(schemas[1])
-    rewrite([data], deletes, Shape(writer.schema), folder.open, writer)
+    write_live_rows([data], deletes, TargetSchema(writer.schema), folder.open, writer)
     expected = [(k, [{"x": k, "y": None}] * k) for k in (0, 2, 3, 4)]
     assert folder.rows_of(writer) == expected
 
@@ -243,12 +244,12 @@ def test_row_ids_are_the_stored_ones_else_counted_from_the_files_first(folder):
         folder.file(8, pa.schema([*table, *LINEAGE]), [(5, 3, None), (6, None, 4)]),
         first_row_id=200,
     )
-    shape = Shape(table_schema(table), lineage=True)
-    writer = folder.writer(shape.written)
+    target = TargetSchema(table_schema(table), lineage=True)
+    writer = folder.writer(target.written)
     where = positions.build(
         [folder.position_deletes(9, [(plain.path, 1), (plain.path, 2)])], [plain], folder.open, str
     )
-    rewrite([plain, moved], Deletes((), where), shape, folder.open, writer)
+    write_live_rows([plain, moved], Deletes((), where), target, folder.open, writer)
     assert folder.rows_of(writer) == [
         (0, 100, 7), (3, 103, 7), (4, 104, 7), (5, 3, 8), (6, 201, 4),
     ]  # fmt: skip
@@ -309,7 +310,7 @@ def test_nested_slices_are_rebuilt_in_place(folder):
         for kind in (old, new)
     )
     rows = [[("a", {"x": 1, "l": [1]})], None, [("b", None), ("c", {"x": 2, "l": [2, 3]})], []]
-    convert = Matcher(Shape(pa.schema([table])), "here", mapped=False).convert(mine, table)
+    convert = Matcher(TargetSchema(pa.schema([table])), "here", mapped=False).convert(mine, table)
     whole = pa.array(rows, mine.type)
     for start in range(4):
         made = convert(whole[start:])

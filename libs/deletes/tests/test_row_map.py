@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 from firnline_deletes import puffin, row_map, vectors
-from firnline_deletes.row_map import Masked, Moves
+from firnline_deletes.row_map import MaskedRows, Moves
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table.puffin import PuffinFile
@@ -33,7 +33,7 @@ def test_every_living_row_is_found_where_it_went(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(living)), max_size=3)))
     bounds = list(zip([0, *cuts], [*cuts, len(living)], strict=True))
     outputs = [living[a:b] for a, b in bounds if b > a]
-    masked = Masked()
+    masked = MaskedRows()
     for number, keep in enumerate(keeps):
         middle = len(keep) // 2  # two row groups
         masked.add(f"f{number}", 0, np.array(keep[:middle], dtype=np.bool_))
@@ -54,7 +54,7 @@ def test_every_living_row_is_found_where_it_went(
 
 
 def test_rows_that_were_marked_when_planned_are_told_apart() -> None:
-    masked = Masked()
+    masked = MaskedRows()
     masked.add("a", 100, np.array([True, False, False]))
     found = row_map.read(written(masked.blobs(), {"a": array(102), "b": array()}), "map")
     assert found["a"].masked.tolist() == [101, 102]
@@ -63,14 +63,14 @@ def test_rows_that_were_marked_when_planned_are_told_apart() -> None:
 
 
 def test_a_row_group_without_deletes_adds_nothing() -> None:
-    masked = Masked()
+    masked = MaskedRows()
     masked.add("a", 0, None)
     masked.add("a", 7, np.array([True]))
     assert masked.blobs() == {}
 
 
 def test_a_wholly_dead_row_group_is_a_run() -> None:
-    masked = Masked()
+    masked = MaskedRows()
     masked.add("a", 10, np.zeros(1_000_000, dtype=np.bool_))
     (blob,) = masked.blobs().values()
     assert len(blob) < 1_000  # 16 runs, not a bit per row
@@ -84,7 +84,7 @@ def test_numbers_that_do_not_add_up_are_no_map() -> None:
 
 @pytest.mark.parametrize("cut", [0, 3, 20, -1])
 def test_a_damaged_map_is_refused(cut: int) -> None:
-    masked = Masked()
+    masked = MaskedRows()
     masked.add("a", 0, np.array([False, True]))
     with pytest.raises(ValueError, match="the place"):
         row_map.read(written(masked.blobs(), {})[:cut], "the place")

@@ -4,12 +4,12 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from firnline_deletes.apply import rewrite
+from firnline_deletes.apply import write_live_rows
+from firnline_deletes.building import build_parts
 from firnline_deletes.delete_set import open_mapped
 from firnline_deletes.keys import KeyField
 from firnline_deletes.masks import Deletes
-from firnline_deletes.shape import Shape
-from firnline_deletes.spilling import build_parts
+from firnline_deletes.target_schema import TargetSchema
 
 KEYS = [KeyField(1, pa.string())]
 
@@ -59,7 +59,9 @@ def test_only_one_part_is_mapped_at_a_time(folder, schema, monkeypatch):
 
     monkeypatch.setattr("firnline_deletes.masks.open_mapped", mapped)
     writer = folder.writer(schema)
-    tally = rewrite(data, Deletes(parts=paths), Shape(writer.schema), folder.open, writer)
+    tally = write_live_rows(
+        data, Deletes(parts=paths), TargetSchema(writer.schema), folder.open, writer
+    )
     assert [row for (row,) in folder.rows_of(writer)] == [f"{i}" for i in range(1, 300, 2)]
     assert tally.rows_masked == 150
     assert most == [0, 0, 0, 0]

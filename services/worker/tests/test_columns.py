@@ -10,7 +10,7 @@ import pytest
 from firnline_deletes.keys import KeyField
 from firnline_domain.identity import Scope, TableName
 from firnline_iceberg.tables import LoadedTable
-from firnline_worker.columns import find_type, key_fields, name_mapping, shape_of
+from firnline_worker.columns import find_type, key_fields, name_mapping, target_schema
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.types import LongType
@@ -57,27 +57,27 @@ def values(shape: Any) -> dict[int, Any]:
 
 
 def test_a_partitions_value_comes_before_the_default() -> None:
-    shape = shape_of(table(), Scope(1, '["2026-01-02","a",3]'))
+    shape = target_schema(table(), Scope(1, '["2026-01-02","a",3]'))
     expected = {2: date(2026, 1, 2), 3: "a", 4: (7).to_bytes(16, "big"), 7: 3}
     assert values(shape) == expected
     assert shape.absent[4].type == pa.binary(16)
 
 
 def test_a_null_partition_is_a_value_too() -> None:
-    assert values(shape_of(table(), Scope(1, "[null,null,null]")))[2] is None
+    assert values(target_schema(table(), Scope(1, "[null,null,null]")))[2] is None
 
 
 def test_a_date_that_python_cannot_hold_is_unknown() -> None:
-    shape = shape_of(table(), Scope(1, '["+10000-01-01","a",3]'))
+    shape = target_schema(table(), Scope(1, '["+10000-01-01","a",3]'))
     assert shape.unknown == {2}
 
 
 def test_what_is_written() -> None:
-    shape = shape_of(table(), Scope(1, "[null,null,null]"))
+    shape = target_schema(table(), Scope(1, "[null,null,null]"))
     lineage = ["_row_id", "_last_updated_sequence_number"]
     assert shape.written.names == ["id", "day", "u", "s", *lineage]
     assert shape.structs == {6: 5, 7: 6}
-    assert not shape_of(table(version=2), Scope(1, "[null,null,null]")).lineage
+    assert not target_schema(table(version=2), Scope(1, "[null,null,null]")).lineage
 
 
 def test_keys_have_the_newest_type_and_bring_their_structs() -> None:

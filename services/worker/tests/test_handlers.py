@@ -20,7 +20,7 @@ from firnline_domain.records.results import (
 )
 from firnline_domain.values import replace
 from firnline_worker.handlers import RESULTS, Handlers
-from firnline_worker.leases import MOST_STARTS, Busy, TaskLeases, lease_of
+from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 
 TABLE = TableName("u-1", ("db",), "t")
 ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 1, 100, 1000)
@@ -145,12 +145,12 @@ def test_an_order_that_ends_its_worker_is_given_up_in_the_end(bench, order):
     """As the JVM's end does, or a kill: nothing is told, and the order comes again."""
     bench.stopping = True
     bench.doing = bench.comparing = lambda *_: 1 / 0
-    for number in range(MOST_STARTS):
+    for number in range(MAX_STARTS):
         with pytest.raises(ZeroDivisionError):
             bench.worker(f"w{number}").handle(order)
     assert bench.results == []
     bench.worker("last").handle(order)
-    assert bench.calls == MOST_STARTS
+    assert bench.calls == MAX_STARTS
     (given_up,) = bench.results
     assert given_up.reason == ("worker_error" if order is ORDER else "not_read")
     bench.stopping, bench.doing = False, lambda *_: DONE

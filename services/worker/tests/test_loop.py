@@ -26,17 +26,17 @@ def order(name: str) -> RewriteFiles:
 class Bench:
     """A loop over the in-memory broker; one table, so one topic partition."""
 
-    def __init__(self, work: Any, at_once: int = 4, executor: Any = None) -> None:
+    def __init__(self, work: Any, max_running: int = 4, executor: Any = None) -> None:
         self.broker = MemoryBroker()
         self.publisher = MemoryPublisher(self.broker)
         self.seconds = 0.0
-        self.executor = executor or ThreadPoolExecutor(at_once)
-        self.loop = self.another(work, at_once)
+        self.executor = executor or ThreadPoolExecutor(max_running)
+        self.loop = self.another(work, max_running)
 
-    def another(self, work: Any, at_once: int = 4) -> TaskLoop:
+    def another(self, work: Any, max_running: int = 4) -> TaskLoop:
         inbox = MemoryInbox(self.broker, "worker", [REWRITES, HEAVY_REWRITES])
         return TaskLoop(
-            inbox, self.executor, work, at_once, Log("t"), lambda: None, lambda: self.seconds
+            inbox, self.executor, work, max_running, Log("t"), lambda: None, lambda: self.seconds
         )
 
     def send(self, *names: str, topic: str = REWRITES) -> None:
@@ -47,9 +47,9 @@ class Bench:
     def committed(self) -> int:
         return max(self.broker.committed.values(), default=0)
 
-    def turn_until(self, done: Any) -> None:
+    def poll_until(self, done: Any) -> None:
         for _ in range(20_000):
-            self.loop.turn(0)
+            self.loop.poll_once(0)
             if done():
                 return
             threading.Event().wait(0.001)
@@ -67,28 +67,28 @@ def test_a_long_task_delays_no_other_and_nothing_commits_past_it():
 
     bench = Bench(work)
     bench.send("long", *(f"short-{n}" for n in range(20)))
-    bench.turn_until(lambda: len(finished) == 20)
-    bench.loop.turn(0)
+    bench.poll_until(lambda: len(finished) == 20)
+    bench.loop.poll_once(0)
     assert "long" not in finished
     assert bench.committed == 0
     release.set()
-    bench.turn_until(lambda: bench.committed == 21)
+    bench.poll_until(lambda: bench.committed == 21)
     assert finished[-1] == "long"
     assert sorted(finished) == sorted({"long", *(f"short-{n}" for n in range(20))})
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
-def test_a_table_with_a_hundred_orders_takes_turns_with_the_others(at_once):
+@pytest.mark.parametrize("max_running", [1, 4])
+def test_a_table_with_a_hundred_orders_takes_turns_with_the_others(max_running):
     begun = []
-    bench = Bench(lambda task: begun.append(task.task_id), at_once)
+    bench = Bench(lambda task: begun.append(task.task_id), max_running)
     bench.send(*(f"many-{n}" for n in range(100)))
     for other in ("0f0f-b", "0f0f-c"):
         one = replace(order(other), table=TableName(other, ("db",), "t"))
         for _ in range(2):
             bench.publisher.publish(REWRITES, other, one)
-    bench.turn_until(lambda: len(begun) == 104)
-    assert begun.index("0f0f-b") < 2 * at_once + 4
-    assert begun.index("0f0f-c") < 2 * at_once + 4
+    bench.poll_until(lambda: len(begun) == 104)
+    assert begun.index("0f0f-b") < 2 * max_running + 4
+    assert begun.index("0f0f-c") < 2 * max_running + 4
 
 
 def test_who_dies_leaves_its_unfinished_tasks_to_the_next():
@@ -102,11 +102,11 @@ def test_who_dies_leaves_its_unfinished_tasks_to_the_next():
 
     bench = Bench(work)
     bench.send("a", "b", "c")
-    bench.turn_until(lambda: set(finished) == {"a", "c"})
-    bench.turn_until(lambda: bench.committed == 1)
+    bench.poll_until(lambda: set(finished) == {"a", "c"})
+    bench.poll_until(lambda: bench.committed == 1)
     finished[:] = ["again"]
     bench.loop = bench.another(work)  # the first one is gone, with whatever it held
-    bench.turn_until(lambda: bench.committed == 3)
+    bench.poll_until(lambda: bench.committed == 3)
     assert finished == ["again", "b", "c"]
     never.set()
 
@@ -119,16 +119,16 @@ def test_a_busy_lease_lets_others_pass_and_is_tried_again():
         if task.task_id in held:
             raise Busy(task.task_id)
 
-    bench = Bench(work, at_once=1)
+    bench = Bench(work, max_running=1)
     bench.send("a", "b")
-    bench.turn_until(lambda: calls == ["a", "b"])
-    bench.turn_until(lambda: not bench.loop.running)
-    bench.loop.turn(0)
+    bench.poll_until(lambda: calls == ["a", "b"])
+    bench.poll_until(lambda: not bench.loop.running)
+    bench.loop.poll_once(0)
     assert calls == ["a", "b"]  # not before its time
     assert bench.committed == 0
     held.clear()
     bench.seconds += AGAIN_S
-    bench.turn_until(lambda: bench.committed == 2)
+    bench.poll_until(lambda: bench.committed == 2)
     assert calls == ["a", "b", "a"]
 
 
@@ -138,7 +138,7 @@ def test_an_interrupted_task_is_not_done():
 
     bench = Bench(work)
     bench.send("a")
-    bench.turn_until(lambda: bench.loop._waiting and not bench.loop.running)
+    bench.poll_until(lambda: bench.loop._waiting and not bench.loop.running)
     assert bench.committed == 0
 
 
@@ -147,9 +147,9 @@ def test_a_broker_that_is_away_does_not_end_the_loop(monkeypatch):
     bench.send("a")
     with monkeypatch.context() as away:
         away.setattr(bench.loop.inbox, "commit", lambda: _raise(RetryLater("away")))
-        bench.turn_until(lambda: not bench.loop.running and not bench.loop._waiting)
-        bench.loop.turn(0)
-    bench.turn_until(lambda: bench.committed == 1)
+        bench.poll_until(lambda: not bench.loop.running and not bench.loop._waiting)
+        bench.loop.poll_once(0)
+    bench.poll_until(lambda: bench.committed == 1)
 
 
 def _raise(error: Exception) -> None:
@@ -170,10 +170,10 @@ class Never(ThreadPoolExecutor):
 
 def test_no_more_tasks_than_asked_for_run_at_once():
     executor = Never()
-    bench = Bench(lambda task: None, at_once=2, executor=executor)
+    bench = Bench(lambda task: None, max_running=2, executor=executor)
     bench.send("a", "b", "c")
-    bench.loop.turn(0)
-    bench.loop.turn(0)
+    bench.loop.poll_once(0)
+    bench.loop.poll_once(0)
     assert executor.given == ["a", "b"]
     assert bench.loop.running == 2
 
@@ -181,7 +181,7 @@ def test_no_more_tasks_than_asked_for_run_at_once():
 def test_a_record_that_is_no_order_is_passed_over():
     bench = Bench(lambda task: None)
     bench.publisher.publish(REWRITES, TABLE.uuid, ResyncTable(TABLE, "main", None, None, "r", 0))
-    bench.turn_until(lambda: bench.committed == 1)
+    bench.poll_until(lambda: bench.committed == 1)
 
 
 class AtOnce(ThreadPoolExecutor):
@@ -195,10 +195,10 @@ class AtOnce(ThreadPoolExecutor):
 
 def test_of_ten_orders_begun_two_are_heavy_while_both_lanes_wait():
     begun = []
-    bench = Bench(lambda task: begun.append(task.task_id), at_once=1, executor=AtOnce())
+    bench = Bench(lambda task: begun.append(task.task_id), max_running=1, executor=AtOnce())
     bench.send(*(f"heavy-{n}" for n in range(10)), topic=HEAVY_REWRITES)
     bench.send(*(f"ordinary-{n}" for n in range(10)))
-    bench.turn_until(lambda: len(begun) == 20)
+    bench.poll_until(lambda: len(begun) == 20)
     assert [name.split("-")[0] == "heavy" for name in begun[:10]].count(True) == 2
     assert begun[-7:] == [f"heavy-{n}" for n in range(3, 10)]
 
@@ -212,13 +212,13 @@ def test_one_heavy_order_at_a_time_and_the_other_places_are_for_the_rest():
 
     bench = Bench(work)
     bench.send("heavy-1", "heavy-2", topic=HEAVY_REWRITES)
-    bench.turn_until(lambda: begun)
+    bench.poll_until(lambda: begun)
     bench.send("a", "b", "c", "d")
-    bench.turn_until(lambda: len(begun) == 4)
-    bench.loop.turn(0)
+    bench.poll_until(lambda: len(begun) == 4)
+    bench.loop.poll_once(0)
     assert begun == ["heavy-1", "a", "b", "c"]
     release.set()
-    bench.turn_until(lambda: len(begun) == 6)
+    bench.poll_until(lambda: len(begun) == 6)
     assert set(begun[4:]) == {"d", "heavy-2"}
     bench.loop.executor.shutdown()
 
@@ -264,9 +264,9 @@ def test_who_is_asked_to_leave_ends_what_runs_and_begins_nothing():
         begun.append(order.task_id)
         release.wait(30)
 
-    bench = Bench(work, at_once=2)
+    bench = Bench(work, max_running=2)
     bench.send("long")
-    bench.turn_until(lambda: begun)
+    bench.poll_until(lambda: begun)
     bench.send("next")
     nothing: Any = Nothing()
     worker = Worker(

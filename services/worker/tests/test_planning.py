@@ -9,8 +9,15 @@ from firnline_domain.records.tallies import target_bytes_of
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.planning import LiveFiles
 from firnline_worker import outputs
-from firnline_worker.planning import ANY, MAX_OUTPUTS, NOTHING, grouped, plan, refuse_duplicates
-from firnline_worker.spans import Spans
+from firnline_worker.planning import (
+    ANY_SPAN,
+    MAX_OUTPUTS,
+    NOTHING,
+    TimeSpanLimit,
+    grouped,
+    plan,
+    refuse_duplicates,
+)
 
 TARGET = 800
 
@@ -40,9 +47,9 @@ def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
     return DeleteFileEntry(**made, kind=DeleteKind.EQUALITY, equality_ids=(1,))
 
 
-def planned(files, deletes=(), scope="[1]", action=Action.COMPACT, spans=ANY):
+def planned(files, deletes=(), scope="[1]", action=Action.COMPACT, limit=ANY_SPAN):
     live = LiveFiles(1, tuple(files), tuple(deletes))
-    return plan(live, Scope(0, scope), TARGET, action, spans)
+    return plan(live, Scope(0, scope), TARGET, action, limit)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_files_with_applicable_deletes_and_fragments_are_taken():
 
 
 HOUR = 3_600_000
-HOURS = Spans(HOUR, {number: number * HOUR // 2 for number in range(3, 12)})
+HOURS = TimeSpanLimit(HOUR, {number: number * HOUR // 2 for number in range(3, 12)})
 
 
 def test_what_is_far_apart_in_time_is_not_merged():
@@ -94,26 +101,26 @@ def test_what_is_far_apart_in_time_is_not_merged():
     of snapshots that have expired."""
     old = [data("a", 1, 50), data("b", 2, 50), data("c", 3, 50)]
     new = [data("d", 6, 50), data("e", 8, 50), data("f", 9, 50, "[2]"), data("lone", 11, 50)]
-    made = planned(old + new, spans=HOURS)
+    made = planned(old + new, limit=HOURS)
     assert paths(made.groups) == ["abc", "de"]
-    merged = planned([*old, data("u", 5, 390), data("v", 10, 390)], action="merge", spans=HOURS)
+    merged = planned([*old, data("u", 5, 390), data("v", 10, 390)], action="merge", limit=HOURS)
     assert paths(merged.groups) == ["abcu"]
     two = [data("a", 3, 50), data("b", 6, 50), data("f", 9, 50, "[2]")]
-    assert planned(two, spans=HOURS) == NOTHING
+    assert planned(two, limit=HOURS) == NOTHING
     assert paths(planned(two).groups) == ["ab"]
 
 
 def test_deletes_are_applied_whatever_the_time_and_the_files_stay_apart():
     files = [data("a", 3), data("b", 4), data("c", 9), data("z", 1, 500, "[2]")]
-    made = planned(files, [delete("d", 10)], spans=HOURS)
+    made = planned(files, [delete("d", 10)], limit=HOURS)
     assert paths(made.groups) == ["ab", "c"]
 
 
 def test_the_whole_table_is_two_groups_at_least_whatever_the_time():
     files = [data("a", 3), data("b", 4)]
-    assert paths(planned(files, [delete("d", 10)], spans=HOURS).groups) == ["a", "b"]
+    assert paths(planned(files, [delete("d", 10)], limit=HOURS).groups) == ["a", "b"]
     apart = [data("a", 3), data("b", 9)]
-    assert paths(planned(apart, [delete("d", 10)], spans=HOURS).groups) == ["a", "b"]
+    assert paths(planned(apart, [delete("d", 10)], limit=HOURS).groups) == ["a", "b"]
 
 
 def position(path: str, of: str, partition: str = "[1]") -> DeleteFileEntry:

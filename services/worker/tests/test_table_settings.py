@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firnline_worker.spans import MAX_SPAN
+from firnline_worker.planning import MAX_SPAN
+from firnline_worker.preconditions import HOLD_OFF
 from firnline_worker.table_settings import milliseconds
-from firnline_worker.writers_first import HOLD_OFF
 
 
 @pytest.mark.parametrize(

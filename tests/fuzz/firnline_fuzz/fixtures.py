@@ -19,10 +19,10 @@ from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import Tables
+from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.rewrite import Rewriter
-from firnline_worker.shelf import Shelf
 from firnline_worker.spark import SparkStage
 
 from firnline_fuzz.trials import Bench
@@ -40,8 +40,8 @@ def fuzz_jvm(iceberg_jar: Path) -> Iterator[IcebergJvm]:
 
 
 @pytest.fixture(scope="session")
-def fuzz_shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    made = Shelf(tmp_path_factory.mktemp("fuzz") / "worker")
+def fuzz_shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeleteSetCache]:
+    made = DeleteSetCache(tmp_path_factory.mktemp("fuzz") / "worker")
     yield made
     assert list(made.root.iterdir()) == []
     made.close()
@@ -50,7 +50,7 @@ def fuzz_shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 @pytest.fixture
 def fuzz_bench(
     fuzz_jvm: IcebergJvm,
-    fuzz_shelf: Shelf,
+    fuzz_shelf: DeleteSetCache,
     catalog_uri: str,
     spark: Any,
     namespace: str,

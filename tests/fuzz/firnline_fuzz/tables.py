@@ -7,14 +7,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import MAIN, TableName
-from firnline_iceberg.java import content_file, content_file_json, load_table
+from firnline_iceberg.java import content_file_json, load_table
 from firnline_iceberg.partitions import PartitionText
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
@@ -22,6 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, IntegerType, LongType
 
 from firnline_fuzz.values import array
+from tests.kit.table_writer import TableWriter, local
 
 _ID = b"PARQUET:field_id"
 _POSITIONS = pa.schema([
@@ -192,9 +192,9 @@ class Table:
 
     def _write(self, table: pa.Table, group_rows: int) -> str:
         path = f"{self.known.location()}/data/{uuid.uuid4().hex}.parquet"
-        local = Path("/" + path.removeprefix("file:").lstrip("/"))
-        local.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, local, store_schema=False, row_group_size=group_rows)
+        where = local(path)
+        where.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, where, store_schema=False, row_group_size=group_rows)
         return path
 
     def _metrics(self, path: str, bare: bool = False) -> Any:
@@ -251,11 +251,12 @@ class Table:
 
     # ---- commits
 
+    @property
+    def writer(self) -> TableWriter:
+        return TableWriter(self.jvm, lambda: self.java)
+
     def append(self, files: Sequence[Any], ref: str = MAIN) -> None:
-        change = self.java.newFastAppend()
-        for file in files:
-            change = change.appendFile(file)
-        change.toBranch(ref).commit()
+        self.writer.append(*files, ref=ref)
 
     def delta(
         self,
@@ -265,15 +266,7 @@ class Table:
         ref: str = MAIN,
     ) -> None:
         """One `RowDelta`; `gone`: replaced deletion vectors as JSON."""
-        table = self.java
-        change = table.newRowDelta()
-        for file in rows:
-            change = change.addRows(file)
-        for file in deletes:
-            change = change.addDeletes(file)
-        for text in gone:
-            change = change.removeDeletes(content_file(self.jvm, table, text))
-        change.toBranch(ref).commit()
+        self.writer.row_delta(rows, deletes, gone, ref=ref)
 
     def evolve(self, schema: Mapping[str, Any], last_column_id: int) -> None:
         """Make `schema` the current one."""

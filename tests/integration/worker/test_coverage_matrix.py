@@ -14,11 +14,12 @@ from firnline_domain.identity import Scope
 from firnline_domain.records.events import RewriteConflicted
 from firnline_domain.records.results import Mode
 from firnline_fuzz.fixtures import fuzz_bench, fuzz_jvm, fuzz_shelf
-from firnline_fuzz.shapes import SHAPES, Maker, append, change, erase
+from firnline_fuzz.maker import Maker, append, change, erase
+from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Trial
 from firnline_iceberg.planning import live_files
 from firnline_worker import eligibility
-from firnline_worker.reasons import HANDED_OVER, REFUSED
+from firnline_worker.eligibility import HANDED_OVER, REFUSED
 from py4j.protocol import Py4JJavaError
 from pyiceberg.types import GeographyType, NestedField
 from pyspark.errors import PySparkException
@@ -65,9 +66,9 @@ class Asked:
     handover: object
     reasons: list[str]
 
-    def rewrite(self, order, table, reason):
+    def rewrite_data_files(self, order, table, reason):
         self.reasons.append(reason)
-        return self.handover.rewrite(order, table, reason)
+        return self.handover.rewrite_data_files(order, table, reason)
 
 
 def test_every_code_has_a_row_and_every_row_a_code():

@@ -16,7 +16,8 @@ from typing import Any
 import duckdb
 import pytest
 from firnline_fuzz.fixtures import fuzz_bench, fuzz_jvm, fuzz_shelf
-from firnline_fuzz.shapes import SHAPES, Maker
+from firnline_fuzz.maker import Maker
+from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Bench, Trial
 from pyiceberg.catalog.rest import RestCatalog
 

@@ -105,12 +105,12 @@ def test_a_row_that_a_writer_deleted_meanwhile_is_on_neither_side(lab, rewriter,
 
 def test_what_is_not_compared_says_why(lab, rewritten, comparer, monkeypatch):
     order = order_of(lab, rewritten(upserts(lab)))
-    small = dataclasses.replace(comparer, most_bytes=1)
+    small = dataclasses.replace(comparer, max_bytes=1)
     assert small.compare(order).reason == "too_large"
     gone = replace(order, snapshot_ids=(4711,))
     assert comparer.compare(gone).reason == "snapshot_gone"
     assert comparer.compare(replace(order, snapshot_ids=())).reason == "snapshot_gone"
-    monkeypatch.setattr(comparing, "MOST_DELETED_ROWS", 1)
+    monkeypatch.setattr(comparing, "MAX_DELETED_ROWS", 1)
     assert comparer.compare(order).reason == "too_many_deletes"
     lab.sql("DROP TABLE {t}")
     assert comparer.compare(order).reason == "table_gone"

@@ -137,7 +137,7 @@ def test_what_the_owner_has_said_since_the_order_holds(lab, expirer):
 
 def test_more_snapshots_than_a_commit_may_expire_go_in_turn(lab, expirer, monkeypatch):
     snapshots = filled(lab)
-    monkeypatch.setattr(expiry, "MOST_SNAPSHOTS", 2)
+    monkeypatch.setattr(expiry, "MAX_SNAPSHOTS", 2)
     assert expirer.expire(order(lab)).expired == 2
     assert left(lab) == snapshots[2:]
     assert expirer.expire(order(lab)).expired == 1

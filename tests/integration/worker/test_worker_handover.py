@@ -60,13 +60,13 @@ def test_h15_a_row_that_is_deleted_during_a_handover_stays_deleted(
     meddler.before = [meanwhile]
     if guarded:
         with pytest.raises(Py4JJavaError, match="found new delete"):
-            meddled.rewrite(lab.order(), lab.table(), "float_key")
+            meddled.rewrite_data_files(lab.order(), lab.table(), "float_key")
         assert lab.rows() == [(2, 1), (3, 1), (4, 1)]
-        assert meddled.rewrite(lab.order(), lab.table(), "float_key") is not None
+        assert meddled.rewrite_data_files(lab.order(), lab.table(), "float_key") is not None
         assert lab.rows() == [(2, 1), (3, 1), (4, 1)]
     else:
         monkeypatch.setitem(OPTIONS, "use-starting-sequence-number", "true")
-        meddled.rewrite(lab.order(), lab.table(), "float_key")
+        meddled.rewrite_data_files(lab.order(), lab.table(), "float_key")
         assert lab.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
 
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_there_twice_is_not_handed_over(lab, rewriter, tables, ja
     assert lab.rows() == [(1.5, 1), (2.5, 2), (2.5, 2)]
     handover = Handover(java, tables, lambda uuid: nullcontext())
     with pytest.raises(TaskRefused, match="firnline undo") as refused:
-        handover.rewrite(lab.order(), lab.table(), "float_key")
+        handover.rewrite_data_files(lab.order(), lab.table(), "float_key")
     assert refused.value.reason == "duplicate_files"
     assert lab.rows() == [(2.5, 2)]
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 SCRIPT = """
 import json, os, signal, sys
 import pyarrow as pa
-from firnline_worker.memory import ran_out_of_memory, which
+from firnline_worker.out_of_memory import is_out_of_memory, which
 from firnline_worker.settings import Settings
 from firnline_worker.spark import session
 
@@ -53,7 +53,7 @@ for name, act in KINDS.items():
     try:
         act()
     except BaseException as error:
-        found[name] = ran_out_of_memory(error) and which(error)
+        found[name] = is_out_of_memory(error) and which(error)
 print(json.dumps(found))
 print(json.dumps(spark.sparkContext.getConf().get("spark.executor.pyspark.memory")))
 spark.stop()
@@ -94,7 +94,7 @@ def test_spark_has_no_limit_of_its_own_on_python(said):
     ],
 )
 def test_a_lost_executor_says_so_in_spark_s_words(text):
-    from firnline_worker.memory import ran_out_of_memory
+    from firnline_worker.out_of_memory import is_out_of_memory
 
-    assert ran_out_of_memory(RuntimeError(text))
-    assert not ran_out_of_memory(RuntimeError(text.replace("137", "1")))
+    assert is_out_of_memory(RuntimeError(text))
+    assert not is_out_of_memory(RuntimeError(text.replace("137", "1")))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,6 +216,31 @@ def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
         consumer_group = f"{env['FIRNLINE_WORKER_GROUP']}.{group}"
         assert consumer_groups.held(admin, consumer_group) == {*topics_of_group(group)}
     assert others not in seen(kafka, "task-results")
+
+
+def test_the_drivers_classes_come_from_an_archive(command, tmp_path):
+    Path(command.env["FIRNLINE_STATE_DIR"]).mkdir()
+    with making_archive(command) as orphan:
+        pass  # the worker is gone
+    assert orphan.wait(WAIT_S) == 1
+    with making_archive(command) as making:
+        assert making.wait(WAIT_S) == 0
+    with serving(command, tmp_path / "worker.log", WAIT_S) as process:
+        jvms = psutil.Process(process.pid).children(recursive=True)
+        assert any(one.path.endswith(".jsa") for jvm in jvms for one in archives(jvm))
+
+
+@contextmanager
+def making_archive(command: Command) -> Iterator[subprocess.Popen[bytes]]:
+    """As a worker starts it: its input ends with the worker."""
+    argv = (sys.executable, "-m", "firnline_worker.class_archive")
+    with subprocess.Popen(argv, env={**os.environ, **command.env}, stdin=subprocess.PIPE) as made:
+        yield made
+
+
+def archives(process: psutil.Process) -> list[Any]:
+    """Archives that it has mapped, but for the JDK's own."""
+    return [one for one in process.memory_maps() if "/classes-" in one.path]
 
 
 def start_and_stop(command: Command, at: Path) -> None:

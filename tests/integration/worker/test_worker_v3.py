@@ -84,7 +84,7 @@ def test_outputs_have_metrics_where_those_of_iceberg_have_them(lab, rewriter, re
     rewritten()
     ours = ids()
     lab.sql("DELETE FROM {t} WHERE id = 6")
-    in_thread(rewriter.handover.rewrite, lab.order(), lab.table(), "test")
+    in_thread(rewriter.handover.rewrite_data_files, lab.order(), lab.table(), "test")
     assert ours == ids() == {(1, 2, 2147483539, 2147483540)}
 
 

@@ -141,7 +141,7 @@ class _Run:
         return RewriteGroup((_input(one.data),), (), rows, dead, rows - dead, converts=True)
 
     def row_map(self, files: Sequence[PlannedFile], kept: Sequence[PlannedFile]) -> str:
-        masked, sink = row_map.Masked(), BytesIO()
+        masked, sink = row_map.MaskedRows(), BytesIO()
         for one in (*files, *map(of_equality, kept)):
             masked.add(one.data.path, 0, np.array(self.keep(one), dtype=np.bool_))
         marked = {one.data.path: np.array(self.marked(one), dtype=np.int64) for one in files}

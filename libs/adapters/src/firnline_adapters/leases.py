@@ -11,9 +11,9 @@ PREFIX = "firnline:lease:"
 _ACQUIRE = """
 local held = redis.call('GET', KEYS[1])
 if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\t' then
-  local seat, life = string.match(ARGV[1], '^([^#]+)#([^/]+)/')
-  local their_seat, their_life = string.match(held, '^([^#\t]+)#([^/\t]+)/')
-  if not seat or seat ~= their_seat or life == their_life then return 0 end
+  local slot, life = string.match(ARGV[1], '^([^#]+)#([^/]+)/')
+  local their_slot, their_life = string.match(held, '^([^#\t]+)#([^/\t]+)/')
+  if not slot or slot ~= their_slot or life == their_life then return 0 end
 end
 redis.call('SET', KEYS[1], ARGV[1] .. '\t' .. ARGV[3], 'PX', ARGV[2])
 return 1

@@ -19,12 +19,12 @@ from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
 from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_within
 from firnline_deletes.hashing import index_values
 from firnline_deletes.keys import KeyReader, proving
-from firnline_deletes.masks import Deletes, Input, Known, Living, Masks, premasked
+from firnline_deletes.masks import Deletes, GroupMask, Input, Masks, PartMasks, masks_of_parts
 from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
-from firnline_deletes.row_map import Masked
-from firnline_deletes.shape import Shape
+from firnline_deletes.row_map import MaskedRows
+from firnline_deletes.target_schema import TargetSchema
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
 
@@ -33,7 +33,7 @@ _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memo
 class Tally:
     """The proof of a rewrite: rows_in - rows_masked = rows_out.
 
-    `keys` the same by checksums (`Shape.proved`), modulo 2^64: `read` - `masked` is what the
+    `keys` the same by checksums (`TargetSchema.proved`), modulo 2^64: `read` - `masked` is what the
     outputs' are. Rows of a row group that died without a look at its keys are in neither.
     """
 
@@ -53,16 +53,16 @@ class Tally:
         )
 
 
-def rewrite(
+def write_live_rows(
     files: Sequence[SequencedFile],
     deletes: Deletes,
-    shape: Shape,
+    target: TargetSchema,
     open_file: Open,
     writer: RollingWriter,
     threads: int = 1,
-    masked: Masked | None = None,
+    masked: MaskedRows | None = None,
 ) -> Tally:
-    """Write every living row of `files`, in order, in the table's `shape`; the writer stays open.
+    """Write every living row of `files`, in order, in the table's `target`; the writer stays open.
 
     `masked` is told of every row that is left out.
 
@@ -72,7 +72,7 @@ def rewrite(
     """
     total, records = Tally(), sum(file.records for file in files)
     inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
-    source = _Reading(deletes, shape, premasked(inputs, deletes, shape))
+    source = _Reading(deletes, target, masks_of_parts(inputs, deletes, target))
     read = source.in_turn(inputs) if threads == 1 else source.ahead(inputs, threads)
     for group in read:
         total += group.tally
@@ -86,13 +86,17 @@ def rewrite(
     return total
 
 
-def conversion(
-    files: Sequence[SequencedFile], deletes: Deletes, shape: Shape, open_file: Open, masked: Masked
+def find_dead_rows(
+    files: Sequence[SequencedFile],
+    deletes: Deletes,
+    target: TargetSchema,
+    open_file: Open,
+    masked: MaskedRows,
 ) -> Tally:
     """Tell `masked` of every row that is dead; nothing but key columns is read. Raises Refused."""
-    unproved, total = replace(shape, proved=()), Tally()
+    unproved, total = replace(target, proved=()), Tally()
     inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
-    known = premasked(inputs, deletes, unproved)
+    known = masks_of_parts(inputs, deletes, unproved)
     for file, source in inputs:
         with source.open(encoded=True) as parquet:
             masks = Masks(parquet, file, deletes, unproved, known)
@@ -117,7 +121,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Read:
-    """One row group: what became of its rows, and those that live, in the table's shape."""
+    """One row group: what became of its rows, and those that live, in the table's schema."""
 
     path: str
     start: int  # position of its first row in the file
@@ -131,8 +135,8 @@ class _Reading:
     """Reads data files, a row group at a time, in order."""
 
     deletes: Deletes
-    shape: Shape
-    known: Known
+    target: TargetSchema
+    known: PartMasks
 
     def in_turn(self, inputs: Iterable[Input]) -> Iterator[Read]:
         """Batches are decoded as they are asked for."""
@@ -165,10 +169,10 @@ class _Reading:
             return replace(read, parts=list(read.parts))
 
     def _reader(self, file: SequencedFile, parquet: pq.ParquetFile) -> _Reader:
-        masks = Masks(parquet, file, self.deletes, self.shape, self.known)
-        keys = KeyReader(parquet, proving(self.shape), file.path, self.shape)
-        projection = plan(parquet, self.shape, file)
-        return _Reader(file.path, parquet, projection, masks, keys, self.shape.proved)
+        masks = Masks(parquet, file, self.deletes, self.target, self.known)
+        keys = KeyReader(parquet, proving(self.target), file.path, self.target)
+        projection = plan(parquet, self.target, file)
+        return _Reader(file.path, parquet, projection, masks, keys, self.target.proved)
 
 
 def _starts(parquet: pq.ParquetFile) -> list[int]:
@@ -180,7 +184,7 @@ def _starts(parquet: pq.ParquetFile) -> list[int]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Living rows of one data file, in the table's shape."""
+    """Living rows of one data file, in the table's schema."""
 
     path: str
     parquet: pq.ParquetFile
@@ -198,7 +202,7 @@ class _Reader:
         tally = Tally(rows, rows - kept, kept, int(not kept), living.sums or NO_SUMS)
         return Read(self.path, start, living.keep, tally, parts)
 
-    def _parts(self, group: int, start: int, living: Living) -> Iterator[Part]:
+    def _parts(self, group: int, start: int, living: GroupMask) -> Iterator[Part]:
         at = 0
         for batch in self._whole(group, living):
             mask = None if living.keep is None else living.keep[at : at + batch.num_rows]
@@ -218,7 +222,7 @@ class _Reader:
         arrays = self.proved.arrays(batch)
         return key_sums(index_values([arrays[number] for number in self.ids]), mask)
 
-    def _whole(self, group: int, living: Living) -> Iterator[pa.RecordBatch]:
+    def _whole(self, group: int, living: GroupMask) -> Iterator[pa.RecordBatch]:
         """All projected columns; those that were read for the mask are not read again."""
         wanted = list(self.projection.columns)
         known = _known(living.read, wanted)

@@ -4,18 +4,21 @@ highest sequence number. Memory is bound by the distinct keys, not by the rows o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from firnline_deletes.delete_set import DeleteSet, of_keys
 from firnline_deletes.files import Open, SequencedFile, open_parquet
+from firnline_deletes.hash_table import Codes, Rows
 from firnline_deletes.hashing import decides, index_values
 from firnline_deletes.keys import KeyField, KeyReader, canonical
-from firnline_deletes.packing import equal, joined, packed
+from firnline_deletes.packing import equal, joined, packed, unpacked
 from firnline_deletes.refusals import Refused
-from firnline_deletes.slots import Codes, Rows
 
 _READ_ROWS = 1 << 20
 _FOLD_ROWS = 1 << 21  # fold what is pending into the distinct keys at this many rows: bounds memory
@@ -64,7 +67,7 @@ def read(
 
 
 def fold(batches: Iterable[Keys], keys: tuple[KeyField, ...], rows: int | None = None) -> Keys:
-    """Distinct keys of all batches, each with its highest code. What waits to be folded is at
+    """Distinct keys of all batches, each with its highest code. What waits to be hash_varlen is at
     most `rows` rows, or as many as there are distinct keys."""
     pending, waiting = [_none(keys)], 0
     for batch in batches:
@@ -112,3 +115,72 @@ def _grouped(columns: Sequence[pa.Array], codes: Codes) -> Keys:
     grouped = table.group_by(names).aggregate([("code", "max")])
     kept = tuple(grouped.column(name).combine_chunks() for name in names)
     return Keys(kept, grouped.column("code_max").to_numpy())
+
+
+_CODE = "code"
+_PART_READ_ROWS = 1 << 17  # rows in memory while they are dealt out
+_PART_FOLD_ROWS = 1 << 19
+_LOW = np.uint64(0xFFFF)  # the low bits choose the part, the high ones the slot in it
+
+
+def build_parts(
+    files: Sequence[SequencedFile],
+    keys: Sequence[KeyField],
+    open_file: Open,
+    folder: Path,
+    parts: int,
+) -> list[Path]:
+    """Write the set of these delete files to `folder`, as so many parts; their paths.
+
+    The delete files are read once. Raises as `building.build`.
+    """
+    paths = [folder / f"{number}.arrow" for number in range(parts)]
+    if parts == 1:
+        build(files, keys, open_file).write(paths[0])
+        return paths
+    keys = canonical(keys)
+    sequences = tuple(sorted({file.sequence_number for file in files}))
+    spilled = [folder / f"{number}.spill" for number in range(parts)]
+    _spill(read(files, keys, sequences, open_file, _PART_READ_ROWS), keys, spilled)
+    for path, spill in zip(paths, spilled, strict=True):
+        found = fold(_spilled(spill), keys, _PART_FOLD_ROWS)
+        of_keys(keys, found.columns, found.codes, sequences if len(found) else ()).write(path)
+        spill.unlink()
+    return paths
+
+
+def _spill(batches: Iterator[Keys], keys: tuple[KeyField, ...], spilled: Sequence[Path]) -> None:
+    fields = [
+        pa.field(str(key.id), unpacked(pa.array([], key.type), key.type).type) for key in keys
+    ]
+    schema = pa.schema([*fields, pa.field(_CODE, pa.int32())])
+    with ExitStack() as open_files:
+        writers = [
+            open_files.enter_context(pa.ipc.new_stream(_sink(open_files, path), schema))
+            for path in spilled
+        ]
+        for keys_read in batches:
+            columns = [
+                unpacked(column, key.type)
+                for column, key in zip(keys_read.columns, keys, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays([*columns, pa.array(keys_read.codes)], schema=schema)
+            for number, rows in enumerate(_rows_by_part(keys_read, len(writers))):
+                writers[number].write_batch(batch.take(pa.array(rows)))
+
+
+def _sink(open_files: ExitStack, path: Path) -> pa.NativeFile:
+    return open_files.enter_context(pa.OSFile(str(path), "wb"))
+
+
+def _rows_by_part(batch: Keys, parts: int) -> list[npt.NDArray[np.intp]]:
+    """Rows of each part. Equal keys have equal index values, so they meet in one part."""
+    chosen = ((index_values(batch.columns) & _LOW) * np.uint64(parts)) >> np.uint64(16)
+    order = np.argsort(chosen, kind="stable")
+    return np.split(order, np.searchsorted(chosen[order], np.arange(1, parts)))
+
+
+def _spilled(path: Path) -> Iterator[Keys]:
+    with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as reader:
+        for batch in reader:
+            yield Keys(tuple(batch.columns[:-1]), batch.column(_CODE).to_numpy())

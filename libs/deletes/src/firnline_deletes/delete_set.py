@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline_deletes.files import SequencedFile
+from firnline_deletes.hash_table import EMPTY, Codes, HashTable, Rows, laid_out
 from firnline_deletes.hashing import BLOCK_ROWS, Hashes, decides, index_values, is_narrow
 from firnline_deletes.keys import KeyField, canonical
 from firnline_deletes.packing import Mask, equal, is_varlen, mask, packed, plain, unpacked
-from firnline_deletes.slots import EMPTY, Codes, Rows, Slots, lay_out
 
 INDEX, CODE = "index", "code"
 _ABOUT, _KEYS = b"firnline.set", b"firnline.keys"
@@ -54,7 +54,7 @@ class DeleteSet:
 
     keys: tuple[KeyField, ...]
     sequences: tuple[int, ...]  # ascending; code c stands for sequences[c - 1]
-    slots: Slots
+    slots: HashTable
     constants: Mapping[int, pa.Array] = field(default_factory=dict)
     columns: Mapping[int, pa.Array] = field(default_factory=dict)
     null_code: int = EMPTY
@@ -148,7 +148,7 @@ def open_mapped(path: Path) -> DeleteSet:
     return DeleteSet(
         keys=tuple(KeyField(n, row.schema.field(str(n)).type) for n in about["ids"]),
         sequences=tuple(about["sequences"]),
-        slots=Slots(index, codes, about["homes"], about["unique"]),
+        slots=HashTable(index, codes, about["homes"], about["unique"]),
         constants=constants,
         columns={int(name): batch.column(name) for name in batch.schema.names[2:]},
         null_code=about["null_code"],
@@ -180,8 +180,8 @@ def of_keys(
         kept, codes, null_code = _without_null(kept, codes)
     values = index_values(list(kept.values()))
     order = np.argsort(values)
-    layout = lay_out(values[order])
-    slots = Slots.filled(values[order], codes[order], layout)
+    layout = laid_out(values[order])
+    slots = HashTable.filled(values[order], codes[order], layout)
     stored = {} if decides(list(kept.values())) else _spread(kept, order, layout.slots, layout.size)
     count = len(columns[0])
     return DeleteSet(keys, sequences, slots, constants, stored, null_code, count)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from firnline_deletes.fields import arrow_schema, leaf_path, normal
 from firnline_deletes.name_mapping import has_ids
 from firnline_deletes.refusals import Refused
-from firnline_deletes.shape import Shape
+from firnline_deletes.target_schema import TargetSchema
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ def legal(kind: pa.DataType) -> bool:
     )
 
 
-def proving(shape: Shape) -> list[KeyField]:
-    """The columns of `Shape.proved`, and the structs that they lie in."""
-    structs = {shape.structs[number] for number in shape.proved if number in shape.structs}
+def proving(target: TargetSchema) -> list[KeyField]:
+    """The columns of `TargetSchema.proved`, and the structs that they lie in."""
+    structs = {target.structs[number] for number in target.proved if number in target.structs}
     return [
-        *(KeyField(number, _type_of(shape.columns, number)) for number in shape.proved),
+        *(KeyField(number, _type_of(target.columns, number)) for number in target.proved),
         *(KeyField.of_struct(number) for number in sorted(structs)),
     ]
 
@@ -79,7 +79,7 @@ def proving(shape: Shape) -> list[KeyField]:
 class KeyReader:
     """Reads only the key columns of one open Parquet file, in the table's types.
 
-    A data file comes with the `shape` that it is read in: a column that it lacks has the shape's
+    A data file comes with the `target` that it is read in: a column that it lacks has the target's
     value in every row, else NULL. A delete file comes without: it must have its columns, and its
     field ids.
     """
@@ -89,14 +89,14 @@ class KeyReader:
         file: pq.ParquetFile,
         keys: Sequence[KeyField],
         place: str,
-        shape: Shape | None = None,
+        target: TargetSchema | None = None,
     ) -> None:
         self._file = file
         self._keys = keys
         self._place = place
-        self._shape = shape or _NOTHING
-        schema = self._shape.identified(arrow_schema(file))
-        if shape is None and not has_ids(schema):
+        self._target = target or _NOTHING
+        schema = self._target.identified(arrow_schema(file))
+        if target is None and not has_ids(schema):
             raise Refused("no_field_ids", f"{place}: a delete file")
         self._paths = _paths(schema, keys)
         for key in keys:
@@ -128,7 +128,7 @@ class KeyReader:
     def arrays(self, batch: pa.RecordBatch) -> dict[int, pa.Array]:
         """Field id -> array of a batch that was read with `columns`."""
         if not self._batch_paths:  # a batch has fewer columns than the file, so other positions
-            schema = self._shape.identified(batch.schema)
+            schema = self._target.identified(batch.schema)
             self._batch_paths = _paths(schema, self._keys)
         known = [key for key in self._keys if self._batch_paths[key.id] is not None]
         read = {key.id: self._array(batch, key, self._batch_paths[key.id]) for key in known}
@@ -152,8 +152,8 @@ class KeyReader:
     def _absent(self, rows: int, key: KeyField, read: Mapping[int, pa.Array]) -> pa.Array:
         if key.id < 0:
             return pa.repeat(True, rows)
-        value = self._shape.absent.get(key.id)
-        struct = self._shape.structs.get(key.id)
+        value = self._target.absent.get(key.id)
+        struct = self._target.structs.get(key.id)
         is_null = None if struct is None else read.get(-struct)
         if value is None or (struct is not None and is_null is None):
             return pa.nulls(rows, key.type)
@@ -170,11 +170,11 @@ class KeyReader:
             raise Refused("type_differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
 
     def _check_absent(self, key: KeyField) -> None:
-        if key.id in self._shape.unknown:
+        if key.id in self._target.unknown:
             raise Refused("missing_partition_column", f"{self._place}: id {key.id}")
 
 
-_NOTHING = Shape(pa.schema([]))
+_NOTHING = TargetSchema(pa.schema([]))
 
 
 def _paths(schema: pa.Schema, keys: Sequence[KeyField]) -> dict[int, tuple[int, ...] | None]:

@@ -18,7 +18,7 @@ from firnline_deletes.hashing import index_values
 from firnline_deletes.keys import KeyField, KeyReader
 from firnline_deletes.packing import Mask
 from firnline_deletes.positions import PositionSet
-from firnline_deletes.shape import Shape
+from firnline_deletes.target_schema import TargetSchema
 
 _KEY_BATCH_ROWS = 1 << 18
 
@@ -37,10 +37,10 @@ class Deletes:
 
 
 @dataclass(frozen=True)
-class Living:
+class GroupMask:
     """Of one row group: `keep`, true per living row, None if nothing can touch it; and the key
     columns as they were read for it, so that none is decoded twice. `sums`: of the rows, None if
-    not all columns of `Shape.proved` were read for it."""
+    not all columns of `TargetSchema.proved` were read for it."""
 
     keep: Mask | None
     read: Sequence[pa.RecordBatch] = ()
@@ -48,14 +48,14 @@ class Living:
 
 
 Packed = npt.NDArray[np.uint8]
-Known = Mapping[tuple[str, int], Packed]
+PartMasks = Mapping[tuple[str, int], Packed]
 """(path, row group) -> a bit per row, set where the row is dead; eight rows in a byte."""
 
 
 Input = tuple[SequencedFile, ParquetSource]
 
 
-def premasked(inputs: Sequence[Input], deletes: Deletes, shape: Shape) -> Known:
+def masks_of_parts(inputs: Sequence[Input], deletes: Deletes, target: TargetSchema) -> PartMasks:
     """What the `parts` say of the files, one part in memory at a time.
 
     The keys of every file are read once per part; its footer only once.
@@ -65,20 +65,20 @@ def premasked(inputs: Sequence[Input], deletes: Deletes, shape: Shape) -> Known:
         one = Deletes([open_mapped(part)])
         for file, source in inputs:
             if one.after(file.sequence_number):
-                _premask(file, one, shape, source, found)
+                _add_part_masks(file, one, target, source, found)
         del one  # unmapped before the next is mapped
     return found
 
 
-def _premask(
+def _add_part_masks(
     file: SequencedFile,
     one: Deletes,
-    shape: Shape,
+    target: TargetSchema,
     source: ParquetSource,
     found: dict[tuple[str, int], Packed],
 ) -> None:
     with source.open(encoded=True) as parquet:
-        masks = Masks(parquet, file, one, replace(shape, proved=()))  # summed when all is known
+        masks = Masks(parquet, file, one, replace(target, proved=()))  # summed when all is known
         for group in range(parquet.num_row_groups):
             living = masks.of(group, 0, parquet.metadata.row_group(group).num_rows)
             assert living.keep is not None
@@ -95,42 +95,42 @@ class Masks:
         parquet: pq.ParquetFile,
         file: SequencedFile,
         deletes: Deletes,
-        shape: Shape,
-        known: Known | None = None,
+        target: TargetSchema,
+        known: PartMasks | None = None,
     ) -> None:
         self._parquet, self._file, self._known = parquet, file, known or {}
         self._sets = deletes.after(file.sequence_number)
         keys = {key.id: key for chosen in self._sets for key in chosen.keys}
-        self._keys = KeyReader(parquet, _sorted(keys), file.path, shape) if keys else None
-        self._proved = shape.proved if keys.keys() >= set(shape.proved) else None
+        self._keys = KeyReader(parquet, _sorted(keys), file.path, target) if keys else None
+        self._proved = target.proved if keys.keys() >= set(target.proved) else None
         none = np.empty(0, dtype=np.int64)
         self._dead = deletes.positions.of(file.path) if deletes.positions else none
 
-    def of(self, group: int, start: int, rows: int) -> Living:
+    def of(self, group: int, start: int, rows: int) -> GroupMask:
         """The group whose first row is row `start` of the file."""
         first, last = np.searchsorted(self._dead, [start, start + rows])
         known = self._known.get((self._file.path, group))
         if self._keys is None and first == last and known is None:
-            return Living(None)
+            return GroupMask(None)
         keep = np.ones(rows, dtype=np.bool_)
         if known is not None:
             keep &= np.unpackbits(known, count=rows) == 0
         keep[self._dead[first:last] - start] = False
         if self._keys is None:
-            return Living(keep)
+            return GroupMask(keep)
         return self._mask_keys(self._keys, keep, group)
 
-    def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> Living:
+    def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> GroupMask:
         if not keys.columns:
             sums = self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))
-            return Living(keep, [], sums)
+            return GroupMask(keep, [], sums)
         read = list(
             self._parquet.iter_batches(
                 _KEY_BATCH_ROWS, [group], columns=keys.columns, use_threads=False
             )
         )
         sums = self._mask(keep, (keys.arrays(batch) for batch in read))
-        return Living(keep, read, sums)
+        return GroupMask(keep, read, sums)
 
     def _mask(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> KeySums | None:
         at, sums = 0, NO_SUMS

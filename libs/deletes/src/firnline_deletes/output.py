@@ -24,7 +24,7 @@ from firnline_deletes.pending import (
 from firnline_deletes.properties import ParquetProperties
 
 _SLACK = 1 / 32  # of the target: a file that lacks no more is full
-_MOST_SHRUNK = 0.02  # a row group of one value says nothing of the next one
+_MIN_SHRUNK = 0.02  # a row group of one value says nothing of the next one
 _OUTGROWN = 4  # times the dictionary limit
 MAX_GROUP_ROWS = 1 << 20  # 1 M rows: measured best of 128 K .. 4 M for write cost against size
 
@@ -114,7 +114,7 @@ class RollingWriter:
         batches = self._pending.take(rows)
         written = self._put(batches)
         self._per_row = written / rows
-        self._shrunk = max(_MOST_SHRUNK, written / max(1, decoded - self._pending.bytes))
+        self._shrunk = max(_MIN_SHRUNK, written / max(1, decoded - self._pending.bytes))
         is_last = len(self.files) + 1 == len(self.paths)
         if self._mine >= self._goal() - _SLACK * self.target_bytes and not is_last:
             self._roll()

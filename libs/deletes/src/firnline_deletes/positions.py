@@ -81,7 +81,7 @@ def open_mapped(path: Path, normal: Normal) -> PositionSet:
 
 
 @dataclass(frozen=True)
-class Marks:
+class PositionDeleteReader:
     """Reads what position-delete files and deletion vectors say."""
 
     open_file: Open
@@ -106,25 +106,25 @@ def build(
     vectors: Iterable[Vector] = (),
 ) -> PositionSet:
     """Read vectors and position-delete files, keep what applies to the given data files."""
-    return gathered(deletes, data, Marks(open_file, normal), vectors)
+    return gathered(deletes, data, PositionDeleteReader(open_file, normal), vectors)
 
 
 def gathered(
     deletes: Iterable[SequencedFile],
     data: Iterable[SequencedFile],
-    marks: Marks,
+    reader: PositionDeleteReader,
     vectors: Iterable[Vector] = (),
 ) -> PositionSet:
-    """The same of what `marks` reads, or has read before."""
-    normal = marks.normal
+    """The same of what `reader` reads, or has read before."""
+    normal = reader.normal
     sequence_of = {normal(file.path): file.sequence_number for file in data}
     found: dict[str, list[Positions]] = {}
     for vector in vectors:
         path = normal(vector.data_file)
         if sequence_of.pop(path, vector.sequence_number + 1) <= vector.sequence_number:
-            found[path] = [marks.of_vector(vector)]
+            found[path] = [reader.of_vector(vector)]
     for file in deletes:
-        for path, positions in marks.named(file.path):
+        for path, positions in reader.named(file.path):
             if sequence_of.get(path, file.sequence_number + 1) <= file.sequence_number:
                 found.setdefault(path, []).append(positions)
     return _joined({path: np.unique(np.concatenate(p)) for path, p in found.items()}, normal)

@@ -28,7 +28,7 @@ _FILE = "referenced-data-file"
 
 
 @dataclass
-class Masked:
+class MaskedRows:
     """Collects the masked rows of a group's inputs, as Roaring bitmaps, while they are read."""
 
     found: dict[str, BitMap64] = field(default_factory=dict)
@@ -62,7 +62,7 @@ RowMap = Mapping[str, Lost]
 
 
 def write(sink: Any, masked: Mapping[str, bytes], marked: Mapping[str, Positions]) -> int:
-    """`masked` as `Masked.blobs` gives them; bytes of the file. `sink` stays open."""
+    """`masked` as `MaskedRows.blobs` gives them; bytes of the file. `sink` stays open."""
     named = {path: vectors.bitmap(rows) for path, rows in marked.items() if len(rows)}
     blobs = [_blob(_MASKED, path, blob) for path, blob in masked.items()]
     blobs += [_blob(_MARKED, path, vectors.encoded(rows)) for path, rows in named.items()]

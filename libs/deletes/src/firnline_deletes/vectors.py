@@ -38,7 +38,7 @@ class Vector:
     records: int
 
 
-class Marked(Protocol):
+class VectorEntry(Protocol):
     """A manifest's entry of a deletion vector."""
 
     @property
@@ -55,13 +55,13 @@ class Marked(Protocol):
     def referenced_data_file(self) -> str | None: ...
 
 
-def located(mark: Marked) -> Vector:
+def located(entry: VectorEntry) -> Vector:
     """The vector of an entry. Refused unreadable_vector where it does not say where it lies."""
-    where = (mark.content_offset, mark.content_size, mark.referenced_data_file)
+    where = (entry.content_offset, entry.content_size, entry.referenced_data_file)
     offset, size, data_file = where
     if offset is None or size is None or data_file is None:
-        raise Refused("unreadable_vector", f"{mark.path}: {where}")
-    return Vector(mark.path, offset, size, data_file, mark.sequence_number, mark.records)
+        raise Refused("unreadable_vector", f"{entry.path}: {where}")
+    return Vector(entry.path, offset, size, data_file, entry.sequence_number, entry.records)
 
 
 def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:

@@ -68,7 +68,7 @@ class Leases(Protocol):
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
         """Take the lease if nobody (or the same owner) has it. `note` is kept beside it.
 
-        An owner `seat#life/...` also takes it from another life of its seat, which is over: only
+        An owner `slot#life/...` also takes it from another life of its slot, which is over: only
         one sits there at a time.
         """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from firnline_deletes.positions import Marks, Positions
+from firnline_deletes.positions import PositionDeleteReader, Positions
 from firnline_deletes.row_map import RowMap
 from firnline_deletes.vectors import Vector
 from firnline_domain.identity import normal_path
@@ -19,17 +19,17 @@ Named = Sequence[tuple[str, Positions]]
 
 
 @dataclass(frozen=True)
-class KeptMarks(Marks):
+class KeptMarks(PositionDeleteReader):
     """Keeps what it reads in the table's cache, if it has one."""
 
     table: LoadedTable
 
     def named(self, path: str) -> Named:
-        """See `Marks.named`."""
+        """See `PositionDeleteReader.named`."""
         return self._kept(("named", path), lambda: tuple(super(KeptMarks, self).named(path)), _rows)
 
     def of_vector(self, vector: Vector) -> Positions:
-        """See `Marks.of_vector`."""
+        """See `PositionDeleteReader.of_vector`."""
         key = ("vector", vector.path, vector.offset)
         return self._kept(key, lambda: super(KeptMarks, self).of_vector(vector), _entries)
 

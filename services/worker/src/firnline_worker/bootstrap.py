@@ -6,9 +6,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import redis
@@ -25,6 +24,7 @@ from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker.comparing import Comparer
+from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.expiry import Expirer
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, Handlers
 from firnline_worker.handover import Handover
@@ -32,9 +32,8 @@ from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
 from firnline_worker.rewrite import Rewriter
-from firnline_worker.seat import Seat, take
 from firnline_worker.settings import Settings
-from firnline_worker.shelf import Shelf
+from firnline_worker.slot import WorkerSlot, acquire_slot
 from firnline_worker.spark import Driver, SparkStage, session
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
@@ -51,8 +50,8 @@ class Worker:
     stage: SparkStage
     spark: SparkSession
     driver: Driver
-    shelf: Shelf
-    seat: Seat
+    cache: DeleteSetCache
+    slot: WorkerSlot
     stop: threading.Event
     grace_s: float
     log: Log
@@ -82,90 +81,93 @@ class Worker:
 
     def _is_over(self) -> bool:
         if self.leave.is_set():
-            self.loop.at_once = 0  # begin nothing more
+            self.loop.max_running = 0  # begin nothing more
             if not self.loop.running:
                 self.stop.set()
         return self.stop.is_set() or self.driver.is_gone()
 
     def _leave(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
-        self.shelf.close()
+        self.cache.close()
         try:
             self.inbox.close()
         except RetryLater as later:  # what was not committed is read again, and known by then
             self.log.warning("left_without_commit", why=later)
 
 
-def build(settings: Settings, log: Log) -> Worker:
-    """Start Spark, warm it, join the consumer group last. Raises Misconfigured."""
+def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
+    """Join the consumer group, then wait for Spark: the broker gives a dead worker's partitions to
+    the next one only when its session has ended. Raises Misconfigured."""
     resource_group = group_name("FIRNLINE_RESOURCE_GROUP", settings.resource_group)
     topics = topics_of(settings.lanes, resource_group)
     if resource_group:  # misspelt, it would wait for ever
         require_topics(settings.kafka, topics, settings.buckets)
     signer = signer_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}"
-    stop = threading.Event()
-    spark = session(settings)
-    driver, stage = Driver(spark), SparkStage(spark)
-    stage.warm()
     publisher = KafkaPublisher(settings.kafka, settings.buckets, name, signer=signer)
+    group = consumer_group(settings.group, resource_group)
+    inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
-    seat = take(Path(settings.state_dir))
-    leases = TaskLeases(RedisLeases(client), seat.owner(), settings.lease_s, log)
-    shelf = Shelf(Path(settings.state_dir))
+    slot = acquire_slot(Path(settings.state_dir))
+    leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
+    cache = DeleteSetCache(Path(settings.state_dir))
     switches = KafkaSwitches(settings.kafka, signer)
+    try:
+        spark = session(settings, jvm)
+        stage = SparkStage(spark)
+        stage.warm()
+    except BaseException:
+        inbox.close()  # else librdkafka keeps the process alive, at full speed
+        raise
+    driver, stop = Driver(spark), threading.Event()
 
     def stopping() -> bool:
         return stop.is_set() or driver.is_gone(DYING_S)
 
-    handlers = _handlers(settings, log, name, stopping, spark, stage, publisher, leases, shelf)
-    handlers = replace(handlers, pause=switches.pause)
-    executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
-    group = consumer_group(settings.group, resource_group)
-    inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
-    loop = TaskLoop(inbox, executor, handlers.handle, settings.tasks_at_once, log)
-    loop.heavy_at_once, loop.turns = settings.heavy_at_once, Turns(settings.heavy_share)
-
-    def every_turn() -> None:
+    def after_poll() -> None:
         leases.renew()
         switches.catch_up()
 
-    loop.every_turn = every_turn
-    loop.put_aside = handlers.put_aside
-    return Worker(
-        loop, inbox, executor, stage, spark, driver, shelf, seat, stop, settings.grace_s, log
-    )
-
-
-def _handlers(
-    settings: Settings,
-    log: Log,
-    name: str,
-    stopping: Callable[[], bool],
-    spark: SparkSession,
-    stage: SparkStage,
-    publisher: KafkaPublisher,
-    leases: TaskLeases,
-    shelf: Shelf,
-) -> Handlers:
     tables = Tables(settings.catalog_uri, settings.catalog_name)
     providers = (name.strip() for name in settings.location_providers.split(","))
     java = JavaTables(spark, settings.catalog_name, frozenset(filter(None, providers)))
-    handover = Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}"))
-    rewriter = Rewriter(
-        tables,
-        java,
-        shelf,
-        stage,
-        handover,
+    handlers = Handlers(
+        Rewriter(
+            tables,
+            java,
+            cache,
+            stage,
+            Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}")),
+            name,
+            settings.set_budget_bytes,
+            now_ms,
+            keys=signer.keys,
+        ),
+        Expirer(tables, java, leases.started_from, name, now_ms),
+        Comparer(tables, java, name, settings.compare_max_bytes, now_ms),
+        leases,
+        publisher,
         name,
-        settings.set_budget_bytes,
         now_ms,
-        keys=publisher.signer.keys,
+        log,
+        stopping,
+        switches.pause,
     )
-    expirer = Expirer(tables, java, leases.started_from, name, now_ms)
-    comparer = Comparer(tables, java, name, settings.compare_max_bytes, now_ms)
-    return Handlers(rewriter, expirer, comparer, leases, publisher, name, now_ms, log, stopping)
+    executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
+    loop = TaskLoop(
+        inbox,
+        executor,
+        handlers.handle,
+        settings.tasks_at_once,
+        log,
+        after_poll,
+        dead_letter=handlers.dead_letter,
+        max_running_heavy=settings.heavy_at_once,
+        turns=Turns(settings.heavy_share),
+    )
+    return Worker(
+        loop, inbox, executor, stage, spark, driver, cache, slot, stop, settings.grace_s, log
+    )
 
 
 def consumer_group(name: str, resource_group: str) -> str:

@@ -12,7 +12,7 @@ from firnline_deletes.fields import normal
 from firnline_deletes.keys import KeyField, legal
 from firnline_deletes.name_mapping import NameMapping, parse
 from firnline_deletes.projection import table_schema
-from firnline_deletes.shape import Shape
+from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import Scope
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.forms import NAME_MAPPING
@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, NestedField, PrimitiveType, StructType
 
 
-def shape_of(table: LoadedTable, scope: Scope) -> Shape:
+def target_schema(table: LoadedTable, scope: Scope) -> TargetSchema:
     """How the files of a scope are read, and what is written.
 
     Raises ValueError where the table's name mapping is none (see `name_mapping`).
@@ -36,7 +36,7 @@ def shape_of(table: LoadedTable, scope: Scope) -> Shape:
         for number, field in fields.items()
         if field.initial_default is not None
     }
-    return Shape(
+    return TargetSchema(
         columns=table_schema(schema_to_pyarrow(table.schema)),
         absent=defaults | given,
         unknown=unknown,

@@ -25,7 +25,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from firnline_worker.handover import condition_of
 from firnline_worker.java import JavaTables
 
-MOST_DELETED_ROWS = 500_000  # equality deletes: 200 bytes each in a JVM, in every core's task
+MAX_DELETED_ROWS = 500_000  # equality deletes: 200 bytes each in a JVM, in every core's task
 _STAGED = "scan-task-set-id"
 
 
@@ -66,7 +66,7 @@ class Comparer:
     tables: Tables
     java: JavaTables
     worker: str
-    most_bytes: int
+    max_bytes: int
     now_ms: Callable[[], int]
 
     def compare(self, order: CompareRows) -> RowsCompared:
@@ -90,10 +90,10 @@ class Comparer:
     def _sums(self, order: CompareRows) -> tuple[RowSums, RowSums]:
         table = self.tables.load(order.table)
         before, after = sides(table, order)
-        if before.bytes + after.bytes > self.most_bytes:
-            raise Skipped("too_large", f"{before.bytes + after.bytes} of {self.most_bytes} bytes")
-        if before.deleted_rows > MOST_DELETED_ROWS:
-            raise Skipped("too_many_deletes", f"{before.deleted_rows} of {MOST_DELETED_ROWS} rows")
+        if before.bytes + after.bytes > self.max_bytes:
+            raise Skipped("too_large", f"{before.bytes + after.bytes} of {self.max_bytes} bytes")
+        if before.deleted_rows > MAX_DELETED_ROWS:
+            raise Skipped("too_many_deletes", f"{before.deleted_rows} of {MAX_DELETED_ROWS} rows")
         java = self.java.load(order.table).java
         condition = condition_of(self.java.iceberg, table, order.scope)
         return self._of(java, before, condition), self._of(java, after, condition)

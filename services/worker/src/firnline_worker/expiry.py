@@ -26,7 +26,7 @@ from firnline_worker.java import JavaTables
 
 # In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
 # more than a record may hold. The planner orders the next round after its pause.
-MOST_SNAPSHOTS = 5_000
+MAX_SNAPSHOTS = 5_000
 
 Protected = Callable[[str], Iterable[int]]
 """table uuid -> snapshots from which running tasks started. May raise: then nothing expires."""
@@ -85,8 +85,8 @@ class Expirer:
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.uuid)}
         older_than_ms = min(agreed_ms(order, self.now_ms()), self.now_ms() - retention_ms)
         gone = expiring(table, older_than_ms, order.retain_last, self.now_ms())
-        if len(gone) > MOST_SNAPSHOTS:
-            older_than_ms = min(older_than_ms, gone[MOST_SNAPSHOTS].timestamp_ms)
+        if len(gone) > MAX_SNAPSHOTS:
+            older_than_ms = min(older_than_ms, gone[MAX_SNAPSHOTS].timestamp_ms)
         cut_off = cut_off_ms(table, older_than_ms, keep)
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             return self._result(order, table, table, 0, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
@@ -24,8 +24,11 @@ from firnline_domain.records.results import (
 )
 from firnline_domain.values import replace
 
-from firnline_worker.leases import MOST_STARTS, Busy, Order, TaskLeases, lease_of
-from firnline_worker.memory import ran_out_of_memory, which
+from firnline_worker.comparing import Comparer
+from firnline_worker.expiry import Expirer
+from firnline_worker.leases import MAX_STARTS, Busy, Order, TaskLeases, lease_of
+from firnline_worker.out_of_memory import is_out_of_memory, which
+from firnline_worker.rewrite import Rewriter
 
 RESULTS = "task-results"
 _KINDS = {RewriteFiles: "rewrite", ExpireSnapshots: "expiry", CompareRows: "comparison"}
@@ -34,33 +37,13 @@ EXPIRIES, COMPARISONS = "expiry-tasks", "compare-tasks"  # nobody else's
 Result = RewriteFinished | SnapshotsExpired | RowsCompared | TaskFailed
 
 
-class Rewrites(Protocol):
-    """`rewrite.Rewriter`."""
-
-    def rewrite(self, order: RewriteFiles, note: Callable[[int], None]) -> RewriteFinished: ...
-
-
-class Expiries(Protocol):
-    """`expiry.Expirer`."""
-
-    def expire(self, order: ExpireSnapshots) -> SnapshotsExpired: ...
-
-
-class Comparisons(Protocol):
-    """`comparing.Comparer`."""
-
-    def compare(self, order: CompareRows) -> RowsCompared: ...
-
-    def skipped(self, order: CompareRows, reason: str, detail: str) -> RowsCompared: ...
-
-
 @dataclass(frozen=True)
 class Handlers:
     """Runs one order to its published result; called from many threads at once."""
 
-    rewrites: Rewrites
-    expiries: Expiries
-    comparisons: Comparisons
+    rewriter: Rewriter
+    expirer: Expirer
+    comparer: Comparer
     leases: TaskLeases
     publisher: Publisher
     worker: str
@@ -77,11 +60,11 @@ class Handlers:
             return
         with self.leases.holding(lease_of(order)):
             self.log.info("task_started", task=order.task_id, table=order.table.dotted)
-            spent = self.leases.starts(order) > MOST_STARTS
-            self._tell(order, self._given_up(order) if spent else self.run(order))
+            spent = self.leases.starts(order) > MAX_STARTS
+            self._publish_or_fail(order, self._given_up(order) if spent else self.run(order))
             self.leases.finish(order)
 
-    def _tell(self, order: Order, result: Result) -> None:
+    def _publish_or_fail(self, order: Order, result: Result) -> None:
         try:
             self._publish(result)
         except RetryLater:
@@ -90,7 +73,7 @@ class Handlers:
             self.log.error("result_not_sent", error, task=order.task_id)
             self._publish(self._failed(order, "result_not_sent", error, False))
 
-    def put_aside(self, delivery: Delivery, error: Exception) -> None:
+    def dead_letter(self, delivery: Delivery, error: Exception) -> None:
         """A record that is no order, or whose work never comes to an end of its own."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
         letter = dead_letter_of(delivery, reason, error, "worker", self.now_ms())
@@ -101,10 +84,14 @@ class Handlers:
         try:
             if isinstance(order, CompareRows):
                 return self._compare(order)
-            self._yield_to_operators(order)
+            self._refuse_if_paused(order)
             if isinstance(order, ExpireSnapshots):
-                return self.expiries.expire(order)
-            return self._rewrite(order)
+                return self.expirer.expire(order)
+            if self.now_ms() > order.deadline_ms:
+                text = "the planner has taken the partition back"
+                raise TaskRefused("deadline_passed", text, retryable=True)
+            note_start = partial(self.leases.note, lease_of(order), order.task_id)
+            return self.rewriter.rewrite(order, note_start)
         except Busy:
             raise
         except TaskRefused as refused:
@@ -115,41 +102,33 @@ class Handlers:
             if self.stopping():
                 raise
             self.log.error("task_failed", error, task=order.task_id)
-            if ran_out_of_memory(error):
+            if is_out_of_memory(error):
                 failed = self._failed(order, OUT_OF_MEMORY, error, True)
                 return replace(failed, memory=which(error))
             return self._failed(order, "worker_error", error, True)
 
     def _given_up(self, order: Order) -> Result:
         """It has taken its worker, or Spark's JVM, along each time, and would the next one's."""
-        text = f"begun {MOST_STARTS} times, and no worker lived to tell of it"
+        text = f"begun {MAX_STARTS} times, and no worker lived to tell of it"
         if isinstance(order, CompareRows):
-            return self.comparisons.skipped(order, "not_read", text)
+            return self.comparer.skipped(order, "not_read", text)
         return self._failed(order, "worker_error", RuntimeError(text), True)
 
-    def _yield_to_operators(self, order: Order) -> None:
-        """An order that waited while somebody pulled the switch is not begun any more."""
+    def _refuse_if_paused(self, order: Order) -> None:
+        """An order that waited while somebody paused the table is not begun any more."""
         if pause := self.pause(order.table.uuid):
             raise TaskRefused("paused", str(pause), retryable=True)
 
     def _compare(self, order: CompareRows) -> RowsCompared:
         if pause := self.pause(order.table.uuid):
-            return self.comparisons.skipped(order, "paused", f"by {pause.by}")
+            return self.comparer.skipped(order, "paused", f"by {pause.by}")
         try:
-            return self.comparisons.compare(order)
+            return self.comparer.compare(order)
         except Exception as error:  # out of memory, a file expired under our eyes ...
             if self.stopping():
                 raise
             text = f"{type(error).__name__}: {error}"[:1000]
-            return self.comparisons.skipped(order, "not_read", text)
-
-    def _rewrite(self, order: RewriteFiles) -> RewriteFinished:
-        if self.now_ms() > order.deadline_ms:
-            raise TaskRefused("deadline_passed", "the planner has taken the partition back", True)
-        lease = lease_of(order)
-        return self.rewrites.rewrite(
-            order, lambda snapshot_id: self.leases.note(lease, order.task_id, snapshot_id)
-        )
+            return self.comparer.skipped(order, "not_read", text)
 
     def _failed(
         self, order: Order, reason: str, error: BaseException, retryable: bool
@@ -185,7 +164,7 @@ class Handlers:
 
     def _account(self, result: Result) -> None:
         if isinstance(result, RowsCompared):
-            self._tell_comparison(result)
+            self._account_comparison(result)
             return
         if isinstance(result, TaskFailed):
             outcome = result.reason
@@ -199,11 +178,11 @@ class Handlers:
         metrics.count("tasks_finished", outcome=outcome)
         self.log.info("task_finished", task=result.task_id, outcome=outcome)
 
-    def _tell_comparison(self, result: RowsCompared) -> None:
+    def _account_comparison(self, result: RowsCompared) -> None:
         metrics.count("rows_compared", outcome=result.outcome)
-        told = self.log.error if result.outcome == "differ" else self.log.info
+        log = self.log.error if result.outcome == "differ" else self.log.info
         remedy = f"firnline undo {result.task_id}" if result.outcome == "differ" else None
-        told(
+        log(
             "rows_compared",
             table=result.table.dotted,
             task=result.task_id,

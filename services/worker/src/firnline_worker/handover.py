@@ -23,7 +23,7 @@ from pyiceberg.types import BinaryType, FixedType
 from firnline_worker.java import JavaTables
 
 OPTIONS = {
-    # The stock default stamps the start's number and so runs the unguarded #10312 commit: a
+    # With the default, outputs get the start's sequence number by the unguarded #10312 commit: a
     # concurrent equality delete is then dropped and rows come back. False = such a commit fails.
     "use-starting-sequence-number": "false",
     "partial-progress.enabled": "false",  # one snapshot, one task id
@@ -47,7 +47,9 @@ class Handover:
     tables: Tables
     guard: Guard
 
-    def rewrite(self, order: RewriteFiles, table: LoadedTable, reason: str) -> int | None:
+    def rewrite_data_files(
+        self, order: RewriteFiles, table: LoadedTable, reason: str
+    ) -> int | None:
         """Id of the snapshot that the action committed, the newer of two; None where it found
         nothing to do. Raises TaskRefused where it has lost rows."""
         with self.guard(order.table.uuid):

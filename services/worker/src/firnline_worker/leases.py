@@ -20,7 +20,7 @@ from firnline_domain.records.orders import CompareRows, ExpireSnapshots, Rewrite
 
 Order = RewriteFiles | ExpireSnapshots | CompareRows
 FINISHED = "finished"  # owner of the marks of finished attempts
-MOST_STARTS = 5  # of one attempt, whose worker died each time
+MAX_STARTS = 5  # of one attempt, whose worker died each time
 FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is plenty
 
 
@@ -89,7 +89,7 @@ class TaskLeases:
         self._try(lambda: self.leases.renew(name, owner, self.ttl_s, text))
 
     def renew(self) -> None:
-        """Prolong what is due; called every turn of the loop."""
+        """Prolong what is due; called after every poll."""
         for name, owner in self._due():
             kept = partial(self.leases.renew, name, owner, self.ttl_s)
             if not self._try(kept):
@@ -114,11 +114,11 @@ class TaskLeases:
         """Count one more start of this attempt; how many in the last hour, or one more than may
         be. 1 where Redis is away."""
         mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
-        for number in range(1, MOST_STARTS + 1):
+        for number in range(1, MAX_STARTS + 1):
             free = partial(self.leases.acquire, f"{mark}:{number}", owner, FINISHED_S)
             if self._try(free):
                 return number
-        return MOST_STARTS + 1
+        return MAX_STARTS + 1
 
     def finish(self, order: Order) -> None:
         """Remember that this attempt's result is on its topic."""

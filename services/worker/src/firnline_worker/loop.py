@@ -19,9 +19,9 @@ from firnline_domain.records.orders import CompareRows, ExpireSnapshots, Rewrite
 
 from firnline_worker.leases import Busy
 
-IDLE_S, BUSY_S = 0.5, 0.1  # how long a turn may wait for records
+IDLE_S, BUSY_S = 0.5, 0.1  # how long a poll may wait for records
 AGAIN_S = 3.0  # until a task whose lease another worker has is tried again
-MOST_INTERRUPTIONS = 5  # of one order, which is put aside then: it holds back its partition
+MAX_INTERRUPTIONS = 5  # of one order, which is put aside then: it holds back its partition
 
 
 @dataclass
@@ -35,12 +35,12 @@ class TaskLoop:
     inbox: Inbox
     executor: Executor
     work: Callable[[Any], None]
-    at_once: int
+    max_running: int
     log: Log
-    every_turn: Callable[[], None] = lambda: None
+    after_poll: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
-    put_aside: Callable[[Delivery, Exception], None] = lambda *_: None  # to `dead-letters`
-    heavy_at_once: int = 1
+    dead_letter: Callable[[Delivery, Exception], None] = lambda *_: None  # to `dead-letters`
+    max_running_heavy: int = 1
     turns: Turns = field(default_factory=Turns)
     _interrupted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     _waiting: list[tuple[float, Delivery]] = field(default_factory=list)
@@ -49,11 +49,11 @@ class TaskLoop:
     _running: dict[Future[None], Delivery] = field(default_factory=dict)
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Turn until told to stop."""
+        """Poll until told to stop."""
         while not stopping():
-            self.turn(BUSY_S if self._running else IDLE_S)
+            self.poll_once(BUSY_S if self._running else IDLE_S)
 
-    def turn(self, timeout_s: float) -> None:
+    def poll_once(self, timeout_s: float) -> None:
         """Read, start what fits, put away what has ended, commit."""
         for delivery in self.inbox.poll(timeout_s):
             self._take(delivery)
@@ -65,13 +65,13 @@ class TaskLoop:
         for future in [future for future in self._running if future.done()]:
             self._end(self._running.pop(future), future)
         self._commit()
-        self.every_turn()
+        self.after_poll()
         metrics.gauge("tasks_running", len(self._running))
 
     def _commit(self) -> None:
         try:
             self.inbox.commit()
-        except RetryLater as later:  # the broker is away; the next turn commits
+        except RetryLater as later:  # the broker is away; the next poll commits
             self.log.warning("commit_later", error=later)
 
     @property
@@ -91,7 +91,7 @@ class TaskLoop:
     def _start(self) -> None:
         """On each lane tables take turns, and of a table the first that came; but who waits for a
         lease lets others pass. One table may have a hundred orders out."""
-        while len(self._running) < self.at_once:
+        while len(self._running) < self.max_running:
             first = self._first()
             lane = self.turns.take(first)
             if lane is None:
@@ -110,7 +110,7 @@ class TaskLoop:
             if item[0] <= now and (lane not in found or self._goes_before(item[1], found[lane][1])):
                 found[lane] = item
         lanes = [lane_at(one.topic) for one in self._running.values()]
-        if lanes.count(Lane.HEAVY) >= self.heavy_at_once:
+        if lanes.count(Lane.HEAVY) >= self.max_running_heavy:
             found.pop(Lane.HEAVY, None)
         return found
 
@@ -130,7 +130,7 @@ class TaskLoop:
             self.log.error("work_interrupted", error, offset=delivery.offset)
             place = (delivery.topic, delivery.partition, delivery.offset)
             self._interrupted[place] += 1
-            if self._interrupted[place] >= MOST_INTERRUPTIONS and isinstance(error, Exception):
+            if self._interrupted[place] >= MAX_INTERRUPTIONS and isinstance(error, Exception):
                 del self._interrupted[place]
                 self._give_up(delivery, error)
                 return
@@ -138,7 +138,7 @@ class TaskLoop:
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """The planner takes its partition back at the deadline."""
-        self.put_aside(delivery, error)
+        self.dead_letter(delivery, error)
         self.inbox.done(delivery)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from firnline_domain.counters.sizes import MOST_BYTES, fills
 from firnline_domain.errors import TaskRefused
@@ -19,11 +19,52 @@ from firnline_domain.records.tallies import (
 )
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
+from firnline_iceberg.tables import LoadedTable
 
-from firnline_worker.spans import Spans, by_age
+from firnline_worker.table_settings import milliseconds
+
+# Rows of a stream lie in the order of time. A file of rows of minutes is left out by its bounds
+# where a reader asks for another hour; merged across days it is read by everybody.
+MAX_SPAN = "firnline.rewrite.max-span-ms"  # table property; 0 = any
+
+
+def by_age(file: DataFileEntry) -> tuple[int, str]:
+    """Sorts data files, the oldest first."""
+    return file.sequence_number, file.normal
+
+
+@dataclass(frozen=True)
+class TimeSpanLimit:
+    """`max_ms` from the oldest to the newest file of a run; `times`: of snapshots, in ms, by
+    their sequence numbers, as far as they are retained."""
+
+    max_ms: int = 0
+    times: Mapping[int, int] = field(default_factory=dict)
+
+    def runs(self, files: Sequence[DataFileEntry]) -> Iterator[list[DataFileEntry]]:
+        """Neighbours by age, as far as they may be in one file. What is older than all retained
+        snapshots is as old as the oldest of them."""
+        oldest_ms = min(self.times.values(), default=0)
+        run, since_ms = list[DataFileEntry](), oldest_ms
+        for file in sorted(files, key=by_age):
+            at_ms = self.times.get(file.sequence_number, oldest_ms)
+            if run and 0 < self.max_ms < at_ms - since_ms:
+                yield run
+                run = []
+            since_ms = since_ms if run else at_ms
+            run.append(file)
+        if run:
+            yield run
+
+
+def time_span_limit(table: LoadedTable) -> TimeSpanLimit:
+    """As the table's property says."""
+    times = {one.sequence_number or 0: one.timestamp_ms for one in table.snapshots}
+    return TimeSpanLimit(milliseconds(table, MAX_SPAN, 0), times)
+
 
 Group = tuple[DataFileEntry, ...]
-ANY = Spans()
+ANY_SPAN = TimeSpanLimit()
 # Of a task: 5 TB in files of the default size. Each output has two names on the write-ahead list
 # and a path in the result, of which the topic takes 16 MB.
 MAX_OUTPUTS = 10_000
@@ -65,13 +106,13 @@ def plan(
     scope: Scope,
     target_bytes: int,
     action: str = Action.COMPACT,
-    spans: Spans = ANY,
+    limit: TimeSpanLimit = ANY_SPAN,
 ) -> Plan:
     """Take every data file of the scope that any delete applies to, and all fragments if there are
     at least two; a MERGE takes the undersized files as well, where small ones fill a file of the
     target size (`levels`). Apply every delete that applies to any of them. A CONVERT leaves larger
     files where they are: their equality deletes become positions, beside those that they have.
-    Files whose ages `spans` keeps apart are not merged with each other.
+    Files whose ages `limit` keeps apart are not merged with each other.
 
     Where the inputs are all live data files of the snapshot there are at least two groups if
     there are two inputs: the committer can then commit them as two rewrites in one transaction,
@@ -79,13 +120,13 @@ def plan(
     """
     files = live.files_of_scope(scope)
     kept = _kept(files, live, target_bytes) if action == Action.CONVERT else {}
-    chosen = [f for f in _chosen(files, target_bytes, action, spans) if f.data.normal not in kept]
+    chosen = [f for f in _chosen(files, target_bytes, action, limit) if f.data.normal not in kept]
     applied = [delete for file in chosen for delete in file.deletes]
     applied += [delete for deletes in kept.values() for delete in deletes]
     deletes = tuple({delete.key: delete for delete in applied}.values())
     inputs = [f.data for f in chosen]
     goal = raised(target_bytes, inputs)
-    groups = _groups(inputs, goal, len(inputs) == len(live.data), spans)
+    groups = _groups(inputs, goal, len(inputs) == len(live.data), limit)
     if not deletes and len(groups) >= len(inputs):
         return NOTHING  # a merge that would not lessen the files changes nothing
     return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept), goal)
@@ -97,9 +138,9 @@ def raised(target_bytes: int, inputs: Sequence[DataFileEntry]) -> int:
 
 
 def _groups(
-    inputs: Sequence[DataFileEntry], target_bytes: int, whole: bool, spans: Spans
+    inputs: Sequence[DataFileEntry], target_bytes: int, whole: bool, limit: TimeSpanLimit
 ) -> tuple[Group, ...]:
-    runs = list(spans.runs(inputs))
+    runs = list(limit.runs(inputs))
     least = 2 if whole and len(runs) == 1 else 1
     return tuple(group for run in runs for group in grouped(run, target_bytes, least))
 
@@ -120,21 +161,21 @@ def _kept(
 
 
 def _chosen(
-    files: Sequence[PlannedFile], target_bytes: int, action: str, spans: Spans
+    files: Sequence[PlannedFile], target_bytes: int, action: str, limit: TimeSpanLimit
 ) -> list[PlannedFile]:
-    merged = _merged([f.data for f in files], target_bytes, action, spans)
+    merged = _merged([f.data for f in files], target_bytes, action, limit)
     converts = action == Action.CONVERT
 
-    def presses(file: PlannedFile) -> bool:
+    def needs_rewrite(file: PlannedFile) -> bool:
         """A conversion leaves what is said of a larger file by position."""
         kept = converts and size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
         return any(not kept or one.kind is DeleteKind.EQUALITY for one in file.deletes)
 
-    return [f for f in files if presses(f) or f.data.normal in merged]
+    return [f for f in files if needs_rewrite(f) or f.data.normal in merged]
 
 
 def _merged(
-    files: Sequence[DataFileEntry], target_bytes: int, action: str, spans: Spans
+    files: Sequence[DataFileEntry], target_bytes: int, action: str, limit: TimeSpanLimit
 ) -> set[str]:
     fragments, undersized = (
         [file for file in files if size_class(file.bytes, target_bytes) is one]
@@ -143,7 +184,7 @@ def _merged(
     holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
     by_level = action == Action.MERGE and fills(holds, target_bytes)
     taken = _oldest(fragments + undersized) if by_level else fragments
-    return {file.normal for run in spans.runs(taken) if len(run) > 1 for file in run}
+    return {file.normal for run in limit.runs(taken) if len(run) > 1 for file in run}
 
 
 def _oldest(files: Sequence[DataFileEntry]) -> list[DataFileEntry]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from firnline_domain.commits.proofs import checksum_text
 from firnline_domain.identity import Scope
@@ -21,7 +22,6 @@ from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_worker.clock import Clock
 from firnline_worker.java import JavaTable
 from firnline_worker.outputs import TaskFiles
 from firnline_worker.planning import Plan
@@ -29,7 +29,7 @@ from firnline_worker.stage import GroupDone
 
 
 @dataclass(frozen=True)
-class Base:
+class TaskContext:
     """What every result of a task has in common."""
 
     order: RewriteFiles
@@ -40,7 +40,7 @@ class Base:
 
 
 def finished(
-    base: Base,
+    task: TaskContext,
     groups: tuple[RewriteGroup, ...],
     deletes: Sequence[DeleteFileEntry],
     files: TaskFiles | None,
@@ -48,18 +48,20 @@ def finished(
 ) -> RewriteFinished:
     """A native result; no groups = there was nothing to do."""
     applied = tuple(_applied(delete) for delete in deletes)
-    return _result(base, Mode.NATIVE, at_ms, groups, applied, files)
+    return _result(task, Mode.NATIVE, at_ms, groups, applied, files)
 
 
-def handed_over(base: Base, reason: str, snapshot_id: int | None, at_ms: int) -> RewriteFinished:
+def handed_over(
+    task: TaskContext, reason: str, snapshot_id: int | None, at_ms: int
+) -> RewriteFinished:
     """Iceberg's own action did it; `snapshot_id` None = it found nothing to do."""
     return _result(
-        base, Mode.HANDED_OVER, at_ms, handover_reason=reason, committed_snapshot_id=snapshot_id
+        task, Mode.HANDED_OVER, at_ms, handover_reason=reason, committed_snapshot_id=snapshot_id
     )
 
 
 def _result(
-    base: Base,
+    task: TaskContext,
     mode: Mode,
     at_ms: int,
     groups: tuple[RewriteGroup, ...] = (),
@@ -68,29 +70,29 @@ def _result(
     handover_reason: str | None = None,
     committed_snapshot_id: int | None = None,
 ) -> RewriteFinished:
-    order, form = base.order, base.table.form
+    order, form = task.order, task.table.form
     return RewriteFinished(
         task_id=order.task_id,
         table=order.table,
         ref=order.ref,
         scope=order.scope,
         attempt=order.attempt,
-        worker=base.worker,
+        worker=task.worker,
         mode=mode,
-        start_snapshot_id=base.head.snapshot_id,
-        start_sequence_number=base.head.sequence_number or 0,
+        start_snapshot_id=task.head.snapshot_id,
+        start_sequence_number=task.head.sequence_number or 0,
         schema_id=form.schema_id,
         groups=groups,
         applied_deletes=applied,
         output_list=files.list if files else None,
         row_map=files.row_map if files else None,
         ordered_at_ms=order.ordered_at_ms,
-        started_at_ms=base.clock.started_ms,
-        first_byte_at_ms=base.clock.first_byte_ms,
+        started_at_ms=task.clock.started_ms,
+        first_byte_at_ms=task.clock.first_byte_ms,
         finished_at_ms=at_ms,
         handover_reason=handover_reason,
         committed_snapshot_id=committed_snapshot_id,
-        measures=dict(base.clock.seconds),
+        measures=dict(task.clock.seconds),
         together=order.together,
         format_version=form.format_version,
         last_column_id=form.last_column_id,
@@ -146,3 +148,18 @@ def _applied(delete: DeleteFileEntry) -> AppliedDelete:
     return AppliedDelete(
         delete.path, delete.kind, delete.sequence_number, delete.scope, delete.equality_ids
     )
+
+
+@dataclass
+class Clock:
+    """Times of one task, in ms since the epoch and in seconds by phase."""
+
+    started_ms: int
+    first_byte_ms: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.monotonic)
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.seconds[f"{name}_seconds"] = round(now - self._last, 3)
+        self._last = now

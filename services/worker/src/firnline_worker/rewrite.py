@@ -24,17 +24,16 @@ from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, report
-from firnline_worker.belonging import refuse_if_over
-from firnline_worker.clock import Clock
-from firnline_worker.columns import proving_ids, shape_of
+from firnline_worker.columns import proving_ids, target_schema
+from firnline_worker.delete_set_cache import DeleteSetCache
+from firnline_worker.delete_sets import Published, published, sequenced
 from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
-from firnline_worker.planning import Plan, plan, refuse_duplicates
-from firnline_worker.sets import Published, published, sequenced
-from firnline_worker.shelf import Shelf
-from firnline_worker.snapshots import Snapshots
-from firnline_worker.spans import spans_of
+from firnline_worker.live_files import LiveFilesCache
+from firnline_worker.planning import Plan, plan, refuse_duplicates, time_span_limit
+from firnline_worker.preconditions import refuse_stale, yield_to_writers
+from firnline_worker.report import Clock, TaskContext
 from firnline_worker.stage import (
     GroupDone,
     GroupOrder,
@@ -42,7 +41,6 @@ from firnline_worker.stage import (
     GroupResult,
     StageOrder,
 )
-from firnline_worker.writers_first import yield_to_writers
 
 Note = Callable[[int], None]
 """Told the start snapshot as soon as it is known, so that no expiry takes it."""
@@ -65,99 +63,99 @@ class Rewriter:
 
     tables: Tables
     java: JavaTables
-    shelf: Shelf
+    cache: DeleteSetCache
     stage: Stage
     handover: Handover
     worker: str
     set_budget_bytes: int
     now_ms: Callable[[], int]
-    snapshots: Snapshots = field(default_factory=Snapshots)
+    snapshots: LiveFilesCache = field(default_factory=LiveFilesCache)
     keys: Keyring = output_lists.UNSIGNED
 
     def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
         """Raises TaskRefused, RetryLater; whatever else is a failure of this attempt.
 
-        The start snapshot is the head of the order's ref; its sequence number stamps the outputs.
+        The start snapshot is the head of the order's ref; outputs get its sequence number.
         """
         clock = Clock(self.now_ms())
         table = self.tables.load(order.table)
         head = table.head(order.ref)
         note(head.snapshot_id)
-        refuse_if_over(table, order)
+        refuse_stale(table, order)
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
         refuse_duplicates(live)
-        chosen = plan(live, order.scope, target_bytes(table), order.action, spans_of(table))
+        chosen = plan(live, order.scope, target_bytes(table), order.action, time_span_limit(table))
         clock.lap("plan")
-        base = report.Base(order, table, head, self.worker, clock)
+        task = TaskContext(order, table, head, self.worker, clock)
         if not chosen.taken:
-            return report.finished(base, (), (), None, self.now_ms())
+            return report.finished(task, (), (), None, self.now_ms())
         reason: str | None = next(reasons(table, chosen), None)
         if reason is None:
             try:
-                return self._native(base, chosen)
+                return self._rewrite_natively(task, chosen)
             except Refused as refused:
                 reason = refused.reason
             except OutsideLocations:
                 reason = "outside_locations"
         clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
-        snapshot_id = self.handover.rewrite(order, table, reason)
-        return report.handed_over(base, reason, snapshot_id, self.now_ms())
+        snapshot_id = self.handover.rewrite_data_files(order, table, reason)
+        return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
-    def _native(self, base: report.Base, chosen: Plan) -> RewriteFinished:
+    def _rewrite_natively(self, task: TaskContext, chosen: Plan) -> RewriteFinished:
         """Every output is on the write-ahead list before it can exist; if the attempt fails they
         are removed, for no result has named them."""
-        order, table = base.order, base.table
+        order, table = task.order, task.table
         java = self.java.load(order.table)
         run = outputs.new_run(order)
-        groups = _group_orders(chosen, java, run, base)
+        groups = _group_orders(chosen, java, run, task)
         files = outputs.files_of(run, table.metadata_location)
         paths = [path for group in groups for path in group.output_paths]
         if not all(map(Locations.of(table).holds, paths)):
             raise OutsideLocations
-        mine = [*paths, files.row_map]
-        self._list(base, files.list, mine)
+        listed_paths = [*paths, files.row_map]
+        self._write_ahead(task, files.list, listed_paths)
         try:
-            done = self._run(base, chosen, groups, files.row_map)
+            done = self._run_groups(task, chosen, groups, files.row_map)
             ids = proving_ids(table, chosen.deletes)
             described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
-            _prove(described)
+            _refuse_unproved(described)
         except BaseException:
-            removal.remove_unpublished(table, run, mine, files.list)
+            removal.remove_unpublished(table, run, listed_paths, files.list)
             raise
         unused = set(paths) - {file.path for one in done for file in one.files}
-        base.clock.lap("describe")
-        base.clock.seconds["names_unused"] = float(len(unused))
-        return report.finished(base, described, chosen.deletes, files, self.now_ms())
+        task.clock.lap("describe")
+        task.clock.seconds["names_unused"] = float(len(unused))
+        return report.finished(task, described, chosen.deletes, files, self.now_ms())
 
-    def _list(self, base: report.Base, path: str, mine: Sequence[str]) -> None:
-        order = base.order
+    def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
+        order = task.order
         listed = OutputList(
             task_id=order.task_id,
             attempt=order.attempt,
             table_uuid=order.table.uuid,
             worker=self.worker,
             written_at_ms=self.now_ms(),
-            outputs=tuple(mine),
+            outputs=tuple(listed_paths),
             deadline_ms=order.deadline_ms,
         )
-        output_lists.write(base.table.io, path, listed, self.keys)
+        output_lists.write(task.table.io, path, listed, self.keys)
 
-    def _run(
-        self, base: report.Base, chosen: Plan, groups: Sequence[GroupOrder], row_map_path: str
+    def _run_groups(
+        self, task: TaskContext, chosen: Plan, groups: Sequence[GroupOrder], row_map_path: str
     ) -> list[GroupDone]:
-        base.clock.lap("prepare")
-        base.clock.first_byte_ms = self.now_ms()
-        with published(self.shelf, base.table, chosen, self.set_budget_bytes) as sets:
-            base.clock.lap("sets")
-            stage = _stage_order(base, chosen, sets)
-            results = self.stage.run(base.order.task_id, stage, groups)
-            base.clock.lap("stage")
+        task.clock.lap("prepare")
+        task.clock.first_byte_ms = self.now_ms()
+        with published(self.cache, task.table, chosen, self.set_budget_bytes) as sets:
+            task.clock.lap("sets")
+            stage = _stage_order(task, chosen, sets)
+            results = self.stage.run(task.order.task_id, stage, groups)
+            task.clock.lap("stage")
             for one in results:
                 if isinstance(one, GroupRefused):
                     raise Refused(one.reason, one.detail)
             done = [one for one in results if isinstance(one, GroupDone)]
-            _write_row_map(base.table, row_map_path, done, sets.marked(chosen))
+            _write_row_map(task.table, row_map_path, done, sets.marked(chosen))
         return sorted(done, key=lambda one: one.index)
 
 
@@ -166,12 +164,12 @@ def target_bytes(table: LoadedTable) -> int:
     return target_bytes_of(table.properties)
 
 
-def _group_orders(chosen: Plan, java: JavaTable, run: Run, base: report.Base) -> list[GroupOrder]:
+def _group_orders(chosen: Plan, java: JavaTable, run: Run, task: TaskContext) -> list[GroupOrder]:
     orders = []
     for index, group in enumerate(chosen.groups):
-        most = outputs.count(group, chosen.target_bytes)
-        wanted = [run.output_name(index, number) for number in range(most)]
-        paths = tuple(java.locations(base.order.scope, wanted))
+        names = outputs.count(group, chosen.target_bytes)
+        wanted = [run.output_name(index, number) for number in range(names)]
+        paths = tuple(java.locations(task.order.scope, wanted))
         orders.append(GroupOrder(index, sequenced(group), paths))
     first = len(orders)
     orders += [
@@ -181,13 +179,13 @@ def _group_orders(chosen: Plan, java: JavaTable, run: Run, base: report.Base) ->
     return orders
 
 
-def _stage_order(base: report.Base, chosen: Plan, sets: Published) -> StageOrder:
-    table = base.table
-    shape = shape_of(table, base.order.scope)
+def _stage_order(task: TaskContext, chosen: Plan, sets: Published) -> StageOrder:
+    table = task.table
+    target = target_schema(table, task.order.scope)
     return StageOrder(
         io_properties={key: str(value) for key, value in table.io.properties.items()},
         location=table.metadata.location,
-        shape=replace(shape, proved=proving_ids(table, chosen.deletes)),
+        target=replace(target, proved=proving_ids(table, chosen.deletes)),
         properties=from_table(readable(table.properties)),
         target_bytes=chosen.target_bytes,
         set_paths=sets.set_paths,
@@ -204,7 +202,7 @@ def _write_row_map(
         row_map.write(sink, masked, marked)
 
 
-def _prove(groups: Sequence[RewriteGroup]) -> None:
+def _refuse_unproved(groups: Sequence[RewriteGroup]) -> None:
     """Raises TaskRefused: rows in are what the manifests say, and in - masked = out."""
     if found := flaw(groups):
         raise TaskRefused(found.reason, found.detail)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -18,57 +15,20 @@ from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.java import UNREPORTED, WHOLE
 from pyspark.sql import SparkSession
 
+from firnline_worker.jvm import launch, spark_conf
 from firnline_worker.settings import Settings
 from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
 
-_JVM = "-XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40"
-"""The driver only plans and describes: 60 MB less than with G1, which aims at throughput."""
-SCRATCH = "spark"  # under the state directory: what a killed driver leaves goes at the next start
 
-
-def session(settings: Settings) -> SparkSession:
+def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSession:
     """Start, or join, a session whose catalog is the one that the writers use."""
-    scratch = Path(settings.state_dir) / SCRATCH
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if settings.spark_master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    (jvm or launch(settings)).join()
     builder: Any = SparkSession.builder
-    builder = builder.master(settings.spark_master).appName("firnline-worker")
-    for name, value in configuration(settings).items():
-        builder = builder.config(name, value)
-    made: SparkSession = builder.getOrCreate()
+    made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
     for name, value in catalog(settings).items():
         made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")
     return made
-
-
-def configuration(settings: Settings) -> dict[str, str]:
-    """Spark's settings for its start, which everybody on the host reads on the driver's command
-    line. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
-    counts mapped sets (H18)."""
-    scratch = Path(settings.state_dir).absolute() / SCRATCH
-    common = {
-        "spark.driver.extraClassPath": settings.iceberg_jar,
-        "spark.executor.extraClassPath": settings.iceberg_jar,
-        "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"{_JVM} -Djava.io.tmpdir={scratch}",
-        "spark.local.dir": str(scratch),
-        "spark.python.daemon.module": "firnline_worker.daemon",
-        "spark.python.worker.faulthandler.enabled": "true",  # tells a crash from a kill (`memory`)
-        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "jemalloc",  # 13 % less at the peak
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.scheduler.mode": "FAIR",  # a short task does not queue behind a long one's groups
-        "spark.task.maxFailures": "1",  # a task's second try is a new attempt, with new names
-        "spark.speculation": "false",
-        "spark.sql.shuffle.partitions": "8",
-    }
-    if settings.spark_master.startswith("local"):
-        common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
-    return common
 
 
 def catalog(settings: Settings) -> dict[str, str]:

@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
-from firnline_deletes.apply import Tally, conversion, rewrite
+from firnline_deletes.apply import Tally, find_dead_rows, write_live_rows
 from firnline_deletes.files import SequencedFile
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
 from firnline_deletes.properties import ParquetProperties
 from firnline_deletes.refusals import Reason, Refused
-from firnline_deletes.row_map import Masked
-from firnline_deletes.shape import Shape
+from firnline_deletes.row_map import MaskedRows
+from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import normal_path
 from firnline_iceberg.storage import file_io
 from pyiceberg.io import FileIO
@@ -32,7 +32,7 @@ class StageOrder:
 
     io_properties: Mapping[str, str]
     location: str
-    shape: Shape
+    target: TargetSchema
     properties: ParquetProperties
     target_bytes: int
     set_paths: tuple[str, ...]
@@ -95,35 +95,31 @@ def _deletes(order: StageOrder) -> Deletes:
 
 
 def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
-    return (_convert if group.converts else _rewrite)(order, group, io, deletes)
-
-
-def _convert(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
-    """What its position deletes say stays as it is: only equality deletes are applied."""
     started_ms = int(time.time() * 1000)
-    masked = Masked()
+    masked, files = MaskedRows(), tuple[WrittenFile, ...]()
     try:
-        of_equality = replace(deletes, positions=None)
-        tally = conversion(group.files, of_equality, order.shape, opener(io), masked)
-        return GroupDone(group.index, tally, (), started_ms, masked.blobs())
+        if group.converts:  # what its position deletes say stays as it is
+            of_equality = replace(deletes, positions=None)
+            tally = find_dead_rows(group.files, of_equality, order.target, opener(io), masked)
+        else:
+            tally, files = _write_outputs(order, group, io, deletes, masked)
     except Refused as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)
+    return GroupDone(group.index, tally, files, started_ms, masked.blobs())
 
 
-def _rewrite(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
-    started_ms = int(time.time() * 1000)
-    shape = order.shape
-    paths, create = group.output_paths, creator(io)
+def _write_outputs(
+    order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes, masked: MaskedRows
+) -> tuple[Tally, tuple[WrittenFile, ...]]:
+    target, paths = order.target, group.output_paths
     writer = RollingWriter(
-        shape.written, order.properties, order.target_bytes, paths, create, shape.proved
+        target.written, order.properties, order.target_bytes, paths, creator(io), target.proved
     )
     try:
-        masked, open_file, threads = Masked(), opener(io), order.threads
-        tally = rewrite(group.files, deletes, shape, open_file, writer, threads, masked)
-        files = tuple(writer.close())
-        return GroupDone(group.index, tally, files, started_ms, masked.blobs())
-    except Refused as refused:
-        return GroupRefused(group.index, refused.reason, refused.detail)
+        tally = write_live_rows(
+            group.files, deletes, target, opener(io), writer, order.threads, masked
+        )
+        return tally, tuple(writer.close())
     finally:
         writer.abort()
 

@@ -19,7 +19,7 @@ _GONE = "Python worker exited unexpectedly"
 _CRASHED = "Fatal Python error"  # what the fault handler says of a segmentation fault
 
 
-def ran_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Here, in the JVM, or in a Python worker. One that is gone without a word was killed, which
     the kernel does when memory ends: it has no other sign."""
     if isinstance(error, MemoryError):

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from types import SimpleNamespace
 
+import firnline_worker.live_files
 import pytest
 from firnline_iceberg.planning import LiveFiles
-from firnline_worker import snapshots
-from firnline_worker.snapshots import Snapshots
+from firnline_worker.live_files import LiveFilesCache
 
 
 def table(uuid="t"):
@@ -23,12 +23,12 @@ def read(monkeypatch):
         done.append((loaded.identity.uuid, snapshot_id))
         return LiveFiles(snapshot_id, (), ())
 
-    monkeypatch.setattr(snapshots, "live_files", live_files)
+    monkeypatch.setattr(firnline_worker.live_files, "live_files", live_files)
     return done
 
 
 def test_the_orders_of_a_burst_read_the_manifests_once(read):
-    kept = Snapshots()
+    kept = LiveFilesCache()
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: kept.live(table(), 7), range(8)))
     assert read == [("t", 7)]
@@ -44,8 +44,8 @@ def test_a_slow_reading_holds_up_no_other_table(monkeypatch):
             assert go_on.wait(30)
         return LiveFiles(snapshot_id, (), ())
 
-    monkeypatch.setattr(snapshots, "live_files", live_files)
-    kept = Snapshots()
+    monkeypatch.setattr(firnline_worker.live_files, "live_files", live_files)
+    kept = LiveFilesCache()
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(kept.live, table("slow"), 1)
         assert started.wait(30)
@@ -55,28 +55,28 @@ def test_a_slow_reading_holds_up_no_other_table(monkeypatch):
 
 
 def test_another_snapshot_or_table_is_read_anew(read):
-    kept = Snapshots()
+    kept = LiveFilesCache()
     for uuid, snapshot_id in [("t", 7), ("t", 8), ("u", 8), ("t", 7)]:
         assert kept.live(table(uuid), snapshot_id).snapshot_id == snapshot_id
     assert read == [("t", 7), ("t", 8), ("u", 8), ("t", 7)]
 
 
 def test_a_very_large_snapshot_is_not_kept(read, monkeypatch):
-    monkeypatch.setattr(snapshots, "_MOST_FILES", -1)
-    kept = Snapshots()
+    monkeypatch.setattr(firnline_worker.live_files, "_MAX_FILES", -1)
+    kept = LiveFilesCache()
     kept.live(table(), 7)
     kept.live(table(), 7)
     assert len(read) == 2
 
 
 def test_a_reading_that_fails_is_not_kept(read, monkeypatch):
-    kept = Snapshots()
+    kept = LiveFilesCache()
 
     def broken(*_):
         raise OSError("storage")
 
     with monkeypatch.context() as patched:
-        patched.setattr(snapshots, "live_files", broken)
+        patched.setattr(firnline_worker.live_files, "live_files", broken)
         with pytest.raises(OSError, match="storage"):
             kept.live(table(), 7)
     assert kept.live(table(), 7).snapshot_id == 7

@@ -30,7 +30,7 @@ class Layout:
     size: int
 
 
-def lay_out(values: Hashes) -> Layout:
+def laid_out(values: Hashes) -> Layout:
     """`values` ascending. Each goes to its home or the first free slot after it."""
     homes = max(1, len(values) + len(values) // 2)
     at = np.arange(len(values), dtype=np.int64)
@@ -44,7 +44,7 @@ def _home(values: Hashes, homes: int) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Slots:
+class HashTable:
     """`index`: value per slot. `codes`: 1-based number of the sequence; EMPTY where no key is.
 
     `unique`: no two keys share a value, so that a search ends at the first equal one.
@@ -56,7 +56,7 @@ class Slots:
     unique: bool
 
     @classmethod
-    def filled(cls, values: Hashes, codes: Codes, layout: Layout) -> Slots:
+    def filled(cls, values: Hashes, codes: Codes, layout: Layout) -> HashTable:
         """`values` ascending, with their codes."""
         index = np.full(layout.size, _LAST, dtype=np.uint64)
         placed = np.zeros(layout.size, dtype=np.int32)

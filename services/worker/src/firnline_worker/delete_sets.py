@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from firnline_deletes import delete_set, positions
+from firnline_deletes.building import build_parts
 from firnline_deletes.files import SequencedFile
-from firnline_deletes.spilling import build_parts
 from firnline_deletes.vectors import Vector, located
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.tables import LoadedTable
+from pyiceberg.types import BinaryType, DecimalType, IcebergType, StringType, UUIDType
 
-from firnline_worker.columns import key_fields
+from firnline_worker.columns import find_type, key_fields
+from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.planning import Plan
-from firnline_worker.set_sizes import set_bytes
-from firnline_worker.shelf import Shelf
 from firnline_worker.stage import opener
 
 _POSITIONS = "positions.arrow"
@@ -28,7 +28,7 @@ _POSITIONS = "positions.arrow"
 
 @dataclass(frozen=True)
 class Published:
-    """Files on the shelf; each is there as long as the `published` block runs.
+    """Files on the cache; each is there as long as the `published` block runs.
 
     `together`: all sets fit in memory; else they are probed one after the other.
     """
@@ -47,7 +47,7 @@ class Published:
 
 @contextmanager
 def published(
-    shelf: Shelf, table: LoadedTable, plan: Plan, budget_bytes: int
+    cache: DeleteSetCache, table: LoadedTable, plan: Plan, budget_bytes: int
 ) -> Iterator[Published]:
     """Build what nobody has built, or wait for who is at it. Raises Refused.
 
@@ -60,9 +60,11 @@ def published(
         paths: list[Path] = []
         for key, deletes in groups.items():
             parts = -(-sizes[key] // part_bytes) or 1
-            paths += held.enter_context(_equality(shelf, table, key, deletes, parts))
-        marks = [d for d in plan.deletes if d.kind is not DeleteKind.EQUALITY]
-        where = held.enter_context(_positions(shelf, table, marks, plan)) if marks else None
+            paths += held.enter_context(_equality(cache, table, key, deletes, parts))
+        by_position = [d for d in plan.deletes if d.kind is not DeleteKind.EQUALITY]
+        where = (
+            held.enter_context(_positions(cache, table, by_position, plan)) if by_position else None
+        )
         yield Published(
             tuple(str(path) for path in paths),
             str(where) if where else None,
@@ -87,7 +89,7 @@ def equality_sets(
 
 @contextmanager
 def _equality(
-    shelf: Shelf,
+    cache: DeleteSetCache,
     table: LoadedTable,
     key: SetKey,
     deletes: Sequence[DeleteFileEntry],
@@ -100,29 +102,31 @@ def _equality(
     def write(folder: Path) -> None:
         build_parts(files, keys, opener(table.io), folder, parts)
 
-    with shelf.holding(name, write) as folder:
+    with cache.holding(name, write) as folder:
         yield sorted(folder.iterdir())
 
 
 @contextmanager
 def _positions(
-    shelf: Shelf, table: LoadedTable, marks: Sequence[DeleteFileEntry], plan: Plan
+    cache: DeleteSetCache, table: LoadedTable, by_position: Sequence[DeleteFileEntry], plan: Plan
 ) -> Iterator[Path]:
-    data, vectors = sequenced(plan.inputs), _vectors(marks)
-    files = sequenced([mark for mark in marks if mark.kind is DeleteKind.POSITION])
+    data, vectors = sequenced(plan.inputs), _vectors(by_position)
+    files = sequenced([delete for delete in by_position if delete.kind is DeleteKind.POSITION])
     name = positions.identity(table.identity.uuid, data, files, vectors)
 
     def write(folder: Path) -> None:
         found = positions.build(files, data, opener(table.io), normal_path, vectors)
         found.write(folder / _POSITIONS)
 
-    with shelf.holding(name, write) as folder:
+    with cache.holding(name, write) as folder:
         yield folder / _POSITIONS
 
 
-def _vectors(marks: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
-    """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
-    return tuple(located(mark) for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR)
+def _vectors(by_position: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
+    """Those of `by_position` that are deletion vectors. Refused: unreadable_vector."""
+    return tuple(
+        located(delete) for delete in by_position if delete.kind is DeleteKind.DELETION_VECTOR
+    )
 
 
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
@@ -137,3 +141,29 @@ def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
 
 def _name(table: LoadedTable, scope: Scope) -> str:
     return f"{table.identity.uuid}/{scope.spec_id}/{scope.partition}"
+
+
+_SLOTS = 1.5  # a key, `firnline_deletes.hash_table`
+_SLOT_BYTES = 12  # index value and code
+_WIDTHS: dict[type, int] = {StringType: 54, BinaryType: 54, UUIDType: 16, DecimalType: 16}
+
+
+def set_bytes(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> int:
+    """Upper estimate of the set of these equality deletes: every record a distinct key. Texts
+    count as Iceberg estimates them, 54 bytes, or as many as they take in the file if that is more.
+    """
+    kinds: dict[tuple[int, ...], list[IcebergType | None]] = {}
+    total = 0
+    for delete in deletes:
+        ids = delete.equality_ids
+        if ids not in kinds:  # looks through every schema: once a set, not once a file
+            kinds[ids] = [find_type(table, number) for number in ids]
+        total += _key_bytes(kinds[ids], delete) * delete.records
+    return total
+
+
+def _key_bytes(kinds: list[IcebergType | None], delete: DeleteFileEntry) -> int:
+    width = sum(_WIDTHS.get(type(kind), 8) for kind in kinds)
+    stored = delete.bytes // max(1, delete.records)
+    has_text = any(isinstance(kind, StringType | BinaryType) for kind in kinds)
+    return int(_SLOTS * (_SLOT_BYTES + (max(width, stored) if has_text else width)))

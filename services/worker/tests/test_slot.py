@@ -1,4 +1,4 @@
-"""A seat is one process's at a time, and its next life takes over the leases of the one before."""
+"""A slot is one process's at a time, and its next life takes over the leases of the one before."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from firnline_adapters.in_memory import MemoryLeases
 from firnline_adapters.logs import Log
 from firnline_domain.identity import succeeds
 from firnline_worker.leases import Busy, TaskLeases
-from firnline_worker.seat import take
+from firnline_worker.slot import acquire_slot
 
-HOLD = "import sys, time, pathlib; from firnline_worker.seat import take; "
-HOLD += "seat = take(pathlib.Path(sys.argv[1])); print(seat.name, flush=True); time.sleep(60)"
+HOLD = "import sys, time, pathlib; from firnline_worker.slot import acquire_slot; "
+HOLD += (
+    "slot = acquire_slot(pathlib.Path(sys.argv[1])); print(slot.name, flush=True); time.sleep(60)"
+)
 
 
-def test_a_seat_is_free_again_when_its_process_is_killed(tmp_path: Path) -> None:
+def test_a_slot_is_free_again_when_its_process_is_killed(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", HOLD, str(tmp_path)]
     other = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     with other.stdout as said:
         name = said.readline().strip()
-    beside = take(tmp_path)
+    beside = acquire_slot(tmp_path)
     assert beside.name != name
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
-    assert take(tmp_path).name == name
+    assert acquire_slot(tmp_path).name == name
 
 
-def test_two_state_directories_have_different_seats(tmp_path: Path) -> None:
-    assert take(tmp_path / "a").name != take(tmp_path / "b").name
+def test_two_state_directories_have_different_slots(tmp_path: Path) -> None:
+    assert acquire_slot(tmp_path / "a").name != acquire_slot(tmp_path / "b").name
 
 
 def test_what_a_killed_worker_held_is_its_next_lifes_at_once(tmp_path: Path) -> None:
-    leases, seat = MemoryLeases(lambda: 0.0), take(tmp_path)
-    killed = TaskLeases(leases, seat.owner(), 30.0, Log("t"))
-    other = TaskLeases(leases, take(tmp_path).owner(), 30.0, Log("t"))
-    again = TaskLeases(leases, seat.owner(), 30.0, Log("t"))
+    leases, slot = MemoryLeases(lambda: 0.0), acquire_slot(tmp_path)
+    killed = TaskLeases(leases, slot.owner(), 30.0, Log("t"))
+    other = TaskLeases(leases, acquire_slot(tmp_path).owner(), 30.0, Log("t"))
+    again = TaskLeases(leases, slot.owner(), 30.0, Log("t"))
     with killed.holding("rewrite:u:s"):
         with pytest.raises(Busy), other.holding("rewrite:u:s"):
             pass  # another worker waits, as ever
@@ -61,5 +63,5 @@ def test_what_a_killed_worker_held_is_its_next_lifes_at_once(tmp_path: Path) -> 
         ("h.d.0#b/1", "h.d.0", False),
     ],
 )
-def test_only_another_life_of_the_same_seat_succeeds(owner: str, held: str, found: bool) -> None:
+def test_only_another_life_of_the_same_slot_succeeds(owner: str, held: str, found: bool) -> None:
     assert succeeds(owner, held) is found

@@ -1,4 +1,4 @@
-"""The shelf of delete sets: each is built once, shared while tasks use it, then removed."""
+"""The cache of delete sets: each is built once, shared while tasks use it, then removed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Entry:
     building: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Shelf:
+class DeleteSetCache:
     """Folders by identity in one directory of this process. Safe for many threads."""
 
     def __init__(self, state_dir: Path) -> None:
@@ -48,7 +48,7 @@ class Shelf:
     @contextmanager
     def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
         """The folder of this identity; `write` fills it if nobody has (single flight: others
-        wait). It is removed when its last user lets go; who has files mapped keeps the pages.
+        wait). It is removed with its last user; whoever has files mapped keeps the pages.
         """
         entry = self._join(identity)
         try:

@@ -10,12 +10,12 @@ from threading import Lock
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
 
-_MOST_FILES = 100_000  # about 100 MB; more than that is not kept
+_MAX_FILES = 100_000  # about 100 MB; more than that is not kept
 _Key = tuple[str, int]
 
 
 @dataclass
-class Snapshots:
+class LiveFilesCache:
     """Safe for many threads. One reads a snapshot while others that want it wait; other tables
     are not held up. A snapshot never changes."""
 
@@ -40,7 +40,7 @@ class Snapshots:
         try:
             live = live_files(table, key[1])
             found.set_result(live)
-            if len(live.data) + len(live.deletes) <= _MOST_FILES:
+            if len(live.data) + len(live.deletes) <= _MAX_FILES:
                 self._kept = (key, live)
         except BaseException as error:
             found.set_exception(error)

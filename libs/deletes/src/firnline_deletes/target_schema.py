@@ -18,7 +18,7 @@ LINEAGE = (
 
 
 @dataclass(frozen=True)
-class Shape:
+class TargetSchema:
     """`columns` has the form of `projection.table_schema`.
 
     `absent`: field id -> an array of the one value that a column has in files without it, in the

@@ -1,19 +1,42 @@
-"""Work of writers that a rewrite of a branch would spoil (H12; docs/architecture.md, rule 8).
+"""Asked of a table before any work on an order: is it still to be done, and may it be done now?
 
-After a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded to any
-more, and a staged upsert (`wap.id`) not be cherry-picked. Both are left alone until they are old:
-an abandoned branch must not stop maintenance for good.
+Stale tasks: the marks of finished attempts are in Redis, and gone with it; a record may come again
+at any time. The table's history knows. From the head of the order's ref back to the snapshot that
+the order was made at, no snapshot may be the order's commit. Where that way is broken (expired, or
+rolled back to before the order) nobody can tell, and the planner, whose counters have moved on as
+well, decides anew.
+
+Writers' work that a rewrite would spoil (H12; docs/architecture.md, rule 8): after a rewrite of
+`main`, an audit branch that was ahead of it cannot be fast-forwarded any more, and a staged upsert
+(`wap.id`) not be cherry-picked. Both are left alone until they are old: an abandoned branch must
+not stop maintenance for good.
 """
 
 from __future__ import annotations
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import ALREADY_COMMITTED
+from firnline_iceberg.commits import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_worker.table_settings import milliseconds
+
+
+def refuse_stale(table: LoadedTable, order: RewriteFiles) -> None:
+    """Raises TaskRefused `already_committed` or `trigger_gone`."""
+    for snapshot in table.ancestors(table.head_id(order.ref)):
+        if order.task_id in task_ids(snapshot.summary):
+            text = f"snapshot {snapshot.snapshot_id} is its commit; the committer tells of it"
+            raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
+        if snapshot.snapshot_id == order.trigger_snapshot_id:
+            return
+    text = f"snapshot {order.trigger_snapshot_id} is not in the history of {order.ref} any more"
+    raise TaskRefused("trigger_gone", text, retryable=True)
+
 
 HOLD_OFF = "firnline.rewrite.hold-off-ms"  # table property
 HOLD_OFF_MS = 3_600_000

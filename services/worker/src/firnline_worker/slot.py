@@ -1,7 +1,7 @@
-"""Who a worker is across its lives: a seat in its state directory, which one process has at a time.
+"""A worker's slot in its state directory, of one process at a time, names it across restarts.
 
-The lock goes with the process, however it ends. So whoever sits down knows that the one before is
-dead, and need not wait until its leases run out (`FIRNLINE_LEASE_S`).
+The slot's lock ends with its process. So whoever acquires it knows that the process before is dead,
+and need not wait until its leases run out (`FIRNLINE_LEASE_S`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from firnline_domain.identity import owner_of
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A place that is taken; `file` holds the lock for as long as it is open."""
+class WorkerSlot:
+    """`file` holds the lock for as long as it is open."""
 
     name: str
     file: FileIO
@@ -30,8 +30,8 @@ class Seat:
         return owner_of(self.name, uuid.uuid4().hex[:8])
 
 
-def take(state_dir: Path) -> Seat:
-    """The first free seat of this host in a state directory, which several workers may share."""
+def acquire_slot(state_dir: Path) -> WorkerSlot:
+    """The first free slot of this host in a state directory, which several workers may share."""
     state_dir.mkdir(parents=True, exist_ok=True)
     host = socket.gethostname()
     where = hashlib.sha256(str(state_dir.resolve()).encode()).hexdigest()[:8]
@@ -42,5 +42,5 @@ def take(state_dir: Path) -> Seat:
         except BlockingIOError:
             file.close()
         else:
-            return Seat(f"{host}.{where}.{number}", file)
+            return WorkerSlot(f"{host}.{where}.{number}", file)
     raise AssertionError

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 from firnline_adapters import metrics
-from firnline_worker.shelf import Shelf
+from firnline_worker.delete_set_cache import DeleteSetCache
 
 
 def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path):
-    shelf = Shelf(tmp_path)
+    cache = DeleteSetCache(tmp_path)
     built, inside, release = [], threading.Barrier(4), threading.Event()
 
     def write(path):
@@ -16,7 +16,7 @@ def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path
         (path / "part").write_text("set")
 
     def use():
-        with shelf.holding("a", write) as path:
+        with cache.holding("a", write) as path:
             assert (path / "part").read_text() == "set"
             inside.wait(30)
             release.wait(30)
@@ -26,44 +26,44 @@ def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path
         thread.start()
     inside.wait(30)  # three hold it at once
     assert len(built) == 1
-    assert list(shelf.root.iterdir()) == built
+    assert list(cache.root.iterdir()) == built
     release.set()
     for thread in threads:
         thread.join()
-    assert list(shelf.root.iterdir()) == []
+    assert list(cache.root.iterdir()) == []
 
 
 def test_who_leaves_first_takes_nothing_from_the_others(tmp_path):
-    shelf = Shelf(tmp_path)
+    cache = DeleteSetCache(tmp_path)
 
     def write(path):
         (path / "part").write_text("set")
 
-    with shelf.holding("a", write) as path:
-        with shelf.holding("a", write):
+    with cache.holding("a", write) as path:
+        with cache.holding("a", write):
             pass
         assert path.exists()
     assert not path.exists()
 
 
 def test_a_failed_build_is_tried_again_by_the_next(tmp_path):
-    shelf = Shelf(tmp_path)
+    cache = DeleteSetCache(tmp_path)
 
     def fail(path):
         (path / "half").write_text("x")
         raise OSError("storage")
 
-    with pytest.raises(OSError, match="storage"), shelf.holding("a", fail):
+    with pytest.raises(OSError, match="storage"), cache.holding("a", fail):
         pass
-    with shelf.holding("a", lambda path: (path / "whole").write_text("x")) as path:
+    with cache.holding("a", lambda path: (path / "whole").write_text("x")) as path:
         assert [file.name for file in path.iterdir()] == ["whole"]
 
 
 def test_leftovers_of_an_earlier_life_go(tmp_path):
-    old = Shelf(tmp_path)
+    old = DeleteSetCache(tmp_path)
     (old.root / "x.arrow").write_text("x")
     (tmp_path / "else").write_text("not ours")
-    new = Shelf(tmp_path)
+    new = DeleteSetCache(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["else", new.root.name])
     new.close()
     assert [path.name for path in tmp_path.iterdir()] == ["else"]
@@ -72,30 +72,30 @@ def test_leftovers_of_an_earlier_life_go(tmp_path):
 def test_what_was_built_shared_and_built_again_is_counted(tmp_path, monkeypatch):
     had = []
     monkeypatch.setattr(metrics, "count", lambda name, had_by=had, **labels: had_by.append(labels))
-    shelf = Shelf(tmp_path)
-    with shelf.holding("a", lambda path: None), shelf.holding("a", lambda path: None):
+    cache = DeleteSetCache(tmp_path)
+    with cache.holding("a", lambda path: None), cache.holding("a", lambda path: None):
         pass
-    with shelf.holding("a", lambda path: None), shelf.holding("b", lambda path: None):
+    with cache.holding("a", lambda path: None), cache.holding("b", lambda path: None):
         pass
     assert [labels["had"] for labels in had] == ["built", "shared", "rebuilt", "built"]
 
 
 def test_no_more_sets_are_built_at_once_than_half_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    shelf, at_once, most = Shelf(tmp_path), 0, 0
+    cache, max_running, most = DeleteSetCache(tmp_path), 0, 0
     lock = threading.Lock()
 
     def write(path):
-        nonlocal at_once, most
+        nonlocal max_running, most
         with lock:
-            at_once += 1
-            most = max(most, at_once)
+            max_running += 1
+            most = max(most, max_running)
         threading.Event().wait(0.05)
         with lock:
-            at_once -= 1
+            max_running -= 1
 
     def use(name):
-        with shelf.holding(name, write):
+        with cache.holding(name, write):
             pass
 
     threads = [threading.Thread(target=use, args=(name,)) for name in "abcdef"]
