@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -345,3 +347,21 @@ def test_what_the_fleet_has_not_said_here_is_not_believed(
     inbox.close()
     (letter,) = bus.letters(key)
     assert (letter.reason, letter.value) == (reason, value)
+
+
+STARTED_AND_FAILED = """
+import sys, time
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+publisher = KafkaPublisher(sys.argv[1], 8, "failed")
+inbox = KafkaInbox(sys.argv[1], sys.argv[2], ["maintenance-events"], publisher, Log("failed"))
+inbox.poll(0.05)
+time.sleep(5)  # Spark starts; the group gives out its partitions
+raise SystemExit(7)
+"""
+
+
+@pytest.mark.stack
+def test_a_process_that_fails_at_its_start_ends(kafka: str) -> None:
+    asked = [sys.executable, "-c", STARTED_AND_FAILED, kafka, uuid.uuid4().hex]
+    assert subprocess.run(asked, timeout=30).returncode == 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
@@ -195,6 +196,9 @@ class KafkaInbox:
         self._consumer.subscribe(
             list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
+        # A process that ends on an error closes nothing. librdkafka then waits for ever, on a whole
+        # core, for somebody to take the partitions that its group has just given it.
+        self._leave_group = weakref.finalize(self, self._consumer.close)
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
         """See `Inbox.poll`."""
@@ -275,7 +279,7 @@ class KafkaInbox:
         try:
             self.commit()
         finally:  # where the broker is away, too: see `bootstrap` of the committer
-            self._consumer.close()
+            self._leave_group()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._owned.update((new.topic, new.partition) for new in partitions)
