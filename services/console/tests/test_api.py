@@ -16,6 +16,8 @@ from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_console.workers import workers_json
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import TableName
+from firnline_domain.values import replace
 
 Make = Callable[..., Any]
 NOW = 1_795_270_005_000
@@ -117,6 +119,43 @@ async def test_an_old_open_task_is_not_pushed_out_by_new_ones(site: Site, make: 
     site.tell(old, *(make(commit, task_id=str(n), committed_at_ms=n + 10) for n in range(5)))
     found = (await site.get("/api/tasks?limit=3"))["tasks"]
     assert [one["task_id"] for one in found] == ["old", "4", "3"]
+
+
+async def test_tables_are_searched_by_the_server(site: Site, make: Make) -> None:
+    """A page has 50; what is not on it is found all the same."""
+    state = make("table_state/in_flight")
+    for number in range(120):
+        name = TableName(f"uuid-{number:03}", ("shop",), f"dataset_{number:05}")
+        site.tell(replace(state, table=name, debt_files=number))
+    first = await site.get("/api/tables")
+    assert [len(first["tables"]), first["matched"], first["total"]] == [50, 120, 120]
+    assert first["statuses"] == {"working": 120}
+    assert first["tables"][0]["table"] == "shop.dataset_00119"
+    second = await site.get(f"/api/tables?cursor={first['cursor']}")
+    assert second["tables"][0]["table"] == "shop.dataset_00069"
+    found = await site.get("/api/tables?q=SET_00007&namespace=shop&sort=table&limit=1")
+    assert [one["table"] for one in found["tables"]] == ["shop.dataset_00007"]
+    assert (found["matched"], found["cursor"]) == (1, None)
+    assert (await site.get("/api/tables?status=stuck"))["tables"] == []
+    for wrong in ("sort=colour", "cursor=x", "limit=many"):
+        assert (await site.client.get(f"/api/tables?{wrong}")).status == 400
+
+
+async def test_tasks_are_found_by_the_beginning_of_their_id(site: Site, make: Make) -> None:
+    site.tell(*(make("rewrite_files/compact", task_id=f"abc{n}") for n in range(3)))
+    site.tell(make("rewrite_committed/native", task_id="abc1"))
+
+    async def ids(query: str) -> list[str]:
+        return [one["task_id"] for one in (await site.get(f"/api/tasks?{query}"))["tasks"]]
+
+    assert await ids("task=abc1") == ["abc1"]
+    assert await ids("task=abc&limit=2") == ["abc0", "abc2"]
+    assert await ids("status=committed") == ["abc1"]
+    assert len(await ids("table=shop.orders")) == 3
+    assert await ids("table=shop.order") == []
+    [done] = (await site.get("/api/tasks?task=abc1"))["tasks"]
+    made = make("rewrite_committed/native").snapshot_ids
+    assert done["outcome"]["snapshot_ids"] == [str(one) for one in made]  # beyond 2^53
 
 
 async def test_events_after_a_number(site: Site, make: Make) -> None:

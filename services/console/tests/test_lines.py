@@ -116,3 +116,14 @@ def test_a_commit_that_differs_says_what_takes_it_back(make: Make) -> None:
     line = line_of(fact)
     assert line.kind == "failed"
     assert line.text.endswith("are not those it replaced; firnline undo 00000000 takes it back")
+
+
+def test_a_rewrite_is_told_by_what_it_saved(make: Make) -> None:
+    commit = make("table_committed/upsert")
+    sizes = {"added-files-size": "38700", "removed-files-size": "106000"}
+    summary = {"firnline.task-id": "t1,t2", "added-data-files": "3", "deleted-data-files": "48"}
+    replaced = replace(commit.snapshots[-1], operation="replace", summary={**summary, **sizes})
+    line = line_of(replace(commit, snapshots=(replaced,)))
+    assert line is not None
+    assert (line.kind, line.task_id) == ("own", "t1,t2")
+    assert line.text == "replace: +3 data files, −48 data files, −67.3 kB"

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from firnline_console.folds import Key, fold, touched
-from firnline_console.tables import TableStates, TableView, totals_of
+from firnline_console.tables import TableStates, TableView, totals_of, writer_of
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange
 from firnline_domain.values import replace
@@ -96,3 +97,22 @@ def test_what_a_fact_touches_is_what_it_changes(make: Make) -> None:
     for path in (COMMIT, DROP, STATE, CHANGE, "rewrite_files/compact", "snapshots_expired/refused"):
         fact = make(path)
         assert set(fold({}, [fact]).docs) == set(touched(fact))
+
+
+SPARK = {"engine-name": "spark", "engine-version": "4.1.4", "app-id": "local-17"}
+HTTP = "Apache-HttpClient/5.6.4 (Java/17.0.15)"
+
+
+@pytest.mark.parametrize(
+    ("summary", "writer"),
+    [
+        (SPARK, "spark 4.1.4, local-17"),
+        ({**SPARK, "app-name": "nightly"}, "spark 4.1.4, nightly (local-17)"),
+        ({"flink.job-id": "ab12"}, "ab12"),
+        ({"engine-name": "trino", "trino_query_id": "q7"}, "trino, q7"),
+        ({**SPARK, "firnline.task-id": "t"}, "Firnline"),
+        ({"added-records": "1"}, HTTP),
+    ],
+)
+def test_the_writer_is_who_the_summary_says(summary: dict[str, str], writer: str) -> None:
+    assert writer_of(summary, HTTP) == writer

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.states import PartitionState, TableState
@@ -78,10 +76,9 @@ def _nearest(part: PartitionState) -> tuple[float, float, float] | None:
     """(Share, files, threshold) of the kind of file that is nearest to its own."""
     if part.reason != Reason.ACCUMULATING:
         return None
-    return max((_share(part.numbers, kind) for kind in KINDS), default=None)
-
-
-def _share(numbers: Mapping[str, float], kind: str) -> tuple[float, float, float]:
-    threshold = numbers.get(KINDS[kind], 0) or 1
-    files = numbers.get(f"new_{kind}", numbers.get(kind, 0))
-    return files / threshold, files, threshold
+    numbers, found = part.numbers, []
+    for kind, least in KINDS.items():
+        files, threshold = numbers.get(f"new_{kind}", numbers.get(kind, 0)), numbers.get(least)
+        if threshold:
+            found.append((files / threshold, files, threshold))
+    return max(found, default=None)
