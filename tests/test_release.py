@@ -81,7 +81,7 @@ def test_the_stack_fetches_its_packages_once(
     log, uv = tmp_path / "log", tmp_path / "uv"
     uv.write_text(FAKE_UV.format(log=log))
     uv.chmod(0o755)
-    environment = {**os.environ, "UV": str(uv), "FIRNLINE_CACHE": str(tmp_path / "cache")}
+    environment = {**os.environ, "UV": str(uv), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for _ in range(2):
         done = subprocess.run(
             [firnline, command, "--state", "here"], env=environment, text=True, capture_output=True

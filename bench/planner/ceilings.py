@@ -60,7 +60,7 @@ def _gateway(kafka: str, lake: Lake) -> Iterator[tuple[Process, Lake]]:
     port, folder = free_port(), lake.folder / "gateway"
     given = {
         "FIRNLINE_UPSTREAM_URI": lake.uri,
-        "FIRNLINE_GATEWAY_PORT": str(port),
+        "FIRNLINE_LISTEN_ADDRESS": str(port),
         "FIRNLINE_STATE_DIR": str(folder),
     }
     ready = catalog.answers(catalog.uri(port))

@@ -83,7 +83,6 @@ class Stage:
                 "FIRNLINE_PLANNER_APP": self.app,
                 "FIRNLINE_PLANNER_DRIVER": self.driver,
                 "FIRNLINE_BUCKETS": str(BUCKETS),
-                "FIRNLINE_STALL_SECONDS": "600",
                 "FIRNLINE_PLANNER_STANDBY": str(self.standby).lower(),
             },
             ready=line.seen,

@@ -25,6 +25,7 @@ from bench.rewrite.child import Act, Question, serve
 from bench.rewrite.jars import class_path, use_store
 
 HOUR_MS = 3_600_000
+UNITS = {"m": 20, "g": 30}  # of a heap as the JVM takes it: bits
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,14 @@ def start(given: Question) -> Act:
     handover = Handover(java, tables, lambda _: nullcontext())
     cache = DeleteSetCache(Path(settings.state_dir))
     rewriter = Rewriter(
-        tables, java, cache, stage, handover, "bench", settings.set_budget_bytes, _now_ms
+        tables, java, cache, stage, handover, "bench", settings.delete_set_bytes, _now_ms
     )
     return Worker(rewriter, settings.tasks_at_once, folder).act
 
 
 def _settings(given: Question, folder: Path) -> Settings:
     optional = {
-        name: given[name] for name in ("tasks_at_once", "set_budget_bytes") if name in given
+        name: given[name] for name in ("tasks_at_once", "delete_set_bytes") if name in given
     }
     return Settings(
         kafka="",
@@ -77,7 +78,7 @@ def _settings(given: Question, folder: Path) -> Settings:
         iceberg_jar=class_path(given),
         state_dir=str(folder / "state"),
         spark_master=f"local[{given['cores']}]",
-        driver_memory=given["heap"],
+        heap_bytes=int(given["heap"][:-1]) << UNITS[given["heap"][-1]],
         **optional,
     )
 

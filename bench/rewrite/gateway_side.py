@@ -8,6 +8,7 @@ from pathlib import Path
 
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import start_logging
+from firnline_adapters.settings import Address
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings
 from firnline_local import catalog
@@ -26,6 +27,11 @@ def command(folder: Path, upstream: str, port: int) -> Command:
 
 if __name__ == "__main__":
     _, _upstream, _port, _folder = sys.argv
-    _settings = Settings(upstream_uri=_upstream, kafka="-", port=int(_port), state_dir=_folder)
+    _settings = Settings(
+        upstream_uri=_upstream,
+        kafka="-",
+        listen_address=Address("127.0.0.1", int(_port)),
+        state_dir=_folder,
+    )
     _publisher = MemoryPublisher(MemoryBroker())
     asyncio.run(serve(_settings, _publisher, start_logging("gateway")))

@@ -155,7 +155,7 @@ def test_h17_the_planners_transaction_keeps_what_is_of_a_table_in_its_bucket(
 
 
 def driver_at(kafka: str, folder: Path) -> FaustDriver:
-    settings = Settings(kafka, str(folder), app=f"h17-{uuid.uuid4().hex[:8]}")
+    settings = Settings(kafka=kafka, state_dir=str(folder), app=f"h17-{uuid.uuid4().hex[:8]}")
     app, log = faust_app(settings, folder), Log("planner")
     reader = Reader(RecordCodec(), log)
     return FaustDriver(app, settings, reader, Thresholds(), log, lambda _: pytest.fail("stopped"))

@@ -196,8 +196,8 @@ def console(story: Story, redis_url: str, tmp_path: Path) -> Iterator[Running]:
     environment = {
         "FIRNLINE_KAFKA": story.bootstrap,
         "FIRNLINE_REDIS": url,
-        "FIRNLINE_CONSOLE_PORT": str(port),
-        "FIRNLINE_METRICS_PORT": str(metrics),
+        "FIRNLINE_LISTEN_ADDRESS": str(port),
+        "FIRNLINE_METRICS_ADDRESS": str(metrics),
         "FIRNLINE_BUCKETS": str(BUCKETS),
     }
     log = tmp_path / "console.log"

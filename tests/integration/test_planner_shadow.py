@@ -3,6 +3,7 @@ nothing, until it is started without."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.stack
 
 BUCKETS = 8
 TOPICS = ("rewrite-tasks", "table-states", "advice")
-DEFAULTS = '{"firnline.rewrite.min-fragments": "3"}'
+DEFAULTS = {"firnline.rewrite.min-fragments": "3"}
 MISSPELT = {"firnline.rewrite.min-fragment": "9"}
 
 
@@ -93,8 +94,7 @@ def planner(kafka: str, tmp_path: Path) -> Command:
         "FIRNLINE_STATE_DIR": str(tmp_path / "state"),
         "FIRNLINE_PLANNER_APP": f"planner-{uuid.uuid4().hex[:8]}",
         "FIRNLINE_BUCKETS": str(BUCKETS),
-        "FIRNLINE_SHADOW": "true",
-        "FIRNLINE_DEFAULTS": DEFAULTS,
+        "FIRNLINE_DEFAULTS": json.dumps({**DEFAULTS, "firnline.shadow": "true"}),
     }
     line = ReadyLine(tmp_path / "planner.log")
     return Command(
@@ -128,7 +128,7 @@ def test_all_is_told_and_nothing_ordered_until_the_fleet_leaves_the_shadow(
         assert in_force["firnline.rewrite.min-fragments"] == ("3", "fleet")
         assert in_force["firnline.shadow"] == ("true", "fleet")
         assert not any(isinstance(one, RewriteFiles) for one in records)
-    lit = replace(planner, env={**planner.env, "FIRNLINE_SHADOW": "false"})
+    lit = replace(planner, env={**planner.env, "FIRNLINE_DEFAULTS": json.dumps(DEFAULTS)})
     with serving(lit, log, timeout_s=120):
         put(4)
         records = told(

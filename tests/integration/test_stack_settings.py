@@ -24,7 +24,7 @@ from firnline_local.parts import (
 from firnline_local.state import StateDir
 
 ROOT = Path(__file__).parents[2]
-IMAGE_CACHE = "/opt/firnline/jars"  # FIRNLINE_CACHE of infra/docker/Dockerfile
+IMAGE_CACHE = "/opt/firnline/artifacts"  # below XDG_CACHE_HOME of infra/docker/Dockerfile
 ONE_SHOT = {"topics", "warehouse"}
 
 
@@ -55,7 +55,7 @@ def test_the_embedded_stack_gives_a_service_its_settings(service: str, tmp_path:
     given = command_of(service, StateDir.at(tmp_path), where).env
     settings = from_environment(settings_of(service), given)
     assert settings.kafka == where.kafka
-    assert settings.metrics_port == where.ports[f"{service}-metrics"]
+    assert settings.metrics_address.port == where.ports[f"{service}-metrics"]
     if hasattr(settings, "catalog_uri"):
         assert settings.catalog_uri == where.gateway
 
@@ -93,6 +93,6 @@ def test_compose_runs_the_versions_that_the_locks_pin() -> None:
 
 
 def test_compose_names_the_jar_that_the_image_holds() -> None:
-    assert f"FIRNLINE_CACHE={IMAGE_CACHE}" in (ROOT / "infra/docker/Dockerfile").read_text()
+    assert "XDG_CACHE_HOME=/opt " in (ROOT / "infra/docker/Dockerfile").read_text()
     (pin,) = pins("iceberg")
     assert compose()["worker"]["environment"]["FIRNLINE_ICEBERG_JAR"] == f"{IMAGE_CACHE}/{pin.path}"

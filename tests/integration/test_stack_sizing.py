@@ -31,7 +31,7 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
 print("action=ready", flush=True)
 time.sleep(600)
 """
-GB = 1 << 30
+GB, MB = 1 << 30, 1 << 20
 
 
 def tell(
@@ -56,7 +56,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def stack(home: Path, **more: str) -> AbstractContextManager[Stack]:
-    given = {"PYTHONPATH": str(home / "stand-in"), "FIRNLINE_DRIVER_MEMORY": "512m", **more}
+    given = {"PYTHONPATH": str(home / "stand-in"), "FIRNLINE_HEAP_BYTES": str(512 * MB), **more}
     return running(home / "stack", ("kafka", "worker"), {"worker": given})
 
 
@@ -70,7 +70,9 @@ def environment(stack: Stack) -> Mapping[str, str]:
 
 
 def heap(stack: Stack) -> str:
-    return environment(stack).get("FIRNLINE_DRIVER_MEMORY", "")
+    """In MB; '' while there is no worker."""
+    given = environment(stack).get("FIRNLINE_HEAP_BYTES")
+    return f"{int(given) // MB}m" if given else ""
 
 
 def until(done: Callable[[], bool]) -> None:
@@ -174,6 +176,6 @@ def test_the_sizes_that_growth_begins_with_are_the_workers_own() -> None:
     from firnline_local.sizing import DEFAULTS
 
     assert {
-        "FIRNLINE_DRIVER_MEMORY": Settings.driver_memory,
+        "FIRNLINE_HEAP_BYTES": str(Settings.heap_bytes),
         "FIRNLINE_TASKS_AT_ONCE": str(Settings.tasks_at_once),
     } == DEFAULTS

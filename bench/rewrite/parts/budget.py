@@ -33,7 +33,7 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
     small = place.source(_fitting(origin.shape))
     budget = _set_bytes(origin) // FACTOR
     print({**origin.described(), "budget_bytes": budget}, flush=True)
-    who = FIRNLINE.having(set_budget_bytes=budget)
+    who = FIRNLINE.having(delete_set_bytes=budget)
     ours, fits = [], []
     for _ in range(count):
         fits.append(bout(place, small, who))

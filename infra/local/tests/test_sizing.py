@@ -8,10 +8,10 @@ import psutil
 import pytest
 from firnline_domain.policy.memory_tuning import Steps
 from firnline_local import sizing
-from firnline_local.sizing import Size, most_bytes, size, size_bytes
+from firnline_local.sizing import Size, most_bytes, size
 
-GB, MB = 1 << 30, 1 << 20
-GIVEN = {"FIRNLINE_DRIVER_MEMORY": "1g", "FIRNLINE_TASKS_AT_ONCE": "4"}
+GB = 1 << 30
+GIVEN = {"FIRNLINE_HEAP_BYTES": str(GB), "FIRNLINE_TASKS_AT_ONCE": "4"}
 
 
 def test_without_a_wish_nothing_is_changed() -> None:
@@ -21,7 +21,7 @@ def test_without_a_wish_nothing_is_changed() -> None:
 def test_a_step_of_heap_is_2_gb_more() -> None:
     found = size(GIVEN, Steps(heap=2), 100 * GB)
     assert found == Size(5 * GB, 5 * GB, 4)
-    assert found.settings == {"FIRNLINE_DRIVER_MEMORY": "5120m", "FIRNLINE_TASKS_AT_ONCE": "4"}
+    assert found.settings == {"FIRNLINE_HEAP_BYTES": str(5 * GB), "FIRNLINE_TASKS_AT_ONCE": "4"}
     assert str(found) == "heap=5120m tasks-at-once=4"
 
 
@@ -38,7 +38,7 @@ def test_the_machine_is_never_asked_for_more_than_its_share() -> None:
 
 
 def test_what_a_person_has_set_is_not_taken_away() -> None:
-    found = size({"FIRNLINE_DRIVER_MEMORY": "12g"}, Steps(heap=1), 2 * GB)
+    found = size({"FIRNLINE_HEAP_BYTES": str(12 * GB)}, Steps(heap=1), 2 * GB)
     assert found.heap_bytes == 12 * GB
 
 
@@ -67,14 +67,6 @@ def test_the_share_is_of_the_machine_or_of_the_container(
     assert most_bytes() == GB
 
 
-@pytest.mark.parametrize(
-    ("text", "bytes_"),
-    [("512m", 512 * MB), ("1g", GB), ("1G", GB), ("1536MB", 1536 * MB), ("4096", 4096)],
-)
-def test_sizes_as_the_jvm_takes_them(text: str, bytes_: int) -> None:
-    assert size_bytes(text) == bytes_
-
-
 def test_what_is_no_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="'much' is no size"):
-        size_bytes("much")
+    with pytest.raises(ValueError, match="much"):
+        size({"FIRNLINE_HEAP_BYTES": "much"}, Steps(), GB)

@@ -51,11 +51,11 @@ def start(**environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_wrong_setting_has_a_line_of_its_own() -> None:
-    ended = start(FIRNLINE_METRICS_PORT="x")
+    ended = start(FIRNLINE_METRICS_ADDRESS="x")
     assert ended.returncode == 2
     lines = ended.stderr.splitlines()
     assert all("ERROR test action=misconfigured why=" in line for line in lines)
-    assert [any(name in line for line in lines) for name in ("FIRNLINE_KAFKA", "_PORT")] == [
+    assert [any(name in line for line in lines) for name in ("FIRNLINE_KAFKA", "_ADDRESS")] == [
         True,
         True,
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from firnline_adapters.redaction import redacted
-from firnline_adapters.settings import all_settings, from_environment, setting, shown
+from firnline_adapters.settings import Address, all_settings, from_environment, setting, shown
 from firnline_domain.errors import Misconfigured
 
 
@@ -18,6 +18,7 @@ class Settings:
     port: int = setting("X_PORT", "Port.", default=8080)
     dry: bool = setting("X_DRY", "Only say what would be done.", default=False)
     token: str | None = setting("X_TOKEN", "Catalog token.", default=None, secret=True)
+    metrics: Address | None = setting("X_METRICS", "Where metrics are.", default=None)
     limit: int = 7
 
 
@@ -63,37 +64,62 @@ def test_what_the_environment_holds_is_masked_wherever_it_is_quoted() -> None:
     assert redacted("/a has 7") == "/a has 7"
 
 
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("9090", "127.0.0.1", 9090),
+        (":9090", "127.0.0.1", 9090),
+        ("0.0.0.0:80", "0.0.0.0", 80),
+        ("[::1]:80", "::1", 80),
+    ],
+)
+def test_an_address_is_on_loopback_unless_it_says_where(text: str, host: str, port: int) -> None:
+    found = from_environment(Settings, {"X_KAFKA": "h:1", "X_METRICS": text}).metrics
+    assert found == Address(host, port)
+    assert Address.parse(str(found)) == found
+
+
+@pytest.mark.parametrize("text", ["here", "h:", "h:70000", "h:http"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(Misconfigured, match=r"X_METRICS=.*host:port"):
+        from_environment(Settings, {"X_KAFKA": "h:1", "X_METRICS": text})
+
+
+SCRIPT = """
+import sys
+from firnline_adapters.settings import all_settings
+found = {one.variable for one in all_settings()}
+heavy = {"pyspark", "pyiceberg", "confluent_kafka", "redis", "aiohttp", "faust"}
+print(*sorted(found), *(heavy & set(sys.modules)))
+"""
+
+
 def test_all_settings_are_listed_and_no_service_is_loaded() -> None:
-    names = "\n".join(
-        [
-            "import sys",
-            "from firnline_adapters.settings import all_settings",
-            "found = {one.variable: one for one in all_settings()}",
-            "heavy = {'pyspark', 'pyiceberg', 'confluent_kafka', 'redis', 'aiohttp', 'faust'}",
-            "print(*sorted(found), *(heavy & set(sys.modules)))",
-        ]
+    told = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True
     )
-    told = subprocess.run([sys.executable, "-c", names], check=True, capture_output=True, text=True)
     found = {one.variable: one for one in all_settings()}
     assert told.stdout.split() == sorted(found)
+    assert len(found) <= 35
     assert found["FIRNLINE_KAFKA"].required
     assert len(found["FIRNLINE_KAFKA"].services) == 6
     assert found["FIRNLINE_CATALOG_TOKEN"].secret
-    assert (
-        found["FIRNLINE_SET_BUDGET_BYTES"].unit,
-        found["FIRNLINE_SET_BUDGET_BYTES"].default,
-    ) == (
-        "bytes",
-        1024**3,
-    )
+    assert found["FIRNLINE_DELETE_SET_BYTES"].default == 1024**3
 
 
-def test_a_variable_has_one_meaning_of_its_value() -> None:
-    """Another text, where a service keeps something else there; never another default or kind."""
-    seen: dict[str, tuple[bool, bool]] = {}
+def test_the_end_of_a_variables_name_is_its_unit() -> None:
+    units = {one.variable: one.unit for one in all_settings()}
+    assert units["FIRNLINE_DELETE_SET_BYTES"] == "bytes"
+    assert units["FIRNLINE_GRACE_SECONDS"] == "seconds"
+    assert units["FIRNLINE_KAFKA"] == ""
+    other = ("_S", "_MS", "_MB", "_H", "_HOURS", "_MEMORY", "_AGE")
+    assert [name for name in units if name.endswith(other) and not units[name]] == []
+
+
+def test_a_variable_has_one_meaning() -> None:
+    """Services may have other defaults of it, and nothing else."""
+    meant: dict[str, tuple[str, bool, bool]] = {}
     for one in all_settings():
         assert one.variable.startswith("FIRNLINE_")
-        assert seen.setdefault(one.variable, (one.secret, one.required)) == (
-            one.secret,
-            one.required,
-        )
+        meaning = (one.about, one.secret, one.required)
+        assert meant.setdefault(one.variable, meaning) == meaning

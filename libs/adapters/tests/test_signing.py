@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.redaction import redacted
-from firnline_adapters.signing import AGED, PLAIN, RecordSigner, signer_at
+from firnline_adapters.signing import AGED, MAX_AGE_H, PLAIN, RecordSigner, signer_at
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.signing import Keyring, SignatureRefused, SigningKey
 from firnline_schemas.topics import all_topics
@@ -47,6 +47,7 @@ def test_the_topics_that_are_named_are_there() -> None:
 
 
 def test_orders_and_results_count_for_a_week_and_facts_for_ever() -> None:
+    assert MAX_AGE_H == 168
     for topic in (*(AGED - {"operator-orders"}), "rewrite-tasks.etl"):
         assert believed(topic, 167)
         assert not believed(topic, 169)
@@ -70,7 +71,7 @@ def test_keys_change_while_everything_runs(tmp_path: Path) -> None:
     """The new key comes behind the old one everywhere, then before it, then the old goes."""
     file = tmp_path / "keys"
     file.write_text(f"old:{OLD}\n\nnew:{NEW}\n")
-    both = signer_at({"FIRNLINE_SIGNING_KEYS_FILE": str(file)})
+    both = signer_at({"FIRNLINE_SIGNING_KEYS": str(file)})
     swapped = signer_at({"FIRNLINE_SIGNING_KEYS": f"new:{NEW}, old:{OLD}"})
     new = signer_at({"FIRNLINE_SIGNING_KEYS": f"new:{NEW}"})
     record = ("task-results", 0, b"k", b"v")
@@ -82,23 +83,23 @@ def test_keys_change_while_everything_runs(tmp_path: Path) -> None:
 
 
 def test_a_forgotten_key_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(Misconfigured, match="FIRNLINE_SIGNING_KEYS_FILE") as caught:
+    with pytest.raises(Misconfigured, match="FIRNLINE_SIGNING_KEYS") as caught:
         signer_at({})
     assert "openssl rand -hex 32" in str(caught.value)
-    assert not signer_at({"FIRNLINE_SIGNING": "off"}).keys.signs
+    assert not signer_at({"FIRNLINE_SIGNING_KEYS": "off"}).keys.signs
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"FIRNLINE_SIGNING_KEYS_FILE": "/nowhere/keys"},
+        {"FIRNLINE_SIGNING_KEYS": "/nowhere/keys"},
         {"FIRNLINE_SIGNING_KEYS": ","},
         {"FIRNLINE_SIGNING_KEYS": "abc"},
         {"FIRNLINE_SIGNING_KEYS": "k:s3cr3t-no-hex"},
         {"FIRNLINE_SIGNING_KEYS": f"k:{'ab' * 31}"},
         {"FIRNLINE_SIGNING_KEYS": f"k:{OLD},k:{NEW}"},
-        {"FIRNLINE_SIGNING": "no", "FIRNLINE_SIGNING_KEYS": f"k:{OLD}"},
-        {"FIRNLINE_SIGNING_MAX_AGE_H": "0", "FIRNLINE_SIGNING_KEYS": f"k:{OLD}"},
+        {"FIRNLINE_SIGNING_KEYS": OLD},
+        {"FIRNLINE_SIGNING_KEYS": "no"},
     ],
 )
 def test_a_wrong_setting_is_an_error_that_quotes_no_key(wrong: dict[str, str]) -> None:

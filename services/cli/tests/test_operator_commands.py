@@ -71,7 +71,7 @@ def test_a_duration_without_unit_is_refused() -> None:
 def test_an_age_that_is_not_safe_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     short = ("sweep-outputs", "--older-than", "23h")
     assert "--idle" in firnline(*short).output
-    monkeypatch.setenv("FIRNLINE_SWEEP_AGE_S", "3600")
+    monkeypatch.setenv("FIRNLINE_SWEEP_AGE_SECONDS", "3600")
     assert "--idle" not in firnline(*short).output
 
 

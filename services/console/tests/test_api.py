@@ -313,3 +313,17 @@ async def test_workers_are_wanted_where_orders_wait_and_by_lane(site: Site, make
         "ordinary": {"wanted": 3, "orders": 3, "cpu_s": 300.0, "oldest_s": 5.0},
         "heavy": {"wanted": 1, "orders": 1, "cpu_s": 900.0, "oldest_s": 5.0},
     }
+
+
+async def test_an_autoscaler_says_how_large_its_workers_are(site: Site, make: Make) -> None:
+    for number in range(9):
+        work = {"numbers": {"rewrite_cpu_s": 100.0}, "task_id": f"t{number}"}
+        site.tell(make("rewrite_files/compact", **work, ordered_at_ms=NOW - 1, deadline_ms=NOW + 1))
+    for asked, wanted in (
+        ("", 8),
+        ("?cores=4", 4),
+        ("?cores=4&drain_seconds=120", 2),
+        ("?max=3", 3),
+    ):
+        assert (await site.get(f"/api/workers{asked}"))["ordinary"]["wanted"] == wanted
+    assert (await site.client.get("/api/workers?cores=many")).status == 400

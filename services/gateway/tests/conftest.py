@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.settings import Address
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.handlers import Gateway
@@ -190,11 +191,11 @@ class Bench:
 
     @property
     def uri(self) -> str:
-        return f"http://127.0.0.1:{self.settings.port}"
+        return f"http://{self.settings.listen_address}"
 
     @property
     def address(self) -> tuple[str, int]:
-        return "127.0.0.1", self.settings.port
+        return self.settings.listen_address
 
     def events(self) -> list[TableCommitted]:
         return self.broker.records("table-commits")
@@ -243,7 +244,7 @@ def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
         settings = Settings(
             upstream_uri=f"http://127.0.0.1:{catalog.port}",
             kafka="-",
-            port=free_port(),
+            listen_address=Address("127.0.0.1", free_port()),
             state_dir=str(tmp_path / "state"),
         )
         broker = MemoryBroker()

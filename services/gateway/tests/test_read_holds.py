@@ -24,7 +24,7 @@ Client = aiohttp.ClientSession
 @pytest.fixture
 def made(make_bench: Callable[..., Bench]) -> Bench:
     """Holds of up to a minute: a test that waits for one's end fails."""
-    bench = make_bench(latch_ms=60_000)
+    bench = make_bench(commit_wait_s=60.0)
     bench.catalog.script |= {f"GET {TABLE}": said(b"{}"), f"HEAD {TABLE}": said(b"")}
     return bench
 

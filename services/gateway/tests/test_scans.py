@@ -26,7 +26,7 @@ NAME = TableName(UUID, ("a", "b"), "t")
 @pytest.fixture
 async def busy(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that sends its counts many times a second."""
-    made = make_bench(scans_s=0.05)
+    made = make_bench(scan_report_s=0.05)
     made.catalog.script[f"GET {TABLE}?snapshots=refs"] = said(
         json.dumps({"metadata": {"table-uuid": UUID}}).encode()
     )
@@ -239,7 +239,7 @@ async def test_after_a_drop_the_name_means_another_table(
 async def test_what_is_counted_is_sent_at_the_end(
     make_bench: Callable[..., Bench], client: aiohttp.ClientSession, catalog: Catalog
 ) -> None:
-    made = make_bench(scans_s=3_600.0)
+    made = make_bench(scan_report_s=3_600.0)
     body = json.dumps({"metadata": {"table-uuid": UUID}}).encode()
     catalog.script[f"GET {TABLE}?snapshots=refs"] = said(body)
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
@@ -252,7 +252,7 @@ async def test_what_is_counted_is_sent_at_the_end(
 async def test_nobody_is_counted_where_that_is_off(
     make_bench: Callable[..., Bench], client: aiohttp.ClientSession, catalog: Catalog
 ) -> None:
-    made, before = make_bench(scans_s=0.0), outcomes()
+    made, before = make_bench(scan_report_s=0.0), outcomes()
     catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
         assert await post(client, made, encoded()) == 204

@@ -76,8 +76,8 @@ class SecondGateway:
             **stock.env,
             **leftovers.mark(state.root, GATEWAY_2),
             "FIRNLINE_UPSTREAM_URI": upstream,
-            "FIRNLINE_GATEWAY_PORT": str(self._port),
-            "FIRNLINE_METRICS_PORT": "0",
+            "FIRNLINE_LISTEN_ADDRESS": str(self._port),
+            "FIRNLINE_METRICS_ADDRESS": "",
             "FIRNLINE_STATE_DIR": str(state.data(GATEWAY_2)),
         }
         line = ReadyLine(state.log(GATEWAY_2))
@@ -127,8 +127,7 @@ def ground(
     thread.start()
     special = {
         "gateway": {"FIRNLINE_UPSTREAM_URI": proxy.uri},
-        "committer": {"FIRNLINE_SWEEP_AGE_S": str(SWEEP_AGE_S)},
-        "worker": {"FIRNLINE_LEASE_S": "10"},
+        "committer": {"FIRNLINE_SWEEP_AGE_SECONDS": str(SWEEP_AGE_S)},
     }
     parts = {*special, *clocks}
     settings = {part: {**clocks.get(part, {}), **special.get(part, {})} for part in parts}

@@ -277,7 +277,7 @@ def prepared(
                 found.stack.kafka,
                 found.stack.gateway_uri,
                 found.stack.catalog_uri,
-                signer_at({"FIRNLINE_SIGNING_KEYS_FILE": str(found.state.signing_keys)}),
+                signer_at({"FIRNLINE_SIGNING_KEYS": str(found.state.signing_keys)}),
                 state_dir / "outside" / "file.parquet",
                 lambda: live_paths(eyes),
                 hostile_per_s,

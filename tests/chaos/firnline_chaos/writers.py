@@ -55,7 +55,7 @@ class Writer:
     """Use it on one thread; `close` ends its JVM."""
 
     def __init__(self, iceberg_jar: Path, uri: str, book: Book) -> None:
-        self._java = IcebergJvm(iceberg_jar, heap_mb=256)
+        self._java = IcebergJvm(iceberg_jar, heap_bytes=256 << 20)
         self.jvm = self._java.jvm
         waits = {
             "rest.client.socket-timeout-ms": str(PATIENCE_MS),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.settings import Address
 from firnline_committer.handlers import Handlers
 from firnline_committer.latching import catalog
 from firnline_committer.outputs import Outputs
@@ -38,7 +39,13 @@ def gateway(meddler: Meddler, tmp_path: Path) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     state = str(tmp_path / "gateway")
-    settings = GatewaySettings(meddler.uri, "-", port, state, latch_ms=20_000, hold_ms=20_000)
+    settings = GatewaySettings(
+        upstream_uri=meddler.uri,
+        kafka="-",
+        listen_address=Address("127.0.0.1", port),
+        state_dir=state,
+        commit_wait_s=60.0,
+    )
     up = gateway_running(settings, MemoryPublisher(MemoryBroker()), Log("gateway"))
     asyncio.run_coroutine_threadsafe(up.__aenter__(), loop).result(30)
     yield f"http://127.0.0.1:{port}"

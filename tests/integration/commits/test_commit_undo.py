@@ -153,7 +153,7 @@ def test_two_commits_of_a_handover_go_back_together_or_not_at_all(
 @pytest.fixture
 def firnline(catalog_uri: str, kafka: str, iceberg_jar: Path, monkeypatch: Any) -> Any:
     """Runs a command against the session's catalog and broker."""
-    monkeypatch.delenv("FIRNLINE_SWEEP_AGE_S", raising=False)
+    monkeypatch.delenv("FIRNLINE_SWEEP_AGE_SECONDS", raising=False)
 
     def run(*words: str) -> Result:
         return CliRunner().invoke(main, [*words, "--catalog", catalog_uri, "--kafka", kafka])

@@ -72,10 +72,10 @@ def gateway_command(directory: Path, port: int, upstream: str, kafka: str) -> Co
     environment = {
         "FIRNLINE_UPSTREAM_URI": upstream,
         "FIRNLINE_KAFKA": kafka,
-        "FIRNLINE_GATEWAY_PORT": str(port),
+        "FIRNLINE_LISTEN_ADDRESS": str(port),
         "FIRNLINE_STATE_DIR": str(directory),
         "FIRNLINE_BUCKETS": str(BUCKETS),
-        "FIRNLINE_SCANS_SECONDS": "0.5",
+        "FIRNLINE_SCAN_REPORT_SECONDS": "0.5",
     }
     return Command(
         name="gateway",

@@ -46,7 +46,14 @@ MINUTE_MS = 60_000
 def readers(spark: SparkSession, gateway_uri: str) -> SparkSession:
     """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is that of
     our workers."""
-    ours = Settings("-", "-", gateway_uri, "-", "-", catalog_name="quiet")
+    ours = Settings(
+        kafka="-",
+        redis="-",
+        catalog_uri=gateway_uri,
+        iceberg_jar="-",
+        state_dir="-",
+        catalog_name="quiet",
+    )
     catalogs = {name: text for name, text in catalog(ours).items() if name.startswith(CATALOGS)}
     catalogs |= {
         f"{CATALOGS}loud{name}": value

@@ -21,7 +21,7 @@ from firnline_worker.spark import session
 
 spark = session(Settings(
     kafka="", redis="", catalog_uri="http://127.0.0.1:1", iceberg_jar=sys.argv[1],
-    state_dir=sys.argv[2], spark_master="local[1]", driver_memory="512m",
+    state_dir=sys.argv[2], spark_master="local[1]", heap_bytes=512 << 20,
 ))
 
 def in_a_group(act):

@@ -29,6 +29,7 @@ from firnline_local.command import Command
 from firnline_local.process import NotReady, Process, serving
 from firnline_local.topics import make_topics
 
+from tests.kit.with_constants import with_constants
 from tests.topics import forget
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(600)]
@@ -36,12 +37,22 @@ WAIT_S = 240.0  # a cold start takes 10 s on idle cores
 
 
 @pytest.fixture
+def consumer_group() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
 def command(
-    kafka: str, redis_url: str, catalog_uri: str, iceberg_jar: Path, tmp_path: Path
+    kafka: str,
+    redis_url: str,
+    catalog_uri: str,
+    iceberg_jar: Path,
+    tmp_path: Path,
+    consumer_group: str,
 ) -> Command:
     forget(kafka, "rewrite-tasks", "expiry-tasks", "compare-tasks")  # of tables that are gone
     log = tmp_path / "worker.log"
-    return Command(
+    plain = Command(
         "worker",
         (sys.executable, "-m", "firnline_worker"),
         tmp_path / "cwd",
@@ -53,9 +64,9 @@ def command(
             "FIRNLINE_ICEBERG_JAR": str(iceberg_jar),
             "FIRNLINE_STATE_DIR": str(tmp_path / "state"),
             "FIRNLINE_SPARK_MASTER": "local[2]",
-            "FIRNLINE_WORKER_GROUP": uuid.uuid4().hex,
         },
     )
+    return with_constants(plain, "worker", group=consumer_group)
 
 
 @pytest.fixture
@@ -171,7 +182,7 @@ def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
 
 
 def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_lease(
-    command, kafka, lake, namespace, results, tmp_path
+    command, consumer_group, kafka, lake, namespace, results, tmp_path
 ):
     """Its lease would last for ten minutes yet; nobody else may have it so soon."""
     rows = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -180,7 +191,7 @@ def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_
         table.append(rows)
     name = TableName(str(table.metadata.table_uuid), (namespace,), "l")
     head = table.refresh().current_snapshot().snapshot_id
-    command = replace(command, env={**command.env, "FIRNLINE_LEASE_S": "600"})
+    command = with_constants(command, "worker", group=consumer_group, lease_s=600.0)
     log = tmp_path / "worker.log"
     with serving(command, log, WAIT_S) as process:
         task = ordered(kafka, name, head)
@@ -200,7 +211,7 @@ def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_
 
 
 def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
-    command, kafka, namespace, results, tmp_path
+    command, consumer_group, kafka, namespace, results, tmp_path
 ):
     group = f"g-{uuid.uuid4().hex[:8]}"
     env = {**command.env, "FIRNLINE_RESOURCE_GROUP": group}
@@ -213,8 +224,8 @@ def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
         for table, lane in zip(nothing[1:], Lane, strict=True):
             assert results(ordered(kafka, table, 1, topic=topic_of(lane, group)))
         admin = AdminClient({"bootstrap.servers": kafka})
-        consumer_group = f"{env['FIRNLINE_WORKER_GROUP']}.{group}"
-        assert consumer_groups.held(admin, consumer_group) == {*topics_of_group(group)}
+        members = consumer_groups.held(admin, f"{consumer_group}.{group}")
+        assert members == {*topics_of_group(group)}
     assert others not in seen(kafka, "task-results")
 
 

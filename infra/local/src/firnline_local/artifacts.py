@@ -53,9 +53,9 @@ def pins(jar_set: str) -> tuple[Pin, ...]:
 
 
 def cache_root() -> Path:
-    """FIRNLINE_CACHE, else ~/.cache/firnline/artifacts."""
-    given = os.environ.get("FIRNLINE_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "firnline" / "artifacts"
+    """Below XDG_CACHE_HOME, else below ~/.cache."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    return (Path(given) if given else Path.home() / ".cache") / "firnline" / "artifacts"
 
 
 def jars(jar_set: str, progress: Progress | None = None) -> tuple[Path, ...]:

@@ -6,7 +6,6 @@ One worker takes both lanes here, so the heavy lane's wish is the worker's size.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,14 +17,16 @@ from firnline_domain.policy.memory_tuning import Steps, grown
 SHARE_VARIABLE = "FIRNLINE_WORKER_MEMORY_SHARE"
 # Half of it for the heap: what masks rows is Python beside it, and the servers want theirs.
 SHARE = 0.5
-HEAP_VARIABLE, TASKS_VARIABLE = "FIRNLINE_DRIVER_MEMORY", "FIRNLINE_TASKS_AT_ONCE"
-DEFAULTS = {HEAP_VARIABLE: "1g", TASKS_VARIABLE: "4"}  # the worker's own; a test compares them
+HEAP_VARIABLE, TASKS_VARIABLE = "FIRNLINE_HEAP_BYTES", "FIRNLINE_TASKS_AT_ONCE"
+DEFAULTS = {
+    HEAP_VARIABLE: str(1 << 30),
+    TASKS_VARIABLE: "4",
+}  # the worker's own; a test compares them
 LIMITS = (  # of a container around the whole stack
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 MB = 1 << 20
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MB, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Size:
     def settings(self) -> dict[str, str]:
         """The worker's."""
         return {
-            HEAP_VARIABLE: f"{self.heap_bytes // MB}m",
+            HEAP_VARIABLE: str(self.heap_bytes),
             TASKS_VARIABLE: str(self.tasks_at_once),
         }
 
@@ -56,19 +57,11 @@ def size(given: Mapping[str, str], wish: Steps, most_bytes: int) -> Size:
     out of that shares it with half as many, a step each. Raises ValueError where what was given is
     no size.
     """
-    base = size_bytes(given.get(HEAP_VARIABLE, DEFAULTS[HEAP_VARIABLE]))
+    base = int(given.get(HEAP_VARIABLE, DEFAULTS[HEAP_VARIABLE]))
     tasks = int(given.get(TASKS_VARIABLE, DEFAULTS[TASKS_VARIABLE]))
     asked = grown(base, wish.heap)
     heap = min(asked, max(most_bytes, base))  # what a person has set is never taken away
     return Size(heap, asked, max(tasks >> wish.overhead, 1))
-
-
-def size_bytes(text: str) -> int:
-    """Of a size as the JVM takes it: 512m, 1g, 1536MB. Raises ValueError."""
-    match = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower())
-    if match is None:
-        raise ValueError(f"{text!r} is no size")
-    return int(match[1]) * _UNITS[match[2]]
 
 
 def most_bytes() -> int:

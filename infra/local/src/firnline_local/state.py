@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from firnline_adapters.signing import RecordSigner, is_said, signer_at
+from firnline_adapters.signing import VARIABLE, RecordSigner, signer_at
 
 Life = Literal["waiting", "starting", "ready", "crashed", "held", "leaving", "stopped"]
 Phase = Literal["starting", "ready", "stopping", "stopped"]
@@ -101,8 +101,7 @@ class StateDir:
 
     def signing(self) -> dict[str, str]:
         """What this stack's processes are told of keys; {} where their environment says it."""
-        given = is_said(os.environ)
-        return {} if given else {"FIRNLINE_SIGNING_KEYS_FILE": str(self.signing_keys)}
+        return {} if os.environ.get(VARIABLE) else {VARIABLE: str(self.signing_keys)}
 
     def signer(self) -> RecordSigner:
         """Of who speaks to this stack from outside. Raises Misconfigured."""

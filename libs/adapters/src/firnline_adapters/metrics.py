@@ -21,6 +21,7 @@ from prometheus_client import (
 )
 
 from firnline_adapters.metric_list import METRICS
+from firnline_adapters.settings import Address
 
 BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 Family = Counter | Gauge | Histogram
@@ -82,13 +83,12 @@ def declare(service: str) -> None:
     gauge("build_info", 1, version=VERSION, service=service)
 
 
-def serve(service: str, host: str, port: int) -> None:
-    """Declare a service's metrics and show them; port 0 shows nothing. Raises Misconfigured."""
-    if not port:
+def serve(service: str, address: Address | None) -> None:
+    """Declare a service's metrics and show them; None shows nothing. Raises Misconfigured."""
+    if address is None:
         return
     declare(service)
     try:
-        start_http_server(port, addr=host)
+        start_http_server(address.port, addr=address.host)
     except OSError as error:
-        text = f"FIRNLINE_METRICS_HOST={host}, FIRNLINE_METRICS_PORT={port}: {error}"
-        raise Misconfigured(text) from error
+        raise Misconfigured(f"FIRNLINE_METRICS_ADDRESS={address}: {error}") from error

@@ -13,7 +13,7 @@ from firnline_domain.errors import Misconfigured
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log, set_level, start_logging
-from firnline_adapters.settings import from_environment, setting, shown
+from firnline_adapters.settings import Address, from_environment, setting, shown
 from firnline_adapters.signing import SigningSettings
 
 
@@ -21,9 +21,16 @@ from firnline_adapters.signing import SigningSettings
 class ServiceSettings(SigningSettings):
     """What every service is told; its own settings extend this."""
 
-    metrics_port: int = setting("FIRNLINE_METRICS_PORT", "Port for Prometheus; 0 is off.", 0)
-    metrics_host: str = setting(
-        "FIRNLINE_METRICS_HOST", "Address of that port; `0.0.0.0` for all.", "127.0.0.1"
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, `host:port[,...]`.")
+    buckets: int = setting(
+        "FIRNLINE_BUCKETS",
+        "Partitions of every topic that is keyed by table. The same for the whole fleet.",
+        8,
+    )
+    metrics_address: Address | None = setting(
+        "FIRNLINE_METRICS_ADDRESS",
+        "`host:port` for Prometheus; a port alone is on the loopback interface. Unset: none.",
+        None,
     )
     log_level: str = setting(
         "FIRNLINE_LOG_LEVEL", "Least severe lines to log: DEBUG, INFO, WARNING or ERROR.", "INFO"
@@ -42,7 +49,7 @@ def starting(service: str, kind: type[S]) -> Iterator[tuple[S, Log]]:
         settings = from_environment(kind, os.environ)
         set_level(settings.log_level)
         log.info("starting", **shown(settings))
-        metrics.serve(service, settings.metrics_host, settings.metrics_port)
+        metrics.serve(service, settings.metrics_address)
         yield settings, log
     except Misconfigured as error:
         for line in str(error).splitlines():

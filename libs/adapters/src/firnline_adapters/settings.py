@@ -17,7 +17,7 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from firnline_domain.errors import Misconfigured
 
@@ -25,26 +25,48 @@ from firnline_adapters import redaction
 from firnline_adapters.redaction import MASK
 
 T = TypeVar("T")
-_MISSING = dataclasses.MISSING
+LOOPBACK = "127.0.0.1"
+REQUIRED: Any = ...
 _TRUE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 UNITS = {"_SECONDS": "seconds", "_BYTES": "bytes", "_GB_HOURS": "GB-hours", "_SHARE": "0 to 1"}
 # Who reads variables -> the module with its `Settings`; imported only when they are listed.
 READERS = {
     service: f"firnline_{service}.settings"
     for service in ("gateway", "enricher", "planner", "worker", "committer", "console")
-}
+} | {"firnline": "firnline_local.settings"}
+
+
+class Address(NamedTuple):
+    """Where a service listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Of `host:port`; a port alone is on loopback. Raises ValueError."""
+        host, _, port = text.rpartition(":")
+        if not port.isdigit() or int(port) > 65_535:
+            raise ValueError("write host:port, or a port of the loopback interface")
+        return cls(host.strip("[]") or LOOPBACK, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A variable as its readers declare it. `default` None = required, or unset."""
+    """A variable as its readers declare it. `default` REQUIRED = it is required."""
 
     variable: str
     about: str
-    default: Any
-    required: bool
-    secret: bool
+    default: Any = REQUIRED
+    secret: bool = False
     services: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
 
     @property
     def unit(self) -> str:
@@ -52,13 +74,18 @@ class Setting:
         return next((unit for end, unit in UNITS.items() if self.variable.endswith(end)), "")
 
 
-def setting(variable: str, about: str, default: Any = _MISSING, secret: bool = False) -> Any:
+def setting(variable: str, about: str, default: Any = REQUIRED, secret: bool = False) -> Any:
     """A dataclass field that is read from `variable`; required where it has no default."""
-    given = None if default is _MISSING else default
-    declared = Setting(variable, about, given, default is _MISSING, secret)
-    if default is _MISSING:
-        return dataclasses.field(metadata={"setting": declared})
-    return dataclasses.field(default=default, metadata={"setting": declared})
+    return shared(Setting(variable, about, default, secret))
+
+
+def shared(one: Setting, default: Any = REQUIRED) -> Any:
+    """A field of a setting that several services have, here with this default."""
+    if default is not REQUIRED:
+        one = dataclasses.replace(one, default=default)
+    if one.required:
+        return dataclasses.field(metadata={"setting": one})
+    return dataclasses.field(default=one.default, metadata={"setting": one})
 
 
 def declared(settings: type[Any]) -> dict[str, Setting]:
@@ -112,7 +139,7 @@ def _parse(text: str, kind: Any) -> Any:
         if text.lower() not in _TRUE:
             raise ValueError("say true or false")
         return _TRUE[text.lower()]
-    return target(text)
+    return target.parse(text) if target is Address else target(text)
 
 
 def shown(settings: Any) -> dict[str, str]:

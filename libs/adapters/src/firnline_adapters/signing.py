@@ -21,10 +21,14 @@ from firnline_domain.version import VERSION
 from firnline_adapters import redaction
 from firnline_adapters.settings import from_environment, setting
 
+VARIABLE = "FIRNLINE_SIGNING_KEYS"
 HEADER = "firnline-signature"  # key id, ms since 1970 and HMAC-SHA256 in hexadecimal
 PRODUCER = ("firnline-version", VERSION.encode())
 PURPOSE = b"record"
 DAY_H = 24.0
+# An order or a result counts for so long after it was signed: readers that stood still for longer
+# find work that has been ordered again meanwhile.
+MAX_AGE_H = 7 * DAY_H
 HOUR_MS = 3_600_000
 # Who orders work or tells of work done, and whose readers wait for hours at the most. The others
 # hold facts, in order, or the newest word on something: their readers know what they had already.
@@ -48,24 +52,16 @@ Headers = Iterable[tuple[str, bytes | str | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings:
-    """What every service is told of signatures; its own settings extend this."""
+    """What every service is told of signatures."""
 
-    signing_keys_file: str = setting(
-        "FIRNLINE_SIGNING_KEYS_FILE",
-        "File with the fleet's signing keys, a line `ID:HEX` each, at least 64 hexadecimal digits; "
-        "the first one signs, all verify. The same for the whole fleet.",
-        "",
-    )
     signing_keys: str = setting(
-        "FIRNLINE_SIGNING_KEYS", "The same, comma-separated, instead of a file.", "", secret=True
-    )
-    signing: str = setting(
-        "FIRNLINE_SIGNING", "`off` signs nothing, and believes everything that comes.", "on"
-    )
-    signing_max_age_h: float = setting(
-        "FIRNLINE_SIGNING_MAX_AGE_H",
-        "Hours for which an order or a result counts after it was signed.",
-        7 * DAY_H,
+        VARIABLE,
+        "File with the fleet's signing keys, a line `ID:HEX` each, at least 64 hexadecimal digits; "
+        "or the keys themselves, comma-separated. The first one signs, all verify. `off` signs "
+        "nothing and believes every record. The same for the whole fleet; no service starts "
+        "without it.",
+        "",
+        secret=True,
     )
 
 
@@ -145,30 +141,27 @@ def _read(headers: Headers | None) -> Signature | None:
 
 def signer_of(settings: SigningSettings) -> RecordSigner:
     """As a service was told. Raises Misconfigured: nothing runs unsigned by mistake."""
-    if settings.signing.lower() == "off":
+    if settings.signing_keys.lower() == "off":
         return RecordSigner(Keyring())
-    if settings.signing.lower() != "on":
-        raise Misconfigured(f"FIRNLINE_SIGNING: {settings.signing!r} is neither on nor off")
-    if settings.signing_max_age_h <= 0:
-        raise Misconfigured("FIRNLINE_SIGNING_MAX_AGE_H: write a number of hours above 0")
-    keys = keys_of(_text(settings))
-    return RecordSigner(keys, int(settings.signing_max_age_h * HOUR_MS))
+    return RecordSigner(keys_of(_text(settings.signing_keys)), int(MAX_AGE_H * HOUR_MS))
 
 
-def _text(settings: SigningSettings) -> str:
-    if settings.signing_keys:
-        return settings.signing_keys
-    if not settings.signing_keys_file:
+def _text(given: str) -> str:
+    """The keys. An error never quotes what was given: it may be a key without its ID."""
+    if not given:
         raise Misconfigured(
             "no signing key: write a line `ID:HEX` into a file that only the fleet can read "
-            '(echo "k1:$(openssl rand -hex 32)"), give it to every service as '
-            "FIRNLINE_SIGNING_KEYS_FILE and start again; FIRNLINE_SIGNING=off runs without "
-            "signatures, where nobody else can write to the broker and the tables"
+            '(echo "k1:$(openssl rand -hex 32)"), give its path to every service as '
+            f"{VARIABLE} and start again; {VARIABLE}=off runs without signatures, where nobody "
+            "else can write to the broker and the tables"
         )
+    if ":" in given:
+        return given
     try:
-        return Path(settings.signing_keys_file).read_text()
+        return Path(given).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"FIRNLINE_SIGNING_KEYS_FILE: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise Misconfigured(f"{VARIABLE} is neither ID:HEX nor a file: {why}") from None
 
 
 def keys_of(text: str) -> Keyring:
@@ -187,17 +180,11 @@ def keys_of(text: str) -> Keyring:
         redaction.learn([digits, digits.lower()])
         found.append(SigningKey(name, secret))
     if not found:
-        raise Misconfigured("there is no signing key in what FIRNLINE_SIGNING_KEYS(_FILE) names")
+        raise Misconfigured(f"there is no signing key in what {VARIABLE} names")
     try:
         return Keyring(found)
     except ValueError as error:
         raise Misconfigured(str(error)) from None
-
-
-def is_said(environment: Mapping[str, str]) -> bool:
-    """True if an environment says anything of keys."""
-    names = ("FIRNLINE_SIGNING_KEYS_FILE", "FIRNLINE_SIGNING_KEYS", "FIRNLINE_SIGNING")
-    return any(environment.get(name) for name in names)
 
 
 def signer_at(environment: Mapping[str, str]) -> RecordSigner:

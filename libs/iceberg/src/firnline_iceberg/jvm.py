@@ -39,8 +39,8 @@ class IcebergJvm:
     Raises Misconfigured where the jar or Java is missing.
     """
 
-    def __init__(self, iceberg_jar: Path, heap_mb: int = 512) -> None:
-        self._process = _start(iceberg_jar, heap_mb)
+    def __init__(self, iceberg_jar: Path, heap_bytes: int = 512 << 20) -> None:
+        self._process = _start(iceberg_jar, heap_bytes)
         port, token = _greeting(self._process)
         # The stock server has no token for calls back into Python, so it only builds one that has.
         self._first = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
@@ -101,13 +101,13 @@ class IcebergJvm:
         self.close()
 
 
-def _start(iceberg_jar: Path, heap_mb: int) -> subprocess.Popen[bytes]:
+def _start(iceberg_jar: Path, heap_bytes: int) -> subprocess.Popen[bytes]:
     if not iceberg_jar.is_file():
         raise Misconfigured(f"FIRNLINE_ICEBERG_JAR: {iceberg_jar} is not a file")
     with as_file(files("firnline_iceberg").joinpath("log4j2.json")) as logging:
         argv = [
             _java(),
-            f"-Xmx{heap_mb}m",
+            f"-Xmx{heap_bytes}",
             *_OPTIONS,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",

@@ -149,7 +149,7 @@ def fleet_options(command: F) -> F:
         click.option(
             "--kafka", envvar="FIRNLINE_KAFKA", show_envvar=True, help="Bootstrap servers."
         ),
-        click.option("--catalog-name", envvar="FIRNLINE_CATALOG_NAME", default="lake"),
+        click.option("--catalog-name", default="lake"),
         click.option(
             "--catalog",
             envvar="FIRNLINE_CATALOG_URI",

@@ -35,7 +35,9 @@ class Duration(click.ParamType):
 @click.command("sweep-outputs")
 @click.argument("tables", nargs=-1, metavar="[TABLE ...]")
 @click.option(
-    "--older-than", type=Duration(), help="Age of a list.  [default: FIRNLINE_SWEEP_AGE_S, or 24h]"
+    "--older-than",
+    type=Duration(),
+    help="Age of a list.  [default: FIRNLINE_SWEEP_AGE_SECONDS, or 24h]",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed.")
 @click.option(
@@ -60,7 +62,7 @@ def command(
     if age_s < fleets_age_s() and not idle and not dry_run:
         raise click.UsageError(
             f"a result younger than {fleets_age_s():g} s may yet be committed. Stop committers and "
-            "workers and say --idle, or give all of them a lower FIRNLINE_SWEEP_AGE_S first"
+            "workers and say --idle, or give all of them a lower FIRNLINE_SWEEP_AGE_SECONDS first"
         )
     fleet = where.fleet()
     whole = True
@@ -72,7 +74,7 @@ def command(
 
 def fleets_age_s() -> float:
     """What the committers are told."""
-    return float(os.environ.get("FIRNLINE_SWEEP_AGE_S") or SWEEP_AGE_S)
+    return float(os.environ.get("FIRNLINE_SWEEP_AGE_SECONDS") or SWEEP_AGE_S)
 
 
 def answers(

@@ -39,7 +39,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     Raises Misconfigured; py4j.protocol.Py4JJavaError where the catalog does not answer.
     """
     signer = signer_of(settings)
-    with IcebergJvm(Path(settings.iceberg_jar), settings.heap_mb) as iceberg:
+    with IcebergJvm(Path(settings.iceberg_jar), settings.heap_bytes) as iceberg:
         publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, signer=signer)
         lake = catalog(settings.catalog_uri, settings.catalog_name)
         tables = lake.tables

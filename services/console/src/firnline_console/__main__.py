@@ -21,7 +21,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with starting("console", Settings) as (settings, log):
         groups_of(settings.groups)
-        settings = replace(settings, rebuild=settings.rebuild or arguments.rebuild)
+        settings = replace(settings, rebuild=arguments.rebuild)
         asyncio.run(serve(settings, log))
 
 

@@ -48,13 +48,11 @@ class Api:
         model: ReadModel,
         now_ms: Callable[[], int],
         healthy: Callable[[], bool],
-        hands: Hands | None = None,
         groups: Collection[Group] = (),
     ) -> None:
         self._model = model
         self._now_ms = now_ms
         self._healthy = healthy
-        self._hands = hands or Hands()
         self._groups = [*named(groups)]
         self._page = files("firnline_console").joinpath("page.html").read_text()
 
@@ -183,9 +181,14 @@ class Api:
         return web.json_response({"tasks": list(islice(found, limit)), "now_ms": now_ms})
 
     async def workers(self, request: web.Request) -> web.Response:
-        """How many workers each lane of each group wants, from the orders without an outcome."""
+        """How many workers each lane of each group wants, from the orders without an outcome.
+
+        `?cores=`: of one worker. `?drain_seconds=`: how soon orders are to be done. `?max=`: the
+        most workers of a lane.
+        """
+        hands = hands_of(request)
         found = await asyncio.to_thread(self._model.open_tasks, MAX_ROWS)
-        return web.json_response(workers_json(found, self._hands, self._groups, self._now_ms()))
+        return web.json_response(workers_json(found, hands, self._groups, self._now_ms()))
 
     async def events(self, request: web.Request) -> web.Response:
         """`?after=&limit=`: events after a number in order of arrival, or the newest by time.
@@ -225,6 +228,15 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 def limit_of(request: web.Request, default: int = LIMIT) -> int:
     """`?limit=`, at most MAX_ROWS. Raises HTTPBadRequest."""
     return min(_number(request, "limit", default) or 1, MAX_ROWS)
+
+
+def hands_of(request: web.Request) -> Hands:
+    """What an autoscaler says of its workers. Raises HTTPBadRequest."""
+    return Hands(
+        cores=_number(request, "cores", 2) or 1,
+        drain_s=_number(request, "drain_seconds", 60) or 1,
+        most=_number(request, "max", 100),
+    )
 
 
 def after_of(request: web.Request) -> int | None:

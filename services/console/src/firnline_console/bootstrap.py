@@ -20,7 +20,6 @@ from redis.retry import Retry
 
 from firnline_console import gauges
 from firnline_console.api import Api
-from firnline_console.capacity import Hands
 from firnline_console.follower import Follower
 from firnline_console.handlers import topics_read
 from firnline_console.readmodel import Built, ReadModel
@@ -74,14 +73,13 @@ async def serve(settings: Settings, log: Log) -> None:
     run = follower(settings, model, log).run
     following = asyncio.create_task(asyncio.to_thread(run, halt, settings.rebuild))
     following.add_done_callback(lambda _: stop.set())
-    hands = Hands(settings.worker_cores, settings.drain_s, settings.most_workers)
-    api = Api(model, now_ms, lambda: not following.done(), hands, groups_of(settings.groups))
+    api = Api(model, now_ms, lambda: not following.done(), groups_of(settings.groups))
     totals = asyncio.create_task(gauges.keep_set(model, now_ms))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-        log.info("ready", uri=f"http://{settings.host}:{settings.port}")
+        await web.TCPSite(runner, *settings.listen_address).start()
+        log.info("ready", uri=f"http://{settings.listen_address}")
         await stop.wait()
     finally:
         halt.set()

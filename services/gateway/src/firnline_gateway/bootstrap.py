@@ -33,6 +33,7 @@ LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalo
 READ_BYTES = 64 * 1024  # that wait in a client's connection, and once more while it is told to stop
 DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work on them
 LAST_SCANS_S = 3.0  # for counts of scans: whoever waits for us to end may have 30 s in all
+HOLD_SHARE = 0.3  # of a read's longest wait is another commit's: its writer may lose a race by it
 LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
 
 
@@ -49,7 +50,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with running(settings, publisher, log, statistics):
-        log.info("ready", uri=f"http://{settings.host}:{settings.port}")
+        log.info("ready", uri=f"http://{settings.listen_address}")
         await stop.wait()
         log.info("stopping")
 
@@ -74,11 +75,12 @@ async def running(
         reconciler = Reconciler(journal, upstream, capture, log, now_ms)
         try:
             async with counting(settings, upstream, statistics or publisher, log) as scans:
+                wait_ms = settings.commit_wait_s * 1000
                 gateway = Gateway(
                     upstream,
                     capture,
-                    ReadHolds(settings.latch_ms),
-                    commit_holds(settings.hold_ms),
+                    ReadHolds(int(wait_ms)),
+                    commit_holds(int(wait_ms * HOLD_SHARE)),
                     scans,
                     now_ms,
                     MemoryBudget(settings.bodies_bytes),
@@ -99,11 +101,11 @@ async def counting(
     settings: Settings, upstream: Upstream, statistics: Publisher, log: Log
 ) -> AsyncIterator[Scans | None]:
     """Scans that clients report are counted and sent while the block runs, if anybody asks."""
-    if settings.scans_s <= 0:
+    if settings.scan_report_s <= 0:
         yield None
         return
     counts = ScanCounts(now_ms())
-    sender = ScanSender(counts, statistics, settings.scans_s, log, now_ms)
+    sender = ScanSender(counts, statistics, settings.scan_report_s, log, now_ms)
     sender.start()
     scans = Scans(upstream, counts, Identities(), log)
     try:
@@ -139,7 +141,7 @@ async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]
     runner = web.ServerRunner(server, shutdown_timeout=DRAIN_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
+        await web.TCPSite(runner, *settings.listen_address).start()
         yield
     finally:
         await runner.cleanup()

@@ -18,7 +18,6 @@ from firnline_domain.records.assignments import HANDOVERS, Assign
 from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.settings.groups import Budget, groups_of
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.settings.windows import problem
 
 from firnline_planner.defaults import with_defaults
 from firnline_planner.inputs import TABLE_SCANS, Reader, wall_ms
@@ -31,19 +30,7 @@ Serve = Callable[[Settings, Reader, Thresholds, Log], None]
 
 def thresholds_of(settings: Settings) -> Thresholds:
     """Defaults for tables that say nothing. Raises Misconfigured."""
-    for variable, text in (
-        ("FIRNLINE_WINDOW", settings.window),
-        ("FIRNLINE_BLACKOUT", settings.blackout),
-    ):
-        if wrong := problem(text):
-            raise Misconfigured(f"{variable}: {wrong}")
     limits = Thresholds(
-        window=settings.window,
-        blackout=settings.blackout,
-        shadow=settings.shadow,
-        min_fragments=settings.min_fragments,
-        min_equality_deletes=settings.min_equality_deletes,
-        min_position_deletes=settings.min_position_deletes,
         groups=tuple(one.part(settings.buckets) for one in groups_of(settings.groups)),
         budget=budget_of(settings).part(settings.buckets),
     )
@@ -54,8 +41,6 @@ def budget_of(settings: Settings) -> Budget:
     """The fleet's. Raises Misconfigured."""
     if settings.budget_gb_hours < 0:
         raise Misconfigured("FIRNLINE_BUDGET_GB_HOURS: write a number of GB-hours, 0 = any number")
-    if not 0 <= settings.budget_old_share <= 1:
-        raise Misconfigured("FIRNLINE_BUDGET_OLD_SHARE: write a share from 0 to 1")
     return Budget(settings.budget_gb_hours, settings.budget_old_share)
 
 

@@ -139,7 +139,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
             stage,
             Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}")),
             name,
-            settings.set_budget_bytes,
+            settings.delete_set_bytes,
             now_ms,
             keys=signer.keys,
         ),
@@ -154,6 +154,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         switches.pause,
     )
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
+    is_heavy_alone = settings.lanes.strip() == Lane.HEAVY
     loop = TaskLoop(
         inbox,
         executor,
@@ -162,7 +163,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         log,
         after_poll,
         dead_letter=handlers.dead_letter,
-        max_running_heavy=settings.heavy_at_once,
+        max_running_heavy=settings.tasks_at_once if is_heavy_alone else 1,
         turns=Turns(settings.heavy_share),
     )
     return Worker(

@@ -35,7 +35,7 @@ def make(settings: Settings) -> None:
     archive = archive_path(settings)
     with tempfile.TemporaryDirectory(prefix=ARCHIVES, dir=settings.state_dir) as folder:
         part = Path(folder) / archive.name
-        small = replace(settings, state_dir=folder, spark_master="local[1]", driver_memory="512m")
+        small = replace(settings, state_dir=folder, spark_master="local[1]", heap_bytes=512 << 20)
         spark = session(small, launch(small, [f"-XX:ArchiveClassesAtExit={part}", _QUIET]))
         SparkStage(spark).warm()
         with suppress(Py4JJavaError):

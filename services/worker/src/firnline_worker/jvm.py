@@ -60,7 +60,7 @@ def configuration(settings: Settings) -> dict[str, str]:
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,
         "spark.executor.extraClassPath": settings.iceberg_jar,
-        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.memory": f"{settings.heap_bytes >> 10}k",
         "spark.driver.extraJavaOptions": f"{_OPTIONS} -Djava.io.tmpdir={scratch}",
         "spark.local.dir": str(scratch),
         "spark.python.daemon.module": "firnline_worker.daemon",

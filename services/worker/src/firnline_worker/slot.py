@@ -1,7 +1,7 @@
 """A worker's slot in its state directory, of one process at a time, names it across restarts.
 
 The slot's lock ends with its process. So whoever acquires it knows that the process before is dead,
-and need not wait until its leases run out (`FIRNLINE_LEASE_S`).
+and need not wait until its leases run out (`Settings.lease_s`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,28 @@
+"""What `firnline` and the embedded stack read beside the services' settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline_adapters.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Declared for the reference; each is read where it is used."""
+
+    console_uri: str = setting(
+        "FIRNLINE_CONSOLE_URI", "Address of the console that commands ask, as with --console.", ""
+    )
+    maven_root: str = setting(
+        "FIRNLINE_MAVEN_ROOT",
+        "Root of the Maven 2 repository that jars are downloaded from. Unset: the one that "
+        "PySpark's own Ivy names.",
+        "",
+    )
+    worker_memory_share: float = setting(
+        "FIRNLINE_WORKER_MEMORY_SHARE",
+        "Share of the machine's memory, or of its container's, that the embedded stack's worker "
+        "may grow to when the planner asks for a larger one. 0: it never grows.",
+        0.5,
+    )

@@ -1,0 +1,38 @@
+"""Settings that several services have in common."""
+
+from __future__ import annotations
+
+from firnline_adapters.settings import Setting
+
+CATALOG_NAME = "lake"  # in events and in Spark's configuration; a fleet has one catalog
+CATALOG_URI = Setting("FIRNLINE_CATALOG_URI", "Iceberg REST URI: the gateway's.")
+REDIS = Setting(
+    "FIRNLINE_REDIS", "URL of the Redis with the workers' leases and the console's read model."
+)
+STATE_DIR = Setting(
+    "FIRNLINE_STATE_DIR",
+    "Directory of the gateway's outbox, of the planner's counters, of the worker's delete sets. "
+    "Each process has its own. Where Spark's executors are on other hosts, the worker's is on a "
+    "disk that they share.",
+)
+GROUPS = Setting(
+    "FIRNLINE_GROUPS",
+    "Resource groups besides the default one, comma-separated, each with a quota in GB-hours per "
+    "hour or without: `etl=2.5,adhoc`. The same for the whole fleet.",
+    "",
+)
+ASSIGN = Setting(
+    "FIRNLINE_ASSIGN",
+    "Where new tables go: the bucket of their `hash`, or the one with the fewest `tables` or "
+    "`files`. The same for the whole fleet; the driver `kafka` alone.",
+    "hash",
+)
+LISTEN_ADDRESS = Setting(
+    "FIRNLINE_LISTEN_ADDRESS",
+    "`host:port` of the gateway for writers, of the console for browsers; a port alone is on the "
+    "loopback interface. The console has no login: keep it there or behind a proxy.",
+)
+ICEBERG_JAR = Setting("FIRNLINE_ICEBERG_JAR", "Path of the Iceberg Spark runtime jar.")
+HEAP_BYTES = Setting(
+    "FIRNLINE_HEAP_BYTES", "Heap of a service's JVM: the worker's Spark driver, the committer's."
+)
