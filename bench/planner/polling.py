@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from firnline_enricher.announcements import Subject
 from firnline_enricher.commits import snapshot_delta
 from firnline_enricher.facts import facts_of
+from firnline_enricher.file_changes import Subject
 from firnline_enricher.resyncs import added
 from firnline_iceberg.java import content_file
 from firnline_iceberg.manifests import read_manifest_list

@@ -32,7 +32,7 @@ from firnline_domain.records.events import (
 from firnline_domain.records.summaries import TASK_ID
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
-from firnline_enricher.announcements import Subject, absolute, delta
+from firnline_enricher.file_changes import Subject, absolute, delta
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.kept_settings import KNOWN, of_table
 from firnline_gateway.commits import MAX_EXPIRED_IDS, changes_of, event_of

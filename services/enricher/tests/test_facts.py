@@ -20,7 +20,7 @@ def names(catalog: MemoryCatalog, count: int) -> list[TableName]:
 
 
 def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(facts, "_MOST_TABLES", 2)
+    monkeypatch.setattr(facts, "_MAX_TABLES", 2)
     catalog = MemoryCatalog(str(tmp_path))
     one, two, three = names(catalog, 3)
     cache = FactsCache(MemoryTables(catalog), lambda: 0)

@@ -16,7 +16,7 @@ from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thr
 from firnline_enricher.kept_settings import KNOWN, of_namespace, of_table
 
 LONG = "7" * 2_400_000
-MOST_BYTES = 250_000  # a quarter of what a topic takes
+MAX_BYTES = 250_000  # a quarter of what a topic takes
 
 
 @pytest.mark.parametrize("text", [LONG, "🏔" * 600_000, "\ud800" * 5_000])
@@ -24,7 +24,7 @@ def test_whatever_is_in_properties_they_stay_small(text: str) -> None:
     names = [*KNOWN, *(f"firnline.x{n}" for n in range(100_000)), "firnline." + "y" * 1_000_000]
     settings = dict.fromkeys(names, text)
     kept = with_namespace(of_table(settings), of_namespace(settings))
-    assert len(json.dumps(kept, ensure_ascii=False).encode(errors="replace")) < MOST_BYTES
+    assert len(json.dumps(kept, ensure_ascii=False).encode(errors="replace")) < MAX_BYTES
 
 
 @pytest.mark.parametrize("name", sorted(PROPERTIES))

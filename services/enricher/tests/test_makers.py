@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.records.events import SnapshotAdded
-from firnline_enricher.makers import LONGEST, maker_of
+from firnline_enricher.file_changes import MAX_MAKER, maker_of
 
 
 def snapshot(operation: str, **summary: str) -> SnapshotAdded:
@@ -26,4 +26,4 @@ def test_nobody_asks_who_wrote_rows() -> None:
 
 
 def test_a_value_is_cut_where_nobody_reads_on() -> None:
-    assert len(maker_of(snapshot("replace", app_id="x" * 999))["app-id"]) == LONGEST
+    assert len(maker_of(snapshot("replace", app_id="x" * 999))["app-id"]) == MAX_MAKER

@@ -91,13 +91,15 @@ def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
     def silent(namespace: tuple[str, ...]) -> dict[str, str]:
         raise RetryLater("catalog: 500")
 
-    monkeypatch.setattr(namespaces_module, "_MOST", 0)  # what was read is forgotten at once
+    monkeypatch.setattr(
+        namespaces_module, "_MAX_NAMESPACES", 0
+    )  # what was read is forgotten at once
     lake.table.append(rows((1, 1)))
     lake.follow()
     lake.table.append(rows((1, 2)))
     [event] = lake.commits()
     monkeypatch.setattr(lake.tables, "namespace_properties", silent)
-    [told] = lake.handlers.unread(event)
+    [told] = lake.handlers.without_files(event)
     assert (told.format_version, told.settings) == (0, {})
     with pytest.raises(RetryLater):
         lake.handle(event)

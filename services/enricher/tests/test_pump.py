@@ -13,7 +13,7 @@ from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, RefMoved, TableChange, TableCommitted
 from firnline_enricher import pump as pumps
-from firnline_enricher.announcements import Subject, moved
+from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
 from firnline_iceberg.memory import MemoryCatalog, MemoryTables
@@ -140,7 +140,7 @@ def test_an_unreadable_table_stops_nobody(bench: Bench) -> None:
 
 
 def test_too_many_waiting_records_end_the_process(bench: Bench, monkeypatch) -> None:
-    monkeypatch.setattr(pumps, "MOST_WAITING", 1)
+    monkeypatch.setattr(pumps, "MAX_WAITING", 1)
     bench.handlers.failing[A] = RetryLater("storage is away")
     bench.commits(commit(A, 1), commit(A, 2))
     with pytest.raises(RetryLater):

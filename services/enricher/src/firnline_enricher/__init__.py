@@ -1,5 +1,5 @@
 """TableCommitted -> FilesChanged: what each commit changed.
 
 `pump` (poll, flush, commit) -> `handlers` -> `commits` (O(commit)) or `resyncs` (what a planner
-missed) -> `tallying` (entries to partitions) -> `announcements` (the records that go out).
+missed) -> `tallying` (entries to partitions) -> `file_changes` (the records that go out).
 """

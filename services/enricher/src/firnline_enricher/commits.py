@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from firnline_adapters import metrics
 from firnline_domain.identity import MAIN
@@ -21,9 +22,8 @@ from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read
 from firnline_iceberg.tables import TableGone
 from firnline_iceberg.tallying import partition_changes
 
-from firnline_enricher.announcements import Subject, delta, dropped, moved, noted, removed
-from firnline_enricher.branches import BranchMove, branch_moves
 from firnline_enricher.facts import FactsCache, TableFacts
+from firnline_enricher.file_changes import Subject, delta, dropped, moved, noted, removed
 
 
 class StaleFacts(Exception):
@@ -44,16 +44,16 @@ class Commits:
         manifest that is (expired meanwhile), is told as such and never blocks.
         """
         try:
-            return self._told(event)
+            return self._read(event)
         except TableGone:
             self._facts.forget(event.table)
             return [dropped(self._subject(event, MAIN))]
 
-    def unread(self, event: TableCommitted) -> list[FilesChanged]:
+    def without_files(self, event: TableCommitted) -> list[FilesChanged]:
         """The same without reading any file: only where the branches are now."""
         return [self._moved(event, move) for move in branch_moves(event)]
 
-    def _told(self, event: TableCommitted) -> list[FilesChanged]:
+    def _read(self, event: TableCommitted) -> list[FilesChanged]:
         if event.change is TableChange.DROPPED:
             raise TableGone(event.table, "was dropped")
         if event.change is TableChange.REGISTERED:
@@ -75,7 +75,7 @@ class Commits:
         facts = self._facts.peek(event.table)
         subject = Subject(event.table, ref, event.event_id, self._now_ms())
         subject = replace(subject, expired_snapshots=event.expired_snapshots)
-        return subject if facts is None else knowing(subject, facts)
+        return subject if facts is None else with_facts(subject, facts)
 
     def _moves(self, event: TableCommitted) -> list[FilesChanged]:
         try:
@@ -105,7 +105,7 @@ class Commits:
         return moved(subject, move.snapshot_id, move.previous_snapshot_id)
 
 
-def knowing(subject: Subject, facts: TableFacts) -> Subject:
+def with_facts(subject: Subject, facts: TableFacts) -> Subject:
     """The subject with what is known of its table."""
     return replace(subject, format_version=facts.format_version, settings=facts.settings)
 
@@ -120,15 +120,15 @@ def snapshot_delta(
     if not snapshot.manifest_list:  # v1 could list manifests in the table's metadata
         raise MetadataFileGone("the manifest list of an old v1 snapshot")
     manifests = read_manifest_list(facts.io, snapshot.manifest_list)
-    partitions, counted = counting(
-        listing(subject, manifests), changed_entries(snapshot, manifests, facts), facts
+    partitions, counted = count_files(
+        with_manifests(subject, manifests), changed_entries(snapshot, manifests, facts), facts
     )
     changes = delta(counted, snapshot, partitions)
     metrics.count("snapshots_enriched")
     return changes
 
 
-def counting(
+def count_files(
     subject: Subject, entries: Iterable[FileEntry], facts: TableFacts
 ) -> tuple[tuple[PartitionChange, ...], Subject]:
     """The changes of each partition, and the subject with how many of these files lie outside the
@@ -139,7 +139,7 @@ def counting(
     return partitions, replace(subject, foreign_files=foreign[True])
 
 
-def listing(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:
+def with_manifests(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:
     """The subject with what the list of its snapshot's manifests says of them."""
     size = sum(manifest.length for manifest in manifests)
     return replace(subject, manifests=len(manifests), manifest_bytes=size)
@@ -165,3 +165,44 @@ def _changes_in(manifest: ManifestFile, facts: TableFacts) -> Iterator[FileEntry
     for entry in read_manifest(facts.io, manifest, partition, Detail.COUNTS):
         if entry.status is not Status.EXISTING:
             yield entry
+
+
+@dataclass(frozen=True)
+class BranchMove:
+    """A branch after a commit. `snapshot_id` None = the branch was removed.
+
+    `added` are the snapshots of this commit that lead to the new head, oldest first; where it
+    is empty the branch moved to a snapshot that was there before (rollback, fast-forward).
+    """
+
+    ref: str
+    snapshot_id: int | None
+    previous_snapshot_id: int | None  # as the writer expected it; None = not said, or new
+    added: tuple[SnapshotAdded, ...]
+
+
+def branch_moves(event: TableCommitted) -> tuple[BranchMove, ...]:
+    """Moves in the order of the request; a branch set several times moved once, to the last.
+
+    Tags hold no counters and are left out.
+    """
+    last = {moved.ref: moved for moved in event.refs if moved.kind != "tag"}
+    snapshots = {added.snapshot_id: added for added in event.snapshots}
+    return tuple(
+        BranchMove(
+            moved.ref,
+            moved.snapshot_id,
+            moved.expected_snapshot_id,
+            _chain(moved.snapshot_id, snapshots),
+        )
+        for moved in last.values()
+    )
+
+
+def _chain(head: int | None, snapshots: dict[int, SnapshotAdded]) -> tuple[SnapshotAdded, ...]:
+    """Several results of one table may come in one transaction (H6), each onto the other."""
+    chain: list[SnapshotAdded] = []
+    while head is not None and head in snapshots and snapshots[head] not in chain:
+        chain.append(snapshots[head])
+        head = snapshots[head].parent_snapshot_id
+    return tuple(reversed(chain))

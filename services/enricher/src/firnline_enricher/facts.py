@@ -21,7 +21,7 @@ from firnline_enricher.namespaces import Catalog, Namespaces
 
 # 13 kB each with a client of S3. A fleet of 100,000 has 8,000 that commit every few minutes; with
 # fewer kept than that, each of their commits would load its table.
-_MOST_TABLES = 10_000
+_MAX_TABLES = 10_000
 
 
 class Tables(Catalog, Protocol):
@@ -84,7 +84,7 @@ class FactsCache:
         self._namespaces.settings(table.namespace)
         loaded = self._tables.load(table)
         self._facts[table.uuid] = facts_of(loaded)
-        if len(self._facts) > _MOST_TABLES:
+        if len(self._facts) > _MAX_TABLES:
             self._facts.popitem(last=False)
         return loaded
 

@@ -35,9 +35,9 @@ class Handlers:
             self._facts.forget(record.table)  # what it loads with may have run out
             raise
 
-    def unread(self, record: Any) -> list[FilesChanged]:
+    def without_files(self, record: Any) -> list[FilesChanged]:
         """What can be said of a record that cannot be handled: enough to ask for a resync."""
-        return self._commits.unread(record) if isinstance(record, TableCommitted) else []
+        return self._commits.without_files(record) if isinstance(record, TableCommitted) else []
 
     def _changes(self, record: Any) -> list[FilesChanged]:
         if isinstance(record, TableCommitted):

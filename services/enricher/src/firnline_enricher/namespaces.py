@@ -14,7 +14,7 @@ from firnline_enricher.kept_settings import of_namespace
 FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
 AGAIN_MS = 30_000  # after a catalog that did not answer
 PATIENCE_MS = 60_000  # for one that never did: its tables' commits matter more than defaults
-_MOST = 2_000  # namespaces
+_MAX_NAMESPACES = 2_000  # namespaces
 
 
 class Catalog(Protocol):
@@ -47,7 +47,7 @@ class Namespaces:
             kept = self._read(namespace, kept, now_ms)
         self._kept[namespace] = kept
         self._kept.move_to_end(namespace)
-        if len(self._kept) > _MOST:
+        if len(self._kept) > _MAX_NAMESPACES:
             self._kept.popitem(last=False)
         return kept.properties
 

@@ -16,7 +16,7 @@ from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_enricher.handlers import Handlers
 
 FILE_CHANGES = "file-changes"
-MOST_WAITING = 20_000  # records, about 40 MB; beyond, restart from the committed offsets
+MAX_WAITING = 20_000  # records, about 40 MB; beyond, restart from the committed offsets
 SLICE = 50  # deliveries of one partition between two flushes
 
 
@@ -44,17 +44,17 @@ class Pump:
         Raises RetryLater where the broker does not take records, or too many wait: start anew.
         """
         for delivery in self._inbox.poll(timeout_s):
-            self._take_in(delivery)
+            self._enqueue(delivery)
         handled = [delivery for queue in self._queues.values() for delivery in self._run(queue)]
         if handled:
             self._publisher.flush()
             for delivery in handled:
                 self._inbox.done(delivery)
             self._inbox.commit()
-        if (waiting := sum(len(queue.waiting) for queue in self._queues.values())) > MOST_WAITING:
+        if (waiting := sum(len(queue.waiting) for queue in self._queues.values())) > MAX_WAITING:
             raise RetryLater(f"{waiting} records wait for catalog or storage")
 
-    def _take_in(self, delivery: Delivery) -> None:
+    def _enqueue(self, delivery: Delivery) -> None:
         if isinstance(delivery.record, TableCommitted):
             age_s = self._now() - delivery.record.committed_at_ms / 1000
             metrics.observe("event_lag_seconds", age_s)
@@ -64,12 +64,12 @@ class Pump:
     def _run(self, queue: RetryQueue) -> list[Delivery]:
         handled: list[Delivery] = []
         while queue.waiting and len(handled) < SLICE and queue.not_before <= self._now():
-            if self._deal_with(queue.waiting[0], queue):
+            if self._handle(queue.waiting[0], queue):
                 queue.progressed()
                 handled.append(queue.waiting.popleft())
         return handled
 
-    def _deal_with(self, delivery: Delivery, queue: RetryQueue) -> bool:
+    def _handle(self, delivery: Delivery, queue: RetryQueue) -> bool:
         """False: not now, the queue pauses."""
         started = self._now()
         try:
@@ -108,4 +108,4 @@ class Pump:
         send_to_dead_letters(
             self._publisher, dead_letter_of(delivery, reason, error, "enricher", at_ms)
         )
-        self._publish(self._handlers.unread(delivery.record))
+        self._publish(self._handlers.without_files(delivery.record))

@@ -14,11 +14,11 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_enricher.announcements import Subject, absolute, dropped, empty, removed
-from firnline_enricher.commits import counting, knowing, listing, snapshot_delta
+from firnline_enricher.commits import count_files, snapshot_delta, with_facts, with_manifests
 from firnline_enricher.facts import FactsCache, TableFacts
+from firnline_enricher.file_changes import Subject, absolute, dropped, empty, removed
 
-MOST_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
+MAX_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
 
 
 class Resyncs:
@@ -40,7 +40,7 @@ class Resyncs:
         except TableGone:
             return [dropped(subject)]
         facts = self._facts.get(request.table)
-        subject = knowing(subject, facts)
+        subject = with_facts(subject, facts)
         head = target(table, request)
         if head is None:
             return [empty(subject) if request.ref == MAIN else removed(subject)]
@@ -87,16 +87,16 @@ def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[
     """
     chain = list(takewhile(lambda one: one.snapshot_id != known, table.ancestors(head)))
     connected = known is not None and chain and chain[-1].parent_snapshot_id == known
-    return chain[::-1] if connected and len(chain) <= MOST_DELTAS else []
+    return chain[::-1] if connected and len(chain) <= MAX_DELTAS else []
 
 
 def whole(
     subject: Subject, table: LoadedTable, facts: TableFacts, snapshot_id: int
 ) -> list[FilesChanged]:
     """Absolute counters: every live file of a snapshot. Raises MetadataFileGone, RetryLater."""
-    listed = listing(subject, table.manifests(table.snapshot(snapshot_id)))
+    listed = with_manifests(subject, table.manifests(table.snapshot(snapshot_id)))
     entries = live_entries(table, snapshot_id, Detail.COUNTS)
-    partitions, counted = counting(listed, entries, facts)
+    partitions, counted = count_files(listed, entries, facts)
     return absolute(
         counted,
         added(table.snapshot(snapshot_id)),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
-from firnline_enricher.branches import BranchMove, branch_moves
+from firnline_enricher.commits import BranchMove, branch_moves
 
 
 def snapshot(snapshot_id: int, parent: int | None) -> SnapshotAdded:

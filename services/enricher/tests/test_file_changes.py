@@ -4,7 +4,7 @@ from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, PartitionChange, SnapshotAdded
 from firnline_domain.records.tallies import FileTally
-from firnline_enricher.announcements import (
+from firnline_enricher.file_changes import (
     CHUNK_PARTITIONS,
     Subject,
     absolute,

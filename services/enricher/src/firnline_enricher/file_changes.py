@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
-from firnline_domain.records.summaries import task_ids_in
+from firnline_domain.records.summaries import MAKERS, OPTIMIZE, PRODUCER, REPLACE, task_ids_in
 from firnline_domain.values import Value, field, replace
-
-from firnline_enricher.makers import maker_of
 
 CHUNK_PARTITIONS = 500  # about 150 kB of Avro
 # Of a chunk whose partitions have long names; a quarter of what the topic takes, for all else that
 # the record says, and for what planners hold of it.
 CHUNK_BYTES = 256 * 1024
 PARTITION_BYTES = 300  # of one without its name
+MAX_MAKER = 200  # characters of a summary's value that a person is to read
 MAX_OPERATION = 100  # characters of what a writer says that it did
 DROP_TABLE = "drop-table"  # `operation` where the whole table is gone, not only `ref`
 REMOVE_REF = "remove-ref"
@@ -156,3 +155,11 @@ def _pieces(partitions: Sequence[PartitionChange]) -> Iterator[tuple[PartitionCh
         size += more
     if start < len(partitions):
         yield tuple(partitions[start:])
+
+
+def maker_of(snapshot: SnapshotAdded) -> dict[str, str]:
+    """Nothing of commits that write rows: nobody asks who made those, and they are many."""
+    summary: Mapping[str, str] = snapshot.summary
+    if snapshot.operation != REPLACE and summary.get(PRODUCER) != OPTIMIZE:
+        return {}
+    return {name: summary[name][:MAX_MAKER] for name in MAKERS if name in summary}
