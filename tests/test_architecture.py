@@ -305,3 +305,61 @@ def test_one_module_deletes_files_of_tables() -> None:
 @pytest.mark.parametrize("source", ["table.io.delete(path)", "os.remove(x)", "fs.delete_file(x)"])
 def test_a_planted_deletion_is_caught(source: str) -> None:
     assert deletions(source)
+
+
+MAX_TRACE = 12  # functions
+STEP = re.compile(r"^\d+\. `(firnline_[\w.]+)`", re.MULTILINE)
+
+
+def traces(page: str) -> dict[str, list[str]]:
+    """Lists of functions by their headings."""
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
+    found = {section.partition("\n")[0]: STEP.findall(section) for section in sections}
+    return {heading: steps for heading, steps in found.items() if steps}
+
+
+def function_at(name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function of a dotted name, also of a class; None where there is none."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        file = Path(*parts[:cut]).with_suffix(".py")
+        for member in MEMBERS:
+            if (path := member / "src" / file).exists():
+                return _inside(ast.parse(path.read_text()), parts[cut:])
+    return None
+
+
+def _inside(node: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    for child in ast.iter_child_nodes(node):
+        if getattr(child, "name", None) == names[0]:
+            if len(names) > 1:
+                return _inside(child, names[1:])
+            return child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else None
+    return None
+
+
+def broken_links(steps: list[str]) -> list[str]:
+    """Functions that do not exist, or do not call the next one."""
+    found = []
+    for name, following in zip(steps, [*steps[1:], None], strict=True):
+        function = function_at(name)
+        if function is None:
+            found.append(f"{name} does not exist")
+        elif following and following.rpartition(".")[2] not in named(ast.unparse(function)):
+            found.append(f"{name} does not call {following}")
+    return found
+
+
+def test_each_function_of_a_trace_calls_the_next() -> None:
+    known = traces((ROOT / "docs/architecture.md").read_text())
+    assert known
+    for heading, steps in known.items():
+        assert len(steps) <= MAX_TRACE, heading
+        assert broken_links(steps) == [], heading
+
+
+def test_a_trace_that_skips_or_invents_a_function_is_seen() -> None:
+    way = "firnline_planner.reconcile.table."
+    assert broken_links([way + "reconcile", way + "order"])
+    assert broken_links([way + "no_such_function"])
+    assert not broken_links([way + "reconcile", way + "_decide_all"])

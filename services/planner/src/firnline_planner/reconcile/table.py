@@ -1,4 +1,4 @@
-"""One look at a table: ask for what is missing, give up what is lost, order what is deserved."""
+"""Reconciles a table: asks for what is missing, gives up what is lost, orders what is deserved."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed
 from firnline_planner.state.encoding import table_key
 
-# Nothing tells a table that its fleet has left shadow mode; those that would be served look again.
+# Nothing tells a table that its fleet has left shadow mode; those that would be served are
+# reconciled again.
 SHADOW_RECHECK_MS = 10 * 60_000
 
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> Table:
-    """Decide about the touched partitions, or about all where a look is due; keep the table."""
-    table, lost = _without_lost(context, table)
-    table = _asking(context, table)
-    table = _ordering(context, table, {*touched, *lost})
-    table = _expiring(context, table)
+    """Decide about the touched partitions, or about all where that is due; keep the table."""
+    table, lost = _without_lost_tasks(context, table)
+    table = _ask_for_missing(context, table)
+    table = _decide_all(context, table, {*touched, *lost})
+    table = _order_expiry(context, table)
     table = with_publication(context, table)
     context.state.put_table(table)
     return table
 
 
-def _without_lost(context: TableContext, table: Table) -> tuple[Table, list[Scope]]:
+def _without_lost_tasks(context: TableContext, table: Table) -> tuple[Table, list[Scope]]:
     lost = [task for task in table.work.running if task.deadline_ms <= context.now_ms]
     for task in lost:
         context.effects.outcomes.append("lost")
@@ -56,14 +57,14 @@ def _without_lost(context: TableContext, table: Table) -> tuple[Table, list[Scop
     return table, [task.scope for task in lost]
 
 
-def _asking(context: TableContext, table: Table) -> Table:
+def _ask_for_missing(context: TableContext, table: Table) -> Table:
     counters, request = ask(table.counters, context.now_ms)
     if request:
         context.effects.send([Output(RESYNC_REQUESTS, request.table.uuid, request)])
     return table if counters is table.counters else replace(table, counters=counters)
 
 
-def _ordering(context: TableContext, table: Table, touched: set[Scope]) -> Table:
+def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Table:
     look_ms = table.work.look_ms
     if look_ms is not None and look_ms <= context.now_ms:
         table = replace(table, work=replace(table.work, look_ms=None))
@@ -157,7 +158,7 @@ def together(orders: list[Output]) -> list[Output]:
     return [Output(one.topic, one.key, replace(one.record, together=several)) for one in orders]
 
 
-def _expiring(context: TableContext, table: Table) -> Table:
+def _order_expiry(context: TableContext, table: Table) -> Table:
     decision = decide_expiry(table, context.limits, context.now_ms)
     expiry = table.work.expiry
     if decision.older_than_ms is not None:
