@@ -181,7 +181,7 @@ STORAGE = {  # what loads tables or makes a FileIO, and the modules that may nam
     "load_catalog": set(),
     "StaticTable": set(),
     "RestCatalog": {"tables.py"},
-    "load_table": {"tables.py", "memory.py", "java.py", "commits.py"},
+    "load_table": {"tables.py", "in_memory.py", "java.py", "commits.py"},
     "FsspecFileIO": set(),
 }
 

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from firnline_adapters.logs import start_logging
+from firnline_committer.catalog import catalog
+from firnline_committer.committer import Committer
 from firnline_committer.handlers import Handlers
-from firnline_committer.latching import catalog
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commits import JavaCommits
@@ -30,10 +28,7 @@ def start(given: Question) -> Act:
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
     lake = catalog(given["uri"], **given.get("store", {}))
-    tables = lake.tables
-    outputs, repairs = Outputs(tables, log), Repairs(tables, log, _now_ms)
-    swapper = Swapper(lake, commits, outputs, repairs, log, _now_ms, time.sleep)
-    handlers = Handlers(swapper, tables, _now_ms)
+    handlers = Handlers(Committer(lake, commits, log, _now_ms), lake.tables, _now_ms)
 
     def act(question: Question) -> dict[str, Any]:
         results = pickle.loads(Path(question["results"]).read_bytes())

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_committer.batch import Turn
+from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_domain.identity import Scope, TableName
@@ -68,12 +68,12 @@ class Committing(Handlers):
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def turn(self, records: Sequence[Any]) -> Turn:
+    def advance(self, records: Sequence[Any]) -> Progress:
         world, table = self._world, self._world.table
         taken = {one.scope: len(one.groups[0].inputs) for one in records}
         head = world.commits({scope: (1, count) for scope, count in taken.items()}, records)
         table.ours_ms.append(world.now_ms)
-        return Turn([committed(one, head, world.now_ms) for one in records])
+        return Progress([committed(one, head, world.now_ms) for one in records])
 
 
 def committed(result: RewriteFinished, snapshot: int, at_ms: int) -> RewriteCommitted:

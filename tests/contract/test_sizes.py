@@ -37,7 +37,7 @@ from firnline_enricher.handlers import Handlers
 from firnline_enricher.kept_settings import KNOWN, of_table
 from firnline_gateway.commits import MAX_EXPIRED_IDS, changes_of, event_of
 from firnline_gateway.outbox import Call
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_schemas.topics import all_topics, max_bytes
 from hypothesis import given
 from hypothesis import strategies as st

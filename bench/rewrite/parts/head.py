@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline_adapters.logs import Log
-from firnline_committer.latching import catalog
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
+from firnline_committer.catalog import catalog
+from firnline_committer.committer import Committer
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import (
@@ -67,8 +65,8 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
     _make(place, name, manifests)
     before = _resident_mb("self")
     with IcebergJvm(iceberg_jar(), HEAP_MB) as machine:
-        swapper = _swapper(machine, place.lake.uri)
-        tries = [_timed(swapper, _result(place.loaded(name), n, manifests)) for n in range(2)]
+        committer = _committer(machine, place.lake.uri)
+        tries = [_timed(committer, _result(place.loaded(name), n, manifests)) for n in range(2)]
         java_mb = _peak_mb(machine.pid)
     committer_mb = round(_peak_mb("self") - before)
     sides = {
@@ -155,11 +153,8 @@ def _data_file(table: Table, manifest: int, file: int) -> DataFile:
     )
 
 
-def _swapper(machine: IcebergJvm, uri: str) -> Swapper:
-    lake, log = catalog(uri), Log("bench")
-    repairs = Repairs(lake.tables, log, _now_ms)
-    commits, outputs = JavaCommits(machine, uri), Outputs(lake.tables, log)
-    return Swapper(lake, commits, outputs, repairs, log, _now_ms, time.sleep)
+def _committer(machine: IcebergJvm, uri: str) -> Committer:
+    return Committer(catalog(uri), JavaCommits(machine, uri), Log("bench"), _now_ms)
 
 
 def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
@@ -204,9 +199,9 @@ def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
     )
 
 
-def _timed(swapper: Swapper, result: RewriteFinished) -> float:
+def _timed(committer: Committer, result: RewriteFinished) -> float:
     start = time.monotonic()
-    (event,) = swapper.swap([result])
+    (event,) = committer.commit_all([result])
     assert isinstance(event, RewriteCommitted), event
     return time.monotonic() - start
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from firnline_iceberg.memory import MemoryCatalog
+from firnline_iceberg.in_memory import MemoryCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import ToOutputFile

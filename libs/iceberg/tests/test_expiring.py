@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from firnline_domain.records.results import Going
 from firnline_iceberg.expiring import expiring, going
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table

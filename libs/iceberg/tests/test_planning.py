@@ -13,7 +13,7 @@ import pytest
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.planning import DeleteIndex, LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGone
 from pyiceberg.partitioning import PartitionField, PartitionSpec

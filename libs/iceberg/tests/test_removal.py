@@ -22,11 +22,11 @@ import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg import removal
-from firnline_iceberg.memory import MemoryTables
+from firnline_iceberg.in_memory import MemoryTables
 from firnline_iceberg.naming import Run
-from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.output_lists import OutputList, Place
 from firnline_iceberg.removal import Found, NotRemovable, Removal
+from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.sweeping import Sweeper, Swept
 from firnline_iceberg.tables import LoadedTable
 from hypothesis import HealthCheck, given, settings
@@ -413,7 +413,7 @@ def test_delete_files_that_have_landed_stay(world: World) -> None:
 OURS = 77  # snapshot of a refused commit
 
 
-def attempt(world: World, sequence_number: int) -> Attempt:
+def attempt(world: World, sequence_number: int) -> WrittenMetadata:
     """Of a refused commit: new manifests of its own, and some that the table has taken since."""
     table, metadata = world.load(), world.mine.root / "metadata"
     own = put(metadata, "uuid-m0.avro", b"x")
@@ -431,7 +431,7 @@ def attempt(world: World, sequence_number: int) -> Attempt:
     ]
     with written.open("wb") as sink:
         fastavro.writer(sink, {"type": "record", "name": "manifest_file", "fields": fields}, rows)
-    return Attempt(sequence_number, frozenset({OURS}), (f"file://{written}", *lists))
+    return WrittenMetadata(sequence_number, frozenset({OURS}), (f"file://{written}", *lists))
 
 
 @pytest.mark.parametrize("snapshots", ["all", "none"])

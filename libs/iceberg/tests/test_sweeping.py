@@ -13,7 +13,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.signing import Keyring, SigningKey
 from firnline_iceberg import output_lists, sweeping
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import UNSIGNED, OutputList, Place
 from firnline_iceberg.removal import FURTHEST_MS, storage_now_ms, too_young

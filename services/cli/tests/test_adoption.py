@@ -25,7 +25,7 @@ from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 

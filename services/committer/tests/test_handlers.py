@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from firnline_committer.batch import Turn
+from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers, batches
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import Scope, TableName
@@ -17,16 +17,16 @@ TABLE = TableName("uuid-a", ("ns",), "t")
 
 
 class Recording:
-    """Twin of the swapper: remembers its batches."""
+    """Twin of the committing: remembers its batches."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
 
-    def turn(self, results: Sequence[Any]) -> Turn:
+    def advance(self, results: Sequence[Any]) -> Progress:
         self.batches.append([one.task_id for one in results])
-        return Turn([f"event of {one.task_id}" for one in results])
+        return Progress([f"event of {one.task_id}" for one in results])
 
-    def let_go(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_uuid: str, ref: str) -> None:
         """Nothing was left."""
 
 
@@ -38,18 +38,18 @@ class Away:
 
 
 @pytest.fixture
-def swapper() -> Recording:
+def committing() -> Recording:
     return Recording()
 
 
 @pytest.fixture
-def handlers(swapper: Recording) -> Handlers:
-    return Handlers(swapper, Away(), lambda: 9)
+def handlers(committing: Recording) -> Handlers:
+    return Handlers(committing, Away(), lambda: 9)
 
 
-def test_results_that_are_ready_together_are_swapped_together(handlers, swapper, result) -> None:
+def test_results_that_are_ready_together_are_swapped_together(handlers, committing, result) -> None:
     events = handlers.handle([result(task="a", inputs=["1"]), result(task="b", inputs=["2"])])
-    assert swapper.batches == [["a", "b"]]
+    assert committing.batches == [["a", "b"]]
     assert events == ["event of a", "event of b"]
 
 
@@ -61,12 +61,12 @@ def test_a_redelivery_and_an_overlap_wait_for_the_commit_before_them(result) -> 
     assert found == [["a"], ["a"], ["b"], ["c"]]
 
 
-def test_handed_over_work_is_committed_already(handlers, swapper, result) -> None:
+def test_handed_over_work_is_committed_already(handlers, committing, result) -> None:
     done = result(mode=Mode.HANDED_OVER, committed=77, reason="float_key", inputs=())
     (event,) = handlers.handle([done])
     assert isinstance(event, RewriteCommitted)
     assert (event.snapshot_ids, event.reason, event.redelivered) == ((77,), "float_key", False)
-    assert swapper.batches == []
+    assert committing.batches == []
 
 
 def test_after_a_restart_the_table_is_read_once_for_all_that_was_handed_over(result) -> None:

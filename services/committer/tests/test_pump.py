@@ -9,7 +9,7 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher, MemorySwitches
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, PATIENCE_S
-from firnline_committer.batch import Turn
+from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.sweeping import Sweeps
@@ -38,19 +38,19 @@ class Scripted(Handlers):
         self.failing: dict[str, Exception] = {}
         self.calls: list[list[str]] = []
 
-    def turn(self, records: Sequence[Any]) -> Turn:
+    def advance(self, records: Sequence[Any]) -> Progress:
         self.calls.append([one.task_id for one in records])
         for one in records:
             error = self.failing.get(one.table.uuid) or self.failing.get(one.task_id)
             if isinstance(error, RetryLater):
-                return Turn([], records, away=error)
+                return Progress([], records, unreachable=error)
             if error is not None:
                 raise error
-        return Turn(
+        return Progress(
             [RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in records]
         )
 
-    def let_go(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_uuid: str, ref: str) -> None:
         """Nothing was left."""
 
 
@@ -225,7 +225,7 @@ def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, res
     )
     one = result(task="1")
     bench.send(one, TaskFailed("2", one.table, "main", None, "rewrite", 1, "w", "x", "", True, 1))
-    bench.handlers.turn = lambda records: Turn([*records[1:]])  # type: ignore[method-assign]
+    bench.handlers.advance = lambda records: Progress([*records[1:]])  # type: ignore[method-assign]
     bench.pump.step(0)
     assert sweeper.offsets == [2]
     *_, event = bench.broker.records("maintenance-events")
@@ -260,7 +260,7 @@ def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, re
         switches=MemorySwitches(bench.broker),
     )
     table = result(task="1").table
-    bench.handlers.turn = lambda records: Turn(list(records))  # type: ignore[method-assign]
+    bench.handlers.advance = lambda records: Progress(list(records))  # type: ignore[method-assign]
     bench.publisher.broadcast("operator-orders", "fleet", PauseMaintenance(None, "", "me", 1))
     bench.send(TaskFailed("2", table, "main", None, "rewrite", 1, "w", "x", "", True, 1))
     bench.pump.step(0)
@@ -280,7 +280,9 @@ def test_sampled_commits_are_ordered_to_be_read_back(result: Any, monkeypatch: A
         "t1", result().table, "main", Scope(0, "[]"), (8,), 7, 1, 1, 0, 0, 9, 9, 2, 0, 2,
         "native", False, 5,
     )  # fmt: skip
-    monkeypatch.setattr(bench.handlers, "turn", lambda records: Turn([event for _ in records]))
+    monkeypatch.setattr(
+        bench.handlers, "advance", lambda records: Progress([event for _ in records])
+    )
     bench.send(result())
     bench.send(result())
     bench.pump.step(0)

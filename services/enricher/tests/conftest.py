@@ -20,7 +20,7 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.tallies import FileTally
 from firnline_enricher.handlers import Handlers
-from firnline_iceberg.memory import Commit, MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import Commit, MemoryCatalog, MemoryTables
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table

@@ -5,8 +5,8 @@ from firnline_domain.identity import TableName
 from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES
 from firnline_enricher import facts
 from firnline_enricher.facts import FactsCache, TableFacts
-from firnline_iceberg.foreign import OwnPlaces
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.external_files import OwnLocations
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -39,4 +39,4 @@ def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> N
     ],
 )
 def test_the_target_is_the_tables_or_icebergs(settings: dict[str, str], expected: int) -> None:
-    assert TableFacts(2, settings, {}, PyArrowFileIO(), OwnPlaces(())).target_bytes == expected
+    assert TableFacts(2, settings, {}, PyArrowFileIO(), OwnLocations(())).target_bytes == expected

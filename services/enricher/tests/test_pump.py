@@ -16,7 +16,7 @@ from firnline_enricher import pump as pumps
 from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 
 GROUP, TOPIC = "enricher", "table-commits"
 A, B = "uuid-a", "uuid-c"  # of two buckets

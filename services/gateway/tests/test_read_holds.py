@@ -9,7 +9,7 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 from firnline_adapters.logs import Log
-from firnline_domain.commits.latches import BEGIN, END, HEADER, PASS
+from firnline_domain.commits.table_holds import BEGIN, END, HEADER, PASS
 from firnline_gateway import bootstrap
 from firnline_gateway import holds as module
 from firnline_gateway.holds import ReadHolds

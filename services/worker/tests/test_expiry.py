@@ -12,7 +12,7 @@ import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ExpireSnapshots
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable
 from firnline_worker.expiry import Expirer, agreed_ms

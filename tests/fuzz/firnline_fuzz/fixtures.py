@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 from firnline_adapters.logs import Log
+from firnline_committer.catalog import without_gateway
+from firnline_committer.committer import Committer
 from firnline_committer.handlers import Handlers
-from firnline_committer.latching import unlatched
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
@@ -62,10 +60,9 @@ def fuzz_bench(
         tables, java, fuzz_shelf, SparkStage(spark), handover, "w1", 1 << 30, now_ms
     )
     commits = JavaCommits(fuzz_jvm, catalog_uri)
-    outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-    swapper = Swapper(unlatched(tables), commits, outputs, repairs, log, now_ms, time.sleep)
+    committer = Committer(without_gateway(tables), commits, log, now_ms)
     catalog = rest_catalog(fuzz_jvm.jvm, catalog_uri)
-    handlers = Handlers(swapper, tables, now_ms)
+    handlers = Handlers(committer, tables, now_ms)
     reader = spark.newSession()
     reader.conf.set("spark.sql.codegen.wholeStage", "false")  # a compilation for every few rows
     return Bench(fuzz_jvm.jvm, catalog, reader, tables, rewriter, handlers, namespace, tmp_path)

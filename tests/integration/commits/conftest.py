@@ -13,11 +13,9 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.settings import Address
+from firnline_committer.catalog import catalog
+from firnline_committer.committer import Committer
 from firnline_committer.handlers import Handlers
-from firnline_committer.latching import catalog
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
 from firnline_domain.identity import TableName
 from firnline_gateway.bootstrap import running as gateway_running
 from firnline_gateway.settings import Settings as GatewaySettings
@@ -101,11 +99,8 @@ def committer_at(
 ) -> Handlers:
     """The committer's handlers over a catalog URI."""
     lake, log = catalog(uri), Log("test")
-    tables = lake.tables
-    outputs, repairs = Outputs(tables, log), Repairs(tables, log, lambda: 5)
     java = JavaCommits(iceberg, uri, patience_s=patience_s)
-    swapper = Swapper(lake, java, outputs, repairs, log, lambda: 5, sleep)
-    return Handlers(swapper, tables, lambda: 5)
+    return Handlers(Committer(lake, java, log, lambda: 5, sleep), lake.tables, lambda: 5)
 
 
 @pytest.fixture

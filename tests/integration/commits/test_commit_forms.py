@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_committer import aftermath
+from firnline_committer import post_commit_check
 from firnline_domain.commits import conflicts
 from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
@@ -121,7 +121,7 @@ def test_a_delete_file_twice(
         assert table.rows() == [(2, 1), (9, 9)]
     else:
         without(monkeypatch, conflicts.no_duplicates)
-        monkeypatch.setattr(aftermath, "needed_but_removed", lambda *_: None)
+        monkeypatch.setattr(post_commit_check, "needed_but_removed", lambda *_: None)
         handled(committer, result)
         assert (1, 2) in table.rows()
 

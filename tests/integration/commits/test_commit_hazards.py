@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from firnline_committer import aftermath
+from firnline_committer import post_commit_check
 from firnline_domain.commits import commit_plan, conflicts
 from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
@@ -45,7 +45,7 @@ def no_hazard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aftermath, "needed_but_removed", lambda *_: None)
+    monkeypatch.setattr(post_commit_check, "needed_but_removed", lambda *_: None)
 
 
 # ---- issue 10312: the schedule of the issue, and H1
@@ -111,13 +111,13 @@ def test_nothing_is_undone_over_another_commit(
 ) -> None:
     no_hazard(monkeypatch)
     result = schedule_10312(table)
-    found = aftermath.needed_but_removed
+    found = post_commit_check.needed_but_removed
 
     def meanwhile(*args: Any) -> str | None:
         table.append((5, 1))
         return found(*args)
 
-    monkeypatch.setattr(aftermath, "needed_but_removed", meanwhile)
+    monkeypatch.setattr(post_commit_check, "needed_but_removed", meanwhile)
     event = handled(committer, result)
     assert "NOT undone" in event.detail
     assert (5, 1) in table.rows()
@@ -347,11 +347,11 @@ def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
 ) -> None:
     table = make_table(partitioned=True)
     first, second = two_results(table)
-    by_stamp = commit_plan._by_sequence_number
+    by_sequence_number = commit_plan._by_sequence_number
 
     def lumped(results: Any, repair: Any, converts: bool) -> Any:
-        made = by_stamp(results, repair, converts)
-        parts = tuple(part for swap in made for part in swap.parts)
+        made = by_sequence_number(results, repair, converts)
+        parts = tuple(part for rewrite in made for part in rewrite.parts)
         return () if converts else (replace(made[0], parts=parts),)
 
     monkeypatch.setattr(commit_plan, "_by_sequence_number", lumped)

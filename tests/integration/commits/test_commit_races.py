@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_committer import swapping
+from firnline_committer import committer as committing
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.values import replace
 from firnline_iceberg.java import rest_catalog
@@ -96,7 +96,7 @@ def test_what_a_try_of_unknown_end_may_have_stays(
 ) -> None:
     """The refused try and the unknown one share their manifests, and only the latter may yet land
     when what the former has left is cleared away."""
-    monkeypatch.setattr(swapping, "TRIES", 2)
+    monkeypatch.setattr(committing, "MAX_ATTEMPTS", 2)
     for number in range(3):
         table.append((number, number))
     result = replace(table.rewrite(), finished_at_ms=10**15)  # young enough to be tried again
@@ -122,7 +122,7 @@ def test_what_a_try_of_unknown_end_may_have_stays(
 def test_what_is_cleared_away_is_not_committed(
     table: Table, meddler: Any, meddled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swapping, "TRIES", 2)
+    monkeypatch.setattr(committing, "MAX_ATTEMPTS", 2)
     for number in range(3):
         table.append((number, number))
     result = replace(table.rewrite(), finished_at_ms=10**15)  # young enough to be tried again
@@ -141,7 +141,7 @@ def test_many_small_manifests_are_not_merged_while_the_head_races(
 ) -> None:
     """Iceberg would read and write them all at each try; of the property that says so nothing
     stays in the table."""
-    monkeypatch.setattr(swapping, "FEW_MANIFESTS", 2)
+    monkeypatch.setattr(committing, "FEW_MANIFESTS", 2)
     table = make_table(**{"commit.manifest.min-count-to-merge": "2"})
     for number in range(6):
         table.append((number, number))
@@ -177,9 +177,9 @@ def test_after_lost_races_others_commits_wait(
                 begun[0].result(1)  # time enough, if it did not have to wait
             ours.append(len(table.rows()))
 
-        lost = [lambda n=n: table.append((10 + n, 0)) for n in range(swapping.LOST)]
+        lost = [lambda n=n: table.append((10 + n, 0)) for n in range(committing.HOLD_COMMITS_AFTER)]
         meddler.before = [*lost, begin]
         committed(committer_of(iceberg, gateway), result)
         assert begun[0].result(30)
-    assert ours == [2 + swapping.LOST]  # it was not in the table when ours was sent
-    assert len(table.rows()) == 3 + swapping.LOST
+    assert ours == [2 + committing.HOLD_COMMITS_AFTER]  # it was not in the table when ours was sent
+    assert len(table.rows()) == 3 + committing.HOLD_COMMITS_AFTER

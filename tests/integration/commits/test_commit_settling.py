@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_committer import settlement, swapping
+from firnline_committer import committed_results
+from firnline_committer import committer as committing
 from firnline_domain.commits import commit_plan, conflicts
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
@@ -101,7 +102,7 @@ def test_by_task_id_alone_it_would_be_refused(
     handled(committer, result)
     table.append((3, 1))
     table.expire_all_but_heads()
-    monkeypatch.setattr(settlement, "_by_outputs", lambda *_: {})
+    monkeypatch.setattr(committed_results, "_by_outputs", lambda *_: {})
     assert isinstance(handled(committer, result), RewriteConflicted)
     assert all(path.exists() for path in files(result))
     assert table.rows() == [(2, 1), (3, 1)]
@@ -272,7 +273,7 @@ def test_java_loads_a_head_that_nobody_examined(
     else:
         monkeypatch.setattr(Pin, "validate", lambda self, _: True)
         monkeypatch.setattr(Pin, "holds", lambda self, _: True)
-        monkeypatch.setattr(swapping.aftermath, "needed_but_removed", lambda *_: None)
+        monkeypatch.setattr(committing.post_commit_check, "needed_but_removed", lambda *_: None)
         assert isinstance(handled(committer, result), RewriteCommitted)
         assert table.rows() == [(1, 1), (2, 1), (4, 1)]
 
@@ -281,13 +282,13 @@ def test_a_head_that_always_moves_is_tried_again_later(
     table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The work is done, and must not be thrown away for a busy minute; nor must others wait."""
-    monkeypatch.setattr(swapping, "TRIES", 2)
+    monkeypatch.setattr(committing, "MAX_ATTEMPTS", 2)
     result = rewritten(table)
-    meddler.before = [lambda: table.append((3, 1))] * swapping.TURN
-    turn = meddled.turn([result])
-    assert (turn.events, turn.open, turn.away) == ([], [result], None)
+    meddler.before = [lambda: table.append((3, 1))] * committing.ATTEMPTS_IN_A_ROW
+    turn = meddled.advance([result])
+    assert (turn.events, turn.open, turn.unreachable) == ([], [result], None)
     assert 0 < turn.pause_s < 1
-    assert meddler.commits == swapping.TURN
+    assert meddler.commits == committing.ATTEMPTS_IN_A_ROW
     event = handled(meddled, result)
     assert isinstance(event, RewriteCommitted)
     assert not event.redelivered
@@ -296,8 +297,8 @@ def test_a_head_that_always_moves_is_tried_again_later(
 def test_a_head_that_always_moves_is_given_up(
     table: Table, meddled: Committer, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swapping, "TRIES", 3)
-    result = replace(rewritten(table), finished_at_ms=-swapping.PATIENCE_MS)
+    monkeypatch.setattr(committing, "MAX_ATTEMPTS", 3)
+    result = replace(rewritten(table), finished_at_ms=-committing.PATIENCE_MS)
     meddler.before = [lambda: table.append((3, 1))] * 3
     event = handled(meddled, result)
     assert event.reason is ConflictReason.PIN_LOST
@@ -404,7 +405,7 @@ def test_so_is_one_that_a_committer_has_sent_which_died(
 ) -> None:
     result = harmful(table, monkeypatch)
     with monkeypatch.context() as dead:
-        dead.setattr(swapping.aftermath, "losses", lambda *_: {})
+        dead.setattr(committing.post_commit_check, "losses", lambda *_: {})
         handled(committer, result)
         assert table.rows() == [(1, 1), (2, 1), (3, 1)]
     taken_back(table, handled(committer_of(iceberg, catalog_uri), result))
@@ -415,16 +416,16 @@ def test_so_is_one_after_which_the_catalog_was_away(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = harmful(table, monkeypatch)
-    removed = swapping.aftermath.needed_but_removed
+    removed = committing.post_commit_check.needed_but_removed
 
     def away(*_: Any) -> str | None:
         raise RetryLater("away")
 
     with monkeypatch.context() as outage:
-        outage.setattr(swapping.aftermath, "needed_but_removed", away)
+        outage.setattr(committing.post_commit_check, "needed_but_removed", away)
         with pytest.raises(RetryLater):
             committer.handle([result])
-    assert swapping.aftermath.needed_but_removed is removed
+    assert committing.post_commit_check.needed_but_removed is removed
     taken_back(table, handled(committer, result))
 
 
@@ -437,13 +438,13 @@ def test_of_a_commit_of_two_tasks_only_the_harmful_one_goes_back(
     first = table.rewrite("a")
     table.append((2, 1), p="b")
     second = table.rewrite("b")
-    blamed = swapping.aftermath.losses
+    blamed = committing.post_commit_check.losses
 
     def second_alone(table: Any, results: Any, found: Any, sent: Any) -> dict[str, str]:
         assert blamed(table, results, found, sent) == {}
         return {task: "a delete" for task in found if task == second.task_id}
 
-    monkeypatch.setattr(swapping.aftermath, "losses", second_alone)
+    monkeypatch.setattr(committing.post_commit_check, "losses", second_alone)
     events = {event.task_id: event for event in committer.handle([first, second])}
     assert isinstance(events[first.task_id], RewriteCommitted)
     assert isinstance(events[second.task_id], RewriteConflicted)

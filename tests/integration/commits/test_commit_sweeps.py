@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from firnline_adapters.logs import Log
+from firnline_committer import committer as committing
+from firnline_committer.catalog import without_gateway
 from firnline_committer.handlers import Handlers
-from firnline_committer.latching import unlatched
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
 from firnline_domain.commits import conflicts
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.records.events import ConflictReason, RewriteCommitted
@@ -156,7 +156,7 @@ def test_a_repair_whose_committer_was_killed(
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(meddled._swapper, "_send", killed)
+    monkeypatch.setattr(meddled._committer, "_send", killed)
     with pytest.raises(KeyboardInterrupt):
         meddled.handle([result])
     assert len([name for name in ours(table) if name.endswith(".json")]) == 2
@@ -265,9 +265,9 @@ def test_a_commit_of_which_nobody_heard(
     """It has landed, and its committer was killed before it knew."""
     result = listed(table, started(table))
     meddler.drop_answer = True
-    monkeypatch.setattr(meddled._swapper, "_take", lambda *_: None)
-    monkeypatch.setattr(meddled._swapper, "_settle", lambda *_: None)
-    meddled._swapper._try(batch_of(result))
+    monkeypatch.setattr(meddled._committer, "_settle", lambda *_: "")
+    monkeypatch.setattr(meddled._committer, "_close_committed", lambda *_: None)
+    meddled._committer._attempt(batch_of(result))
     before = table.rows()
     assert sweep(table).reachable == 1
     assert all(path.exists() for path in outputs(result))
@@ -275,7 +275,7 @@ def test_a_commit_of_which_nobody_heard(
 
 
 def batch_of(result: RewriteFinished) -> Any:
-    from firnline_committer.swapping import Batch
+    from firnline_committer.attempts import Batch
 
     return Batch(result.table, result.ref, {result.task_id: result})
 
@@ -458,10 +458,9 @@ def clock() -> Clock:
 def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> Handlers:
     """A committer whose time is the clock's and whose catalog is the meddler."""
     tables, log = Tables(meddler.uri), Log("test")
-    made, repairs = Outputs(tables, log), Repairs(tables, log, clock)
-    java = JavaCommits(iceberg, meddler.uri)
-    swapper = Swapper(unlatched(tables), java, made, repairs, log, clock, lambda _: None, LIVES)
-    return Handlers(swapper, tables, clock)
+    lake, java = without_gateway(tables), JavaCommits(iceberg, meddler.uri)
+    committer = committing.Committer(lake, java, log, clock, lambda _: None, LIVES)
+    return Handlers(committer, tables, clock)
 
 
 def test_a_committer_that_was_stopped_looks_again_before_it_sends(
@@ -517,7 +516,7 @@ def test_a_clock_that_is_set_back_counts_as_a_pause(
 
     monkeypatch.setattr(Outputs, "lost", backwards)
     result = started(table)
-    assert clocked.turn([result]).open == [result]
+    assert clocked.advance([result]).open == [result]
     assert meddler.commits == 0
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from firnline_committer.moments import FEWEST, LONGEST_MS
-from firnline_committer.swapping import MOST_WAITS
+from firnline_committer.commit_timing import FEWEST, LONGEST_MS
+from firnline_committer.committer import MAX_WAITS
 from firnline_domain.records.events import RewriteCommitted
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.tables import Tables
@@ -96,7 +96,7 @@ def test_a_head_that_moves_each_time_is_waited_for_a_few_times_only(
     result = table.rewrite()
     for position in range(FEWEST):
         table.delete_rows(data, position)
-    tries = MOST_WAITS + 3
+    tries = MAX_WAITS + 3
     meddler.before += [lambda n=n: table.delete_rows(data, 10 + n) for n in range(tries)]
     waited = []
     committer = committer_of(iceberg, meddler.uri, sleep=waited.append)

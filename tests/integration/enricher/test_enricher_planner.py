@@ -22,8 +22,8 @@ from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.manifests import Detail
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable
 from firnline_iceberg.tallying import partition_changes

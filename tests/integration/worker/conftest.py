@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -12,10 +11,8 @@ from typing import Any
 
 import pytest
 from firnline_adapters.logs import Log
-from firnline_committer.latching import unlatched
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
+from firnline_committer.catalog import without_gateway
+from firnline_committer.committer import Committer
 from firnline_domain.identity import Scope
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
@@ -61,17 +58,16 @@ def foreign(lab: Lab, catalog_uri: str) -> Foreign:
 
 
 @pytest.fixture(scope="session")
-def swapper(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Swapper]:
+def committer(iceberg_jar: Path, catalog_uri: str, tables: Tables) -> Iterator[Committer]:
     """The committer's own way to commit."""
     log = Log("test")
     with IcebergJvm(iceberg_jar) as running:
         commits = JavaCommits(running, catalog_uri)
-        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-        yield Swapper(unlatched(tables), commits, outputs, repairs, log, now_ms, time.sleep)
+        yield Committer(without_gateway(tables), commits, log, now_ms)
 
 
 @pytest.fixture
-def rewritten(lab: Lab, rewriter: Rewriter, swapper: Swapper) -> Callable[..., RewriteFinished]:
+def rewritten(lab: Lab, rewriter: Rewriter, committer: Committer) -> Callable[..., RewriteFinished]:
     """Runs one order natively, commits it as the committer does, and holds what `seen` shows
     before (Spark's rows, if not told otherwise) against what it shows after that."""
 
@@ -86,7 +82,7 @@ def rewritten(lab: Lab, rewriter: Rewriter, swapper: Swapper) -> Callable[..., R
         order = replace(lab.order(scope, ref), action=action)
         result = rewriter.rewrite(order, lambda _: None)
         assert result.mode == "native", result.handover_reason
-        events = swapper.swap([result])
+        events = committer.commit_all([result])
         assert [type(event).__name__ for event in events] == ["RewriteCommitted"], events
         assert repr(look()) == repr(before)  # NaN is not equal to itself
         return result

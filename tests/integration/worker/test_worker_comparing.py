@@ -8,8 +8,8 @@ import json
 import pytest
 from firnline_domain.records.orders import CompareRows
 from firnline_domain.values import replace
-from firnline_iceberg.commits import task_ids
 from firnline_iceberg.planning import live_files
+from firnline_iceberg.rewrites import task_ids
 from firnline_worker import comparing
 from firnline_worker.comparing import Comparer
 
@@ -91,12 +91,14 @@ def test_a_changed_value_is_found(lab, rewritten, comparer, version, monkeypatch
     assert str(found.before.hash_sum) in found.detail
 
 
-def test_a_row_that_a_writer_deleted_meanwhile_is_on_neither_side(lab, rewriter, swapper, comparer):
+def test_a_row_that_a_writer_deleted_meanwhile_is_on_neither_side(
+    lab, rewriter, committer, comparer
+):
     """The repaired commit is held against its parent, which has the concurrent delete."""
     scope = upserts(lab)
     result = rewriter.rewrite(lab.order(scope), lambda _: None)
     lab.sql("DELETE FROM {t} WHERE id IN (1, 2)")
-    (event,) = swapper.swap([result])
+    (event,) = committer.commit_all([result])
     assert event.rows_repaired > 0
     found = comparer.compare(order_of(lab, result))
     assert found.outcome == "equal", found.detail

@@ -10,8 +10,8 @@ from firnline_committer import reports
 from firnline_domain.errors import TaskRefused
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Mode
-from firnline_iceberg.commits import task_ids
 from firnline_iceberg.planning import live_files
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.undoing import undo_of
 from firnline_worker.expiry import Expirer
 from firnline_worker.handover import OPTIONS, Handover

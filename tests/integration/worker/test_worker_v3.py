@@ -88,7 +88,7 @@ def test_outputs_have_metrics_where_those_of_iceberg_have_them(lab, rewriter, re
     assert ours == ids() == {(1, 2, 2147483539, 2147483540)}
 
 
-def test_a_vector_that_comes_during_the_rewrite_moves_to_the_output(lab, rewriter, swapper):
+def test_a_vector_that_comes_during_the_rewrite_moves_to_the_output(lab, rewriter, committer):
     """The head's vector less what was applied, and each row keeps its id."""
     lab.create("id BIGINT", **V3)
     lab.sql("INSERT INTO {t} SELECT id FROM range(0, 20, 1, 1)")
@@ -97,7 +97,7 @@ def test_a_vector_that_comes_during_the_rewrite_moves_to_the_output(lab, rewrite
     result = rewriter.rewrite(lab.order(), lambda _: None)
     lab.sql("DELETE FROM {t} WHERE id = 6")  # the first file's vector is replaced
     before = lab.seen()
-    (event,) = swapper.swap([result])
+    (event,) = committer.commit_all([result])
     assert (event.classification, event.rows_repaired) == ("repaired", 1)
     lab.spark.catalog.clearCache()
     assert lab.seen() == before

@@ -16,16 +16,15 @@ from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
 from firnline_adapters.logs import Log
+from firnline_committer.catalog import without_gateway
+from firnline_committer.committer import Committer
 from firnline_committer.handlers import Handlers
-from firnline_committer.latching import unlatched
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_committer.swapping import Swapper
 from firnline_domain.identity import TableName
 from firnline_iceberg import commits
-from firnline_iceberg.commits import JavaCommits, Outcome
+from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.rewrites import Outcome
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.java_gateway import JavaClass, JavaPackage
 from pyiceberg.io import FileIO, InputFile, OutputFile
@@ -203,11 +202,8 @@ class Ground:
 
     def _committer(self) -> Handlers:
         log, tables = Log("schedules"), cast(Tables, self)
-        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms)
-        swapper = Swapper(
-            unlatched(tables), Commits(self), outputs, repairs, log, now_ms, lambda _: None
-        )
-        return Handlers(swapper, tables, now_ms)
+        lake, commits = without_gateway(tables), Commits(self)
+        return Handlers(Committer(lake, commits, log, now_ms, lambda _: None), tables, now_ms)
 
     # ---- tables
 

@@ -7,12 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_committer import aftermath, choosing, delete_files, repairs, settlement
+from firnline_committer import (
+    committed_results,
+    delete_files,
+    examination,
+    post_commit_check,
+    repairs,
+)
+from firnline_committer.committed_results import FoundCommit
 from firnline_committer.conversions import _Known
 from firnline_committer.delete_files import DeleteFiles
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
-from firnline_committer.settlement import Settled
 from firnline_deletes import row_map
 from firnline_deletes.row_map import Moves
 from firnline_domain.commits import commit_plan, conflicts
@@ -56,9 +62,9 @@ def all_or_nothing(result: Any, head: Any) -> Any:
     return verdict
 
 
-def one_stamp(results: Any, repair: Any, converts: bool) -> Any:
+def one_number(results: Any, repair: Any, converts: bool) -> Any:
     made = _by_sequence_number(results, repair, converts)
-    parts = tuple(part for swap in made for part in swap.parts)
+    parts = tuple(part for rewrite in made for part in rewrite.parts)
     return () if converts else (replace(made[0], parts=parts),)
 
 
@@ -91,12 +97,12 @@ def nothing(*_: Any) -> None:
 
 _judge, _by_sequence_number, _moved = conflicts.judge, commit_plan._by_sequence_number, Moves.moved
 _VECTOR = DeleteKind.DELETION_VECTOR
-NO_SECOND_LOOK = (aftermath, "needed_but_removed", nothing)
+NO_POST_COMMIT_CHECK = (post_commit_check, "needed_but_removed", nothing)
 
 CHECKS = [
     Mutation("proof: rows", "v2: start!loses deliver.A", ((conflicts, "_unbalanced", nothing),)),
     Mutation(
-        "proof: stamp",
+        "proof: data sequence number",
         "v2p: eq.global append.b start.b!low deliver.A",
         (without(conflicts.proof),),
     ),
@@ -139,17 +145,17 @@ CHECKS = [
         (without(conflicts.started_before),),
     ),
     Mutation(
-        "marks_live",
+        "position_deletes_live",
         "v2: start rollback expire deliver.A",
         (without(conflicts.position_deletes_live),),
     ),
     Mutation(
-        "no_mark_missed, v2",
+        "no_position_delete_missed, v2",
         "v2: start pos expire deliver.A",
         (without(conflicts.no_position_delete_missed),),
     ),
     Mutation(
-        "no_mark_missed, v3",
+        "no_position_delete_missed, v3",
         "v3: start dv.young expire deliver.A",
         (without(conflicts.no_position_delete_missed),),
     ),
@@ -159,15 +165,15 @@ CHECKS = [
         ((conflicts, "_applied_gone", whatever_it_applied_to),),
     ),
     Mutation(
-        "group by group", "v2: start.2 remove deliver.A", ((choosing, "judge", all_or_nothing),)
+        "group by group", "v2: start.2 remove deliver.A", ((examination, "judge", all_or_nothing),)
     ),
 ]
 
-SWAPS = [
+PLANS = [
     Mutation(
         "hazard 10312, both guards",
         "v2: start eq append deliver.A",
-        ((commit_plan, "lost_deletes", lambda *_: ()), NO_SECOND_LOOK),
+        ((commit_plan, "lost_deletes", lambda *_: ()), NO_POST_COMMIT_CHECK),
     ),
     Mutation(
         "lost_deletes: then nothing is cut in two",
@@ -185,9 +191,9 @@ SWAPS = [
         ((Pin, "validate", lambda *_: True), (Pin, "holds", lambda *_: True)),
     ),
     Mutation(
-        "one rewrite per stamp",
+        "one rewrite per data sequence number",
         "v2p: start.b upsert start deliver.AB",
-        ((commit_plan, "_by_sequence_number", one_stamp),),
+        ((commit_plan, "_by_sequence_number", one_number),),
     ),
     Mutation(
         "spent deletes: global ones look at all specs",
@@ -195,7 +201,7 @@ SWAPS = [
         ((commit_plan, "spent_deletes", everything),),
     ),
     Mutation(
-        "spent deletes: above the stamp",
+        "spent deletes: above the data sequence number",
         "v2: start eq deliver.A",
         ((commit_plan, "spent_deletes", everything),),
     ),
@@ -251,14 +257,14 @@ SETTLEMENT = [
     Mutation(
         "by task id",
         "v2: eq.all start deliver.A deliver.A",
-        ((settlement, "_by_task_id", lambda *_: Settled(())),),
+        ((committed_results, "_by_task_id", lambda *_: FoundCommit(())),),
     ),
     Mutation(
         "by outputs",
         "v2: start deliver.A append expire deliver.A",
-        ((settlement, "_by_outputs", lambda *_: {}),),
+        ((committed_results, "_by_outputs", lambda *_: {}),),
     ),
     Mutation("row map and list go", "v2: start deliver.A", ((Outputs, "clear", nothing),)),
 ]
 
-MUTATIONS = CHECKS + SWAPS + REPAIRS + SETTLEMENT
+MUTATIONS = CHECKS + PLANS + REPAIRS + SETTLEMENT

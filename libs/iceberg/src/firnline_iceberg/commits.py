@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from firnline_domain.commits.latches import HEADER, PASS
+from firnline_domain.commits.table_holds import HEADER, PASS
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import ConflictReason
@@ -20,22 +20,29 @@ from firnline_domain.records.results import TableForm
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
-from pyiceberg.table.snapshots import Summary
 
-from firnline_iceberg.footings import Footing
-from firnline_iceberg.forms import form_of_java
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.one_try import (
-    Attempt,
+from firnline_iceberg.rewrites import (
+    Landed,
+    ManifestBase,
+    Moved,
+    Outcome,
+    Refused,
+    Rewrite,
+    Unknown,
+)
+from firnline_iceberg.single_send import (
     MaySend,
-    OneTry,
     Pin,
+    SingleSend,
+    WrittenMetadata,
     always,
     as_it_is,
-    attempt_of,
     whatever,
+    written_metadata,
 )
+from firnline_iceberg.table_form import form_of_java
 
 PATIENCE_S = 60
 KNOWN_S = 20.0  # a catalog's credentials for a table's files last longer
@@ -50,30 +57,6 @@ _REASONS = {
     "found new delete": ConflictReason.NEW_POSITION_DELETES,
     "Cannot determine history": ConflictReason.START_NOT_ANCESTOR,
 }
-
-
-def task_ids(summary: Summary | None) -> tuple[str, ...]:
-    """Firnline's tasks that a snapshot serves."""
-    text = summary.get(TASK_ID) if summary is not None else None
-    return tuple(text.split(",")) if text else ()
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """One snapshot to make. Files are `ContentFileParser` JSON; `removed` may hold data files
-    and delete files. `start_snapshot_id`: Java, too, looks for new deletes since then.
-    `added_deletes`: with a data sequence number, or None for the snapshot's own. `notes`: more of
-    the snapshot's summary. `kept`: data files that delete files alone are exchanged for; then it is
-    a `RowDelta`, which other engines' rewrites look at, as they do not at a rewrite (H3)."""
-
-    task_ids: tuple[str, ...]
-    sequence_number: int
-    start_snapshot_id: int
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    added_deletes: tuple[tuple[str, int | None], ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,24 +75,32 @@ class _Prepared:
     were: in the end the list, and the table's metadata."""
 
     transaction: Any
-    once: OneTry
+    send: SingleSend
     ref: str
     rewrites: tuple[Rewrite, ...]
     merges: bool
-    footing: Footing | None = None
+    manifest_base: ManifestBase | None = None
 
     def serves(
-        self, ref: str, rewrites: tuple[Rewrite, ...], footing: Footing | None, merges: bool
+        self,
+        ref: str,
+        rewrites: tuple[Rewrite, ...],
+        manifest_base: ManifestBase | None,
+        merges: bool,
     ) -> bool:
         """Whether it says what is to be committed now."""
-        if self.footing is None or footing is None or not self.footing.bears(footing):
+        if (
+            self.manifest_base is None
+            or manifest_base is None
+            or not self.manifest_base.serves(manifest_base)
+        ):
             return False
         return (self.ref, self.rewrites, self.merges) == (ref, rewrites, merges)
 
-    def attempt(self) -> Attempt:
+    def written(self) -> WrittenMetadata:
         """What of it is written."""
         made = self.transaction
-        return attempt_of(made.startMetadata(), made.currentMetadata(), self.ref)
+        return written_metadata(made.startMetadata(), made.currentMetadata(), self.ref)
 
 
 @dataclass
@@ -120,42 +111,6 @@ class _Known:
     since_s: float
     made: dict[str, Any] = field(default_factory=dict)
     prepared: _Prepared | None = None
-
-
-@dataclass(frozen=True)
-class Landed:
-    """All rewrites are in the table."""
-
-
-@dataclass(frozen=True)
-class Moved:
-    """The head is not, or was not any more, the pinned one. Nothing was committed, unless a copy of
-    the request was applied before the one that this is the answer to (`attempt`, if one was sent):
-    the table can tell."""
-
-    detail: str
-    attempt: Attempt | None = None
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """Perhaps committed, perhaps not, perhaps later: only the table can tell. Till then what was
-    written for the `attempt` is needed."""
-
-    detail: str
-    attempt: Attempt | None = None
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The same would be refused again. Nothing was committed, as far as with `Moved`."""
-
-    reason: ConflictReason
-    detail: str
-    attempt: Attempt | None = None
-
-
-Outcome = Landed | Moved | Unknown | Refused
 
 
 class JavaCommits:
@@ -186,16 +141,16 @@ class JavaCommits:
         rewrites: tuple[Rewrite, ...],
         may_send: MaySend = always,
         form: TableForm | None = None,
-        footing: Footing | None = None,
+        manifest_base: ManifestBase | None = None,
         merges: bool = True,
     ) -> Outcome:
         """Make the rewrites, in order, children of snapshot `pinned`, the head of `ref`.
 
         `may_send` is asked as the last thing before the request goes out; no means Moved, and so
         does a table that is not of `form` any more: its head is the pinned one all the same.
-        `footing`: of the pinned head; where the last try had the same rewrites and its own footing
-        bears this one, its manifests serve again (docs/decisions/0035). `merges`: small manifests,
-        as the table's properties want it; they are then all read and written at every try.
+        `manifest_base`: of the pinned head; where the last try had the same rewrites and its own
+        base serves this one, its manifests are used again (docs/decisions/0035). `merges`:
+        small manifests, as the table's properties want it; all are then written at every try.
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
@@ -203,21 +158,21 @@ class JavaCommits:
             holds = whatever if form is None else lambda base: form_of_java(base) == form
             known = self._taken(table)
             prepared, known.prepared = known.prepared, None
-            if prepared is not None and prepared.serves(ref, rewrites, footing, merges):
-                prepared.once.again(pinned, may_send, holds)
+            if prepared is not None and prepared.serves(ref, rewrites, manifest_base, merges):
+                prepared.send.again(pinned, may_send, holds)
             else:
                 pin = Pin(pinned, ref)
                 known, changes = self._with_files(table, known, rewrites)
                 seen = as_it_is if merges else self._unmerged
-                once = OneTry(known.java.operations(), pin, may_send, holds, seen)
-                begun = self._begun(table, ref, rewrites, changes, once, merges)
+                send = SingleSend(known.java.operations(), pin, may_send, holds, seen)
+                begun = self._begun(table, ref, rewrites, changes, send, merges)
                 if not isinstance(begun, _Prepared):
                     self._keep(table, known)
                     return begun
                 prepared = begun
             outcome = self._finished(prepared)
-            if footing is not None and isinstance(outcome, Moved):
-                prepared.footing, known.prepared = footing, prepared
+            if manifest_base is not None and isinstance(outcome, Moved):
+                prepared.manifest_base, known.prepared = manifest_base, prepared
             self._keep(table, known)
             return outcome
 
@@ -233,23 +188,23 @@ class JavaCommits:
         ref: str,
         rewrites: tuple[Rewrite, ...],
         changes: list[_Files],
-        once: OneTry,
+        send: SingleSend,
         merges: bool,
     ) -> _Prepared | Outcome:
         """With all changes applied to the head, and not sent. Raises RetryLater."""
         try:
             # from here on, which is from the table's last refresh, every millisecond counts
-            transaction = self._transactions.newTransaction(table.dotted, once)
+            transaction = self._transactions.newTransaction(table.dotted, send)
         except Py4JJavaError as error:
-            if once.unsent:
-                return Moved(once.unsent)
+            if send.unsent:
+                return Moved(send.unsent)
             raise RetryLater(f"catalog: {_text(error)}") from error
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
-                self._add(transaction, rewrite, files, ref, once.pin if number == 0 else None)
+                self._add(transaction, rewrite, files, ref, send.pin if number == 0 else None)
         except Py4JJavaError as error:
-            return self._not_sent(error, once.pin)
-        return _Prepared(transaction, once, ref, rewrites, merges)
+            return self._not_sent(error, send.pin)
+        return _Prepared(transaction, send, ref, rewrites, merges)
 
     def _unmerged(self, metadata: Any) -> Any:
         """The same table for a commit that leaves small manifests alone. Of this property nothing
@@ -259,15 +214,15 @@ class JavaCommits:
         return builder.withMetadataLocation(metadata.metadataFileLocation()).build()
 
     def _finished(self, prepared: _Prepared) -> Outcome:
-        once = prepared.once
+        send = prepared.send
         try:
             prepared.transaction.commitTransaction()
         except Py4JJavaError as error:
-            if once.unsent:
-                return Moved(once.unsent, once.attempt or prepared.attempt())
-            if once.error is None:
-                return self._not_sent(error, once.pin)
-            return self._sent(once.error, once.attempt)
+            if send.unsent:
+                return Moved(send.unsent, send.written or prepared.written())
+            if send.error is None:
+                return self._not_sent(error, send.pin)
+            return self._sent(send.error, send.written)
         return Landed()
 
     def _with_files(
@@ -359,12 +314,12 @@ class JavaCommits:
             return _refused(error)
         return Moved(_text(error))  # a manifest gone with its snapshot, a file system away
 
-    def _sent(self, error: Py4JJavaError, attempt: Attempt | None) -> Outcome:
+    def _sent(self, error: Py4JJavaError, written: WrittenMetadata | None) -> Outcome:
         if self._is(error, _MOVED) or self._is(error, _GONE):
-            return Moved(_text(error), attempt)
+            return Moved(_text(error), written)
         if self._is(error, f"{_EXCEPTIONS}.CleanableFailure"):
-            return replace(_refused(error), attempt=attempt)
-        return Unknown(_text(error), attempt)
+            return replace(_refused(error), written=written)
+        return Unknown(_text(error), written)
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
@@ -403,7 +358,7 @@ def _rewrite(transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
         change.addFile(file)
     for file, number in files.added_deletes:
         change.addFile(file) if number is None else change.addFile(file, number)
-    change.dataSequenceNumber(rewrite.sequence_number)
+    change.dataSequenceNumber(rewrite.data_sequence_number)
     return change
 
 

@@ -1,4 +1,5 @@
-"""A ref's head as decisions want it (`firnline_domain.commits.live.Head`), swaps as Java does."""
+"""A ref's head as decisions want it (`firnline_domain.commits.live.Head`), and rewrites that are
+planned on it as Java wants them."""
 
 from __future__ import annotations
 
@@ -12,14 +13,13 @@ from firnline_domain.commits.live import Head
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
 
-from firnline_iceberg.commits import Rewrite
 from firnline_iceberg.examining import Subject, examined
 from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
-from firnline_iceberg.footings import Footing
-from firnline_iceberg.forms import SchemaFields
 from firnline_iceberg.java import removal_json
 from firnline_iceberg.manifests import ManifestFile
 from firnline_iceberg.planning import LiveFiles
+from firnline_iceberg.rewrites import ManifestBase, Rewrite
+from firnline_iceberg.table_form import SchemaFields
 from firnline_iceberg.tables import LoadedTable
 
 Manifests = tuple[ManifestFile, ...]
@@ -33,13 +33,18 @@ class Pinned:
     table: LoadedTable
     live: LiveFiles
 
+    @property
+    def snapshot_id(self) -> int:
+        """Of the head."""
+        return self.head.snapshot_id
+
     @cached_property
-    def footing(self) -> Footing:
+    def manifest_base(self) -> ManifestBase:
         """For a commit onto this head. Raises MetadataFileGone, RetryLater."""
         metadata = self.table.metadata
         manifests = self.table.manifests(self.table.snapshot(self.head.snapshot_id))
         specs = sorted(spec.spec_id for spec in metadata.partition_specs)
-        return Footing(
+        return ManifestBase(
             self.head.snapshot_id,
             self.head.last_sequence_number,
             {one.path: one.min_sequence_number for one in manifests},
@@ -48,30 +53,30 @@ class Pinned:
 
     def rewrites(
         self,
-        swaps: Iterable[PlannedSnapshot],
+        planned: Iterable[PlannedSnapshot],
         starts: Mapping[str, int],
         notes: Mapping[str, str] | None = None,
     ) -> tuple[Rewrite, ...]:
-        """What to commit for `swaps`, which were planned on this head. `starts`: by task id.
+        """The planned rewrites, for Java. `starts`: by task id.
         `notes`: for the summary of each snapshot."""
-        return tuple(self._rewrite(swap, starts, notes or {}) for swap in swaps)
+        return tuple(self._rewrite(one, starts, notes or {}) for one in planned)
 
     def _rewrite(
-        self, swap: PlannedSnapshot, starts: Mapping[str, int], notes: Mapping[str, str]
+        self, rewrite: PlannedSnapshot, starts: Mapping[str, int], notes: Mapping[str, str]
     ) -> Rewrite:
-        files = (file for part in swap.parts for file in part.group.outputs)
-        inputs = [self.live.data_file(path) for path in sorted(swap.input_paths)]
-        kept = [one.path for one in inputs if one is not None] if swap.converts else []
+        files = (file for part in rewrite.parts for file in part.group.outputs)
+        inputs = [self.live.data_file(path) for path in sorted(rewrite.input_paths)]
+        kept = [one.path for one in inputs if one is not None] if rewrite.converts else []
         return Rewrite(
-            swap.task_ids,
-            swap.sequence_number,
-            self._validated_from(swap, starts),
+            rewrite.task_ids,
+            rewrite.sequence_number,
+            self._validated_from(rewrite, starts),
             (
-                *(self._removal(entry) for entry in inputs if not swap.converts),
-                *(self._removal(delete) for delete in swap.removed_deletes),
+                *(self._removal(entry) for entry in inputs if not rewrite.converts),
+                *(self._removal(delete) for delete in rewrite.removed_deletes),
             ),
             tuple(file.content_file_json for file in files),
-            tuple((one.content_file_json, one.sequence_number) for one in swap.added_deletes),
+            tuple((one.content_file_json, one.sequence_number) for one in rewrite.added_deletes),
             notes,
             tuple(kept),
         )
@@ -80,12 +85,12 @@ class Pinned:
         assert isinstance(entry, FileEntry), "planned on another head"
         return removal_json(entry, len(self.table.spec(entry.spec_id).fields))
 
-    def _validated_from(self, swap: PlannedSnapshot, starts: Mapping[str, int]) -> int:
+    def _validated_from(self, rewrite: PlannedSnapshot, starts: Mapping[str, int]) -> int:
         """The common start where history reaches it. Else the head, which was examined itself:
         deletes that one of several results has applied would be new to another's start, and so
         would those be that a repair carries over (H4), or a conversion takes in."""
-        (start, *others) = {starts[task] for task in swap.task_ids}
-        examined = others or swap.repaired or swap.converts
+        (start, *others) = {starts[task] for task in rewrite.task_ids}
+        examined = others or rewrite.repaired or rewrite.converts
         usable = not examined and start in self.head.ancestors
         return start if usable else self.head.snapshot_id
 

@@ -21,9 +21,9 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.locations import Locations, address, metadata_folders
 from firnline_iceberg.manifests import read_manifest_list
 from firnline_iceberg.naming import PREFIX, Run, file_name, folder_of, run_of
-from firnline_iceberg.one_try import Attempt
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
+from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.tables import LoadedTable
 
 CLOCK = f"{PREFIX}clock"
@@ -204,24 +204,24 @@ def remove_uncommitted(
     return False
 
 
-def is_dead(table: LoadedTable, attempt: Attempt) -> bool:
+def is_dead(table: LoadedTable, written: WrittenMetadata) -> bool:
     """Whether no copy of a refused commit's request can be applied any more: the table has given
     out its sequence number, which nothing takes back. Its head alone says less, for a rollback
     brings an old one back. v1 tables give out none."""
-    return table.format_version > 1 and table.last_sequence_number > attempt.sequence_number
+    return table.format_version > 1 and table.last_sequence_number > written.sequence_number
 
 
 def remove_refused(
-    table: LoadedTable, attempts: Sequence[Attempt], doubtful: Sequence[Attempt] = ()
+    table: LoadedTable, refused: Sequence[WrittenMetadata], unknown: Sequence[WrittenMetadata] = ()
 ) -> int:
     """Manifests and manifest lists of commits that are dead, by a read that began after their
     answers: those that nothing has. A later commit may have taken over manifests of one that was
     applied, and expired since. Tries share manifests, so what one has that is not dead stays, also
-    one of the `doubtful`, whose outcome nobody knows. Raises as `reached`, and OSError."""
-    dead = [one for one in attempts if is_dead(table, one)]
+    one of the `unknown`, whose outcome nobody knows. Raises as `reached`, and OSError."""
+    dead = [one for one in refused if is_dead(table, one)]
     if not dead or shares_files(table):
         return 0
-    waiting = (one for one in (*attempts, *doubtful) if not is_dead(table, one))
+    waiting = (one for one in (*refused, *unknown) if not is_dead(table, one))
     needed = {path for one in waiting for path in _files_of(table, one)}
     files = {path: file_name(path) for one in dead for path in _files_of(table, one)}
     since = min(one.sequence_number for one in dead)
@@ -232,12 +232,12 @@ def remove_refused(
     return sum(_delete(table.io, path) for path in inside)
 
 
-def _files_of(table: LoadedTable, attempt: Attempt) -> Iterator[str]:
+def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
     """What was written for it, each list after its manifests; of a list that is gone, nothing."""
-    for path in attempt.lists:
+    for path in written.lists:
         with suppress(MetadataFileGone):
             manifests = read_manifest_list(table.io, path)
-            yield from (m.path for m in manifests if m.added_snapshot_id in attempt.snapshot_ids)
+            yield from (m.path for m in manifests if m.added_snapshot_id in written.snapshot_ids)
             yield path
 
 

@@ -18,7 +18,7 @@ from firnline_domain.records.signing import Keyring, SignatureRefused
 
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.foreign import ForeignFiles
+from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.locations import metadata_folders
 from firnline_iceberg.output_lists import Place
 from firnline_iceberg.removal import Found, Reason, Removal, Verdict
@@ -89,7 +89,7 @@ class Sweeper:
     now_ms: Callable[[], int]
     age_ms: int
     storage_now_ms: Callable[[LoadedTable], int | None] = removal.storage_now_ms
-    foreign: ForeignFiles = field(default_factory=ForeignFiles)
+    foreign: ExternalFiles = field(default_factory=ExternalFiles)
     keys: Keyring = output_lists.UNSIGNED
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:

@@ -38,10 +38,10 @@ from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
-from firnline_iceberg.forms import form_of
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText, types_of
 from firnline_iceberg.storage import file_io
+from firnline_iceberg.table_form import form_of
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever

@@ -14,9 +14,9 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_iceberg.commits import task_ids
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.heads import changed_by
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 
 NAMED = 10  # later commits, at the most

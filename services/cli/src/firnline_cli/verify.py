@@ -55,8 +55,8 @@ def comparisons(table: Any, ref: str, task: str, by: str, now_ms: int) -> Iterat
     """One order for each partition that the task's snapshots changed. `table`: LoadedTable.
 
     Raises MetadataFileGone, RetryLater."""
-    from firnline_iceberg.commits import task_ids
     from firnline_iceberg.heads import changed_by
+    from firnline_iceberg.rewrites import task_ids
 
     made = [one.snapshot_id for one in table.snapshots if task in task_ids(one.summary)]
     scopes = {entry.scope for one in made for entry in changed_by(table, one)}

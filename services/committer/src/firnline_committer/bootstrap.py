@@ -11,20 +11,18 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
-from firnline_domain.commits.latches import HEADER, PASS
 from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.commits.table_holds import HEADER, PASS
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import Tables
 
+from firnline_committer.catalog import catalog
+from firnline_committer.committer import Committer
 from firnline_committer.handlers import Handlers
-from firnline_committer.latching import catalog
-from firnline_committer.outputs import Outputs
 from firnline_committer.pump import Pump
-from firnline_committer.repairs import Repairs
 from firnline_committer.settings import Settings
-from firnline_committer.swapping import Swapper
 from firnline_committer.sweeping import Sweeps
 from firnline_committer.threads import Threads
 
@@ -44,14 +42,13 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         lake = catalog(settings.catalog_uri, settings.catalog_name)
         tables = lake.tables
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
-        outputs, repairs = Outputs(tables, log), Repairs(tables, log, now_ms, signer.keys)
         lives = Lifetimes(settings.sweep_age_s)
-        swapper = Swapper(lake, commits, outputs, repairs, log, now_ms, time.sleep, lives)
+        committer = Committer(lake, commits, log, now_ms, time.sleep, lives, signer.keys)
         # Without a cache: a sweep reads all, once.
         passing = {f"header.{HEADER}": PASS}
         uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
-        handlers = Handlers(swapper, tables, now_ms)
+        handlers = Handlers(committer, tables, now_ms)
         switches = KafkaSwitches(settings.kafka, signer)
         # Last, for all of the above may raise: librdkafka waits for ever, at full speed, at the end
         # of a process that joins a group and has not closed its consumer.

@@ -27,9 +27,8 @@ from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 from firnline_iceberg.output_lists import UNSIGNED
 
+from firnline_committer.cached_reads import cached_reads_of, made, rows_of
 from firnline_committer.delete_files import DeleteFiles
-from firnline_committer.kept_marks import marks_of
-from firnline_committer.row_maps import made, rows_of
 
 Marks = tuple[DeleteFileEntry, ...]
 
@@ -50,7 +49,7 @@ class Conversions:
     ) -> Conversion | Conflict:
         """The delete files of these groups, all of which convert, for a head that has their inputs.
         They are put into `written`, whether there are all of them or not. Raises as
-        `row_maps.made`."""
+        `cached_reads.made`."""
         groups = [result.groups[number] for number in sorted(numbers)]
         otherwise = Conflict(ConflictReason.OUTPUTS_GONE, "no conversion")
         return made(partial(self._make, at, result, groups, written), otherwise)
@@ -117,7 +116,7 @@ class _Known:
         found = positions.gathered(
             [SequencedFile(one.path, one.sequence_number) for one in others],
             [SequencedFile(self.entry.path, self.entry.sequence_number)],
-            marks_of(self.at.table),
+            cached_reads_of(self.at.table),
             [located(one) for one in vectors],
         )
         return found.of(self.entry.path)

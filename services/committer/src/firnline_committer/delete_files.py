@@ -25,7 +25,7 @@ from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run, folder_of
 from firnline_iceberg.output_lists import OutputList
 
-from firnline_committer.kept_marks import marks_of
+from firnline_committer.cached_reads import cached_reads_of
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class DeleteFiles:
             return True
         if self.of_vectors:
             raise ValueError(f"{mark.path}: a new position-delete file in a table of vectors")
-        if not any(path in gone for path, _ in marks_of(self.at.table).named(mark.path)):
+        if not any(path in gone for path, _ in cached_reads_of(self.at.table).named(mark.path)):
             return False  # a writer of upserts deletes rows of its own commit: the usual case
         rows = position_files.without(mark.path, self._open, lambda p: normal_path(p) in gone)
         if len(rows):

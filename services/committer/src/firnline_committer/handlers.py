@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
 from firnline_domain.commits.conflicts import inputs
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
+from firnline_domain.ports import Delivery
 from firnline_domain.records.results import (
     Mode,
     RewriteFinished,
@@ -15,21 +20,22 @@ from firnline_domain.records.results import (
     SnapshotsExpired,
     TaskFailed,
 )
+from firnline_iceberg.jvm import JvmEnded
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_committer import reports
-from firnline_committer.batch import Turn, to_the_end
+from firnline_committer.attempts import Progress, until_closed
 
 TOLD_ON = TaskFailed | SnapshotsExpired | RowsCompared
 
 
-class Swaps(Protocol):
-    """`swapping.Swapper`."""
+class Commits(Protocol):
+    """`committer.Committer`."""
 
-    def turn(self, results: Sequence[RewriteFinished]) -> Turn:
-        """A few tries."""
+    def advance(self, results: Sequence[RewriteFinished]) -> Progress:
+        """A few attempts."""
 
-    def let_go(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_uuid: str, ref: str) -> None:
         """Nobody will ask again with what was left open."""
 
 
@@ -43,33 +49,33 @@ class Loads(Protocol):
 class Handlers:
     """What the committer makes of records of `task-results`."""
 
-    def __init__(self, swapper: Swaps, tables: Loads, now_ms: Callable[[], int]) -> None:
-        self._swapper = swapper
+    def __init__(self, committer: Commits, tables: Loads, now_ms: Callable[[], int]) -> None:
+        self._committer = committer
         self._tables = tables
         self._now_ms = now_ms
 
     def handle(self, records: Sequence[Any]) -> list[Any]:
-        """Turn after turn, until each has its event. Raises RetryLater, PoisonousRecord."""
-        return to_the_end(self.turn, records)
+        """Until each record has its event. Raises RetryLater, PoisonousRecord."""
+        return until_closed(self.advance, records)
 
-    def turn(self, records: Sequence[Any]) -> Turn:
-        """One turn of records of one table and ref. Raises PoisonousRecord."""
+    def advance(self, records: Sequence[Any]) -> Progress:
+        """A few attempts with records of one table and ref. Raises PoisonousRecord."""
         rewrites = [one for one in records if _needs_commit(one)]
         events = self._without_commit([one for one in records if not _needs_commit(one)])
-        waiting, pause_s, away = list[Any](), 0.0, None
+        waiting, pause_s, unreachable = list[Any](), 0.0, None
         for batch in batches(rewrites):
-            if waiting:  # the table has had its turn
+            if waiting:  # other tables come first
                 waiting.extend(batch)
                 continue
-            turn = self._swapper.turn(batch)
-            events.extend(turn.events)
-            waiting.extend(turn.open)
-            pause_s, away = turn.pause_s, turn.away
-        return Turn(events, waiting, pause_s, away)
+            progress = self._committer.advance(batch)
+            events.extend(progress.events)
+            waiting.extend(progress.open)
+            pause_s, unreachable = progress.pause_s, progress.unreachable
+        return Progress(events, waiting, pause_s, unreachable)
 
-    def let_go(self, table_uuid: str, ref: str) -> None:
-        """The records that a turn has left will not come again."""
-        self._swapper.let_go(table_uuid, ref)
+    def abandon(self, table_uuid: str, ref: str) -> None:
+        """The records that were left open will not come again."""
+        self._committer.abandon(table_uuid, ref)
 
     def _without_commit(self, records: Sequence[Any]) -> list[Any]:
         """The table is read once, for the numbers alone: the events are true without them."""
@@ -108,8 +114,61 @@ def batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished
         later: list[RewriteFinished] = []
         used: set[str] = set()
         for result in left:
-            claims = {result.task_id} | {normal_path(file.path) for file in inputs(result)}
-            (later if claims & used else taken).append(result)
-            used |= claims
+            named = {result.task_id} | {normal_path(file.path) for file in inputs(result)}
+            (later if named & used else taken).append(result)
+            used |= named
         yield taken
         left = later
+
+
+@dataclass
+class Handled:
+    """What came of it. What is neither `done` nor `broken` waits for the next progress."""
+
+    events: list[Any] = field(default_factory=list)
+    done: list[Delivery] = field(default_factory=list)
+    broken: list[tuple[Delivery, Exception]] = field(default_factory=list)
+    pause_s: float = 0.0
+    unreachable: RetryLater | None = None
+
+
+def handle_deliveries(handlers: Handlers, batch: list[Delivery], log: Log) -> Handled:
+    """In any thread. Raises JvmEnded."""
+    started, handled = time.monotonic(), Handled()
+    _handle(handlers, batch, log, handled)
+    metrics.observe("commit_seconds", time.monotonic() - started)
+    return handled
+
+
+def _handle(handlers: Handlers, batch: list[Delivery], log: Log, handled: Handled) -> None:
+    try:
+        progress = handlers.advance([delivery.record for delivery in batch])
+    except JvmEnded:
+        raise
+    except Exception as error:  # one broken result must not stop the others
+        log.error("unusable", error, table=table_of(batch[0].record))
+        _one_by_one(handlers, batch, log, handled, error)
+        return
+    waiting = {id(record) for record in progress.open}
+    handled.events += progress.events
+    handled.done += [delivery for delivery in batch if id(delivery.record) not in waiting]
+    handled.pause_s, handled.unreachable = (
+        max(handled.pause_s, progress.pause_s),
+        progress.unreachable,
+    )
+
+
+def _one_by_one(
+    handlers: Handlers, batch: list[Delivery], log: Log, handled: Handled, error: Exception
+) -> None:
+    if len(batch) == 1:
+        handled.broken.append((batch[0], error))
+        return
+    for delivery in batch:
+        if handled.unreachable is None:
+            _handle(handlers, [delivery], log, handled)
+
+
+def table_of(record: Any) -> str:
+    """For a line of the log."""
+    return str(getattr(getattr(record, "table", None), "dotted", type(record).__name__))

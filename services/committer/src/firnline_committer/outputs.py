@@ -13,7 +13,7 @@ from firnline_domain.identity import TableName
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_iceberg import removal
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.one_try import Attempt
+from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.tables import LoadedTable, Tables
 
 
@@ -44,15 +44,18 @@ class Outputs:
             self._log.warning("not_removed", task=result.task_id, why=error)
 
     def forget(
-        self, name: TableName, attempts: Sequence[Attempt], doubtful: Sequence[Attempt] = ()
-    ) -> list[Attempt]:
+        self,
+        name: TableName,
+        refused: Sequence[WrittenMetadata],
+        unknown: Sequence[WrittenMetadata] = (),
+    ) -> list[WrittenMetadata]:
         """Remove metadata files of refused commits that are in no retained snapshot. Commits of
-        which a copy may yet be applied are returned. `doubtful`: of unknown outcome."""
+        which a copy may yet be applied are returned. `unknown`: of unknown outcome."""
         try:
             table = self._tables.load(name)
-            removed = removal.remove_refused(table, attempts, doubtful)
+            removed = removal.remove_refused(table, refused, unknown)
             metrics.count("outputs_deleted", removed)
         except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
             self._log.warning("not_removed", table=name.dotted, why=error)
-            return list(attempts)
-        return [one for one in attempts if not removal.is_dead(table, one)]
+            return list(refused)
+        return [one for one in refused if not removal.is_dead(table, one)]

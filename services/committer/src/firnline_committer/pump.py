@@ -1,6 +1,6 @@
 """Poll, commit, flush, then offsets: several tables at once, each by itself, a stuck one alone.
 
-One thread polls, publishes and commits offsets; turns and sweeps of tables are run by others, of
+One thread polls, publishes and commits offsets; commits and sweeps of tables are run by others, of
 one table one at a time.
 """
 
@@ -22,16 +22,15 @@ from firnline_domain.records.events import ConflictReason, RewriteCommitted
 from firnline_domain.records.results import RewriteFinished
 
 from firnline_committer import reports
-from firnline_committer.handlers import Handlers
-from firnline_committer.queues import Queue, Queues
+from firnline_committer.handlers import Handled, Handlers, handle_deliveries, table_of
 from firnline_committer.sampling import comparison
 from firnline_committer.sweeping import Sweeps
+from firnline_committer.table_queues import TableQueue, TableQueues
 from firnline_committer.threads import Inline, Pool
-from firnline_committer.turns import Served, serve, table_of
 
 EVENTS = "maintenance-events"
 COMPARISONS = "compare-tasks"
-LOOK_S = 0.02  # while something is in work; what it came to goes out no later
+POLL_S = 0.02  # while something is in work; what it came to goes out no later
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class _Work:
     table: str | None  # uuid
     future: Future[Any]
     ended: Callable[[Any], None]
-    retries: bool = False  # a turn after one that came to nothing
+    retries: bool = False  # of a table whose last attempts came to nothing
     sweeps: bool = False
 
 
@@ -62,7 +61,7 @@ class Pump:
         pool: Pool | None = None,
     ) -> None:
         """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused.
-        `share` of the commits are read back. `gather_s`: see `Queue.gathers`."""
+        `share` of the commits are read back. `gather_s`: see `TableQueue.gathers`."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -73,7 +72,7 @@ class Pump:
         self._share = share
         self._gather_s = gather_s
         self._pool = pool or Inline()
-        self._queues = Queues()
+        self._queues = TableQueues()
         self._work: list[_Work] = []
         self._handled: list[Delivery] = []
 
@@ -86,7 +85,7 @@ class Pump:
         if self._switches is not None:
             self._switches.catch_up()
         self._read(self._patience(timeout_s))
-        self._start_turns()
+        self._start_commits()
         self._collect()
         self._start_sweep()
         self._collect()
@@ -104,7 +103,7 @@ class Pump:
         """Seconds for which nothing has to be done but to read."""
         pauses = (one.not_before - self._now() for one in self._queues if one.waiting)
         soonest = min((pause for pause in pauses if pause > 0), default=timeout_s)
-        return min(timeout_s, soonest, LOOK_S if self._work else timeout_s)
+        return min(timeout_s, soonest, POLL_S if self._work else timeout_s)
 
     def _read(self, timeout_s: float) -> None:
         deliveries = self._inbox.poll(timeout_s, self._queues.full())
@@ -114,34 +113,36 @@ class Pump:
 
     # ---- in work
 
-    def _start_turns(self) -> None:
+    def _start_commits(self) -> None:
         for queue in self._queues:
             if len(self._work) >= self._pool.size:
                 return
             if queue.running or self._busy(queue.table):
                 continue
             if queue.waiting:
-                self._start_turn(queue)
+                self._start_commit(queue)
             elif queue.unfinished:
-                self._start_letting_go(queue)
+                self._start_abandoning(queue)
 
-    def _start_turn(self, queue: Queue) -> None:
+    def _start_commit(self, queue: TableQueue) -> None:
         if queue.not_before > self._now() or self._crowded(queue):
             return
         batch = queue.next
         if self._held(batch):
             self._give_up_excess(queue)
         elif not queue.gathers(batch, self._gather_s, self._now()):
-            work = partial(serve, self._handlers, batch, self._log)
-            self._start(queue, work, partial(self._served, queue, batch))
+            work = partial(handle_deliveries, self._handlers, batch, self._log)
+            self._start(queue, work, partial(self._handled_some, queue, batch))
 
-    def _crowded(self, queue: Queue) -> bool:
-        """Tables whose last turn came to nothing have half of the threads, for each may wait for a
+    def _crowded(self, queue: TableQueue) -> bool:
+        """Tables whose last attempts came to nothing have half of the threads: each may wait a
         minute for what does not answer."""
         busy = sum(1 for one in self._work if one.retries)
         return queue.behind and busy >= max(self._pool.size // 2, 1)
 
-    def _start(self, queue: Queue, work: Callable[[], Any], ended: Callable[[Any], None]) -> None:
+    def _start(
+        self, queue: TableQueue, work: Callable[[], Any], ended: Callable[[Any], None]
+    ) -> None:
         queue.running = True
         self._queues.served(queue)
 
@@ -151,14 +152,14 @@ class Pump:
 
         self._work.append(_Work(queue.table, self._pool.submit(work), after, queue.behind))
 
-    def _start_letting_go(self, queue: Queue) -> None:
+    def _start_abandoning(self, queue: TableQueue) -> None:
         """Its results are another's, or were given up."""
         uuid, ref = queue.place
 
         def ended(_: None) -> None:
             queue.unfinished = queue.behind = False
 
-        self._start(queue, partial(self._handlers.let_go, str(uuid), str(ref)), ended)
+        self._start(queue, partial(self._handlers.abandon, str(uuid), str(ref)), ended)
 
     def _start_sweep(self) -> None:
         """At most one, of a table that nobody commits to."""
@@ -200,38 +201,38 @@ class Pump:
         if self._sweeps is not None:
             self._sweeps.notice([delivery.record for delivery in handled])
 
-    def _served(self, queue: Queue, batch: list[Delivery], served: Served) -> None:
-        self._publish(served.events)
-        for delivery, error in served.broken:
+    def _handled_some(self, queue: TableQueue, batch: list[Delivery], found: Handled) -> None:
+        self._publish(found.events)
+        for delivery, error in found.broken:
             self._give_up(delivery, error)
-        done = [*served.done, *(delivery for delivery, _ in served.broken)]
+        done = [*found.done, *(delivery for delivery, _ in found.broken)]
         self._taken(queue, done)
         queue.since = self._now()
         queue.unfinished = queue.behind = len(done) < len(batch)
-        if served.away is None:
+        if found.unreachable is None:
             queue.progressed()
-            queue.not_before = self._now() + served.pause_s
+            queue.not_before = self._now() + found.pause_s
         else:
-            self._away(queue, [one for one in batch if one not in done], served.away)
+            self._unreachable(queue, [one for one in batch if one not in done], found.unreachable)
         if queue.behind:
             self._give_up_excess(queue)
 
-    def _away(self, queue: Queue, left: list[Delivery], error: RetryLater) -> None:
+    def _unreachable(self, queue: TableQueue, left: list[Delivery], error: RetryLater) -> None:
         """Catalog or storage do not answer: wait, and give up what has waited long enough."""
         self._log.warning("retry_later", table=table_of(left[0].record), why=error)
         if queue.back_off(self._now()):
             self._give_all_up(queue, left, error)
 
-    def _give_up_excess(self, queue: Queue) -> None:
+    def _give_up_excess(self, queue: TableQueue) -> None:
         if excess := self._queues.excess(queue):
             self._give_all_up(queue, excess, RetryLater("more wait than there is memory for"))
 
-    def _give_all_up(self, queue: Queue, deliveries: list[Delivery], error: Exception) -> None:
+    def _give_all_up(self, queue: TableQueue, deliveries: list[Delivery], error: Exception) -> None:
         for delivery in deliveries:
             self._give_up(delivery, error)
         self._taken(queue, deliveries)
 
-    def _taken(self, queue: Queue, deliveries: list[Delivery]) -> None:
+    def _taken(self, queue: TableQueue, deliveries: list[Delivery]) -> None:
         self._queues.take(queue, deliveries)
         self._handled += deliveries
 
@@ -256,8 +257,8 @@ class Pump:
         """Kept whole for a person; and the planner gets its partition back."""
         record, at_ms = delivery.record, int(self._now() * 1000)
         if isinstance(record, RewriteFinished):
-            away = isinstance(error, RetryLater)
-            reason = ConflictReason.UNREACHABLE if away else ConflictReason.REJECTED
+            unreachable = isinstance(error, RetryLater)
+            reason = ConflictReason.UNREACHABLE if unreachable else ConflictReason.REJECTED
             conflict = Conflict(reason, f"unusable: {error}"[:1000])
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
         why = error.reason if isinstance(error, PoisonousRecord) else "unusable"

@@ -43,9 +43,8 @@ from firnline_iceberg.heads import Pinned
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.tables import Tables
 
+from firnline_committer.cached_reads import cached_reads_of, made, rows_of
 from firnline_committer.delete_files import DeleteFiles, Subject
-from firnline_committer.kept_marks import marks_of
-from firnline_committer.row_maps import made, rows_of
 
 Said = dict[int, list[Positions]]  # number of a group's output -> positions in it
 
@@ -170,7 +169,7 @@ class _Case:
                 for file in inputs(self.part)
                 if normal_path(file.path) not in hidden
             ],
-            marks_of(self.at.table),
+            cached_reads_of(self.at.table),
             vectors,
         )
 

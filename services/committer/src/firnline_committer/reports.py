@@ -13,16 +13,16 @@ from firnline_domain.records.events import (
     RewriteSkipped,
 )
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commits import task_ids
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
 
-from firnline_committer.choosing import without
-from firnline_committer.settlement import Settled
+from firnline_committer.committed_results import FoundCommit
+from firnline_committer.examination import without
 
 
 def committed(
-    result: RewriteFinished, table: LoadedTable, found: Settled, redelivered: bool, at_ms: int
+    result: RewriteFinished, table: LoadedTable, found: FoundCommit, redelivered: bool, at_ms: int
 ) -> RewriteCommitted:
     """Files, bytes and rows are those of the groups that were not lost; deletes are counted by the
     snapshots."""
@@ -61,7 +61,7 @@ def committed(
     )
 
 
-def _classified(result: RewriteFinished, table: LoadedTable, found: Settled) -> Classification:
+def _classified(result: RewriteFinished, table: LoadedTable, found: FoundCommit) -> Classification:
     if found.rows_repaired is not None:
         return Classification.REPAIRED
     parents = {
@@ -136,7 +136,7 @@ def skipped(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
 
 
 def _own_summaries(
-    result: RewriteFinished, table: LoadedTable, found: Settled
+    result: RewriteFinished, table: LoadedTable, found: FoundCommit
 ) -> Iterator[Summary | None]:
     """Of the snapshots that this task shares with none before it, so that sums stay true."""
     for snapshot_id in found.snapshot_ids:

@@ -11,7 +11,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
-from firnline_iceberg.foreign import OwnPlaces, places_of
+from firnline_iceberg.external_files import OwnLocations, own_locations
 from firnline_iceberg.partitions import PartitionText
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
@@ -39,7 +39,7 @@ class TableFacts:
     settings: Mapping[str, str]
     partition_texts: Mapping[int, PartitionText]
     io: FileIO
-    places: OwnPlaces
+    places: OwnLocations
 
     @property
     def target_bytes(self) -> int:
@@ -51,7 +51,7 @@ def facts_of(table: LoadedTable) -> TableFacts:
     """What to keep of a loaded table."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
     settings = of_table(table.properties)
-    return TableFacts(table.format_version, settings, texts, table.io, places_of(table))
+    return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
 
 
 class FactsCache:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
-from firnline_domain.commits.latches import BEGIN, END, HEADER, HOLD
+from firnline_domain.commits.table_holds import BEGIN, END, HEADER, HOLD
 from firnline_domain.errors import RetryLater
 
 from firnline_gateway.bodies import (

@@ -15,7 +15,7 @@ from firnline_deletes.projection import table_schema
 from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import Scope
 from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.forms import NAME_MAPPING
+from firnline_iceberg.table_form import NAME_MAPPING
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.conversions import from_json
 from pyiceberg.io.pyarrow import schema_to_pyarrow

@@ -17,7 +17,7 @@ from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expiring import expiring, going
-from firnline_iceberg.foreign import ForeignFiles
+from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.table.refs import SnapshotRefType
@@ -61,7 +61,7 @@ class Expirer:
     protected: Protected
     worker: str
     now_ms: Callable[[], int]
-    foreign: ForeignFiles = field(default_factory=ForeignFiles)
+    foreign: ExternalFiles = field(default_factory=ExternalFiles)
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.

@@ -14,7 +14,7 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import DUPLICATE_FILES
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID, number_in
 from firnline_domain.version import VERSION
-from firnline_iceberg.commits import task_ids
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Snapshot

@@ -18,7 +18,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import ALREADY_COMMITTED
-from firnline_iceberg.commits import task_ids
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot

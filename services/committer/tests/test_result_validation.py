@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from firnline_committer.claims import unfounded
+from firnline_committer.result_validation import first_flaw
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import InputFile, OutputFile, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned, pinned
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.naming import Run
 from firnline_iceberg.planning import live_files
 from pyiceberg.schema import Schema
@@ -78,9 +78,9 @@ def with_outputs(one: RewriteFinished, *files: OutputFile) -> RewriteFinished:
 
 
 def test_what_a_worker_says_is_believed(at: Pinned, honest: RewriteFinished) -> None:
-    assert unfounded(at, honest) is None
-    assert unfounded(at, replace(honest, output_list=None, row_map=None)) is None
-    assert unfounded(at, with_outputs(honest)) is None
+    assert first_flaw(at, honest) is None
+    assert first_flaw(at, replace(honest, output_list=None, row_map=None)) is None
+    assert first_flaw(at, with_outputs(honest)) is None
 
 
 def test_paths_that_are_not_its_own(at: Pinned, run: Run, honest: RewriteFinished) -> None:
@@ -105,12 +105,12 @@ def test_paths_that_are_not_its_own(at: Pinned, run: Run, honest: RewriteFinishe
         in_data(at, Run("another-table", TASK, 1, run.run).output_name(0, 0)),
     ]
     for path in wrong:
-        assert unfounded(at, with_outputs(honest, output(path))), path
+        assert first_flaw(at, with_outputs(honest, output(path))), path
     for path in (*wrong, in_data(at, mine), beside(at, mine)):
-        assert unfounded(at, replace(honest, row_map=path)), path
-        assert unfounded(at, replace(honest, output_list=path)), path
-    assert unfounded(at, replace(honest, attempt=2))
-    assert unfounded(at, replace(honest, task_id="b" * 32))
+        assert first_flaw(at, replace(honest, row_map=path)), path
+        assert first_flaw(at, replace(honest, output_list=path)), path
+    assert first_flaw(at, replace(honest, attempt=2))
+    assert first_flaw(at, replace(honest, task_id="b" * 32))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_descriptions_of_another_file(
     at: Pinned, run: Run, honest: RewriteFinished, said: dict[str, Any]
 ) -> None:
     path = in_data(at, run.output_name(0, 0))
-    assert unfounded(at, with_outputs(honest, output(path, **said)))
+    assert first_flaw(at, with_outputs(honest, output(path, **said)))
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_descriptions_that_are_none(
     at: Pinned, run: Run, honest: RewriteFinished, text: str
 ) -> None:
     file = replace(output(in_data(at, run.output_name(0, 0))), content_file_json=text)
-    assert unfounded(at, with_outputs(honest, file))
+    assert first_flaw(at, with_outputs(honest, file))
 
 
 def test_a_file_that_is_there_already(at: Pinned, run: Run, honest: RewriteFinished) -> None:
     """Twice in the result, or live: a commit would have its rows twice."""
     file = output(in_data(at, run.output_name(0, 0)))
-    assert unfounded(at, with_outputs(honest, file, file))
+    assert first_flaw(at, with_outputs(honest, file, file))
     (live,) = at.head.data.values()
     known = replace(at.head, data={**at.head.data, file.path: live})
-    assert unfounded(Pinned(known, at.table, at.live), with_outputs(honest, file))
+    assert first_flaw(Pinned(known, at.table, at.live), with_outputs(honest, file))

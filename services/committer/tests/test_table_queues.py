@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_committer import queues
-from firnline_committer.batch import Turn
+from firnline_committer import table_queues
+from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
-from firnline_committer.queues import MOST_AT_ONCE
 from firnline_committer.sweeping import Sweeps
+from firnline_committer.table_queues import MAX_AT_ONCE
 from firnline_committer.threads import Inline, Threads
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import bucket_of
@@ -58,21 +58,23 @@ class Gates(Handlers):
         yield
         self.in_work.remove(table)
 
-    def turn(self, records: Sequence[Any]) -> Turn:
+    def advance(self, records: Sequence[Any]) -> Progress:
         table = records[0].table.uuid
         self.calls.append((table, [one.task_id for one in records]))
         with self.noted(table):
             if self.ends_jvm:
                 raise JvmEnded("gone")
             if table in self.away:
-                return Turn([], records, away=RetryLater("storage"))
+                return Progress([], records, unreachable=RetryLater("storage"))
             done = [] if table in self.lost else records[: self.done]
             skips = [
                 RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in done
             ]
-            return Turn(skips, records[len(done) :], pause_s=0.2 if len(done) < len(records) else 0)
+            return Progress(
+                skips, records[len(done) :], pause_s=0.2 if len(done) < len(records) else 0
+            )
 
-    def let_go(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_uuid: str, ref: str) -> None:
         self.let_gone.append((table_uuid, ref))
 
 
@@ -199,13 +201,13 @@ def test_a_table_with_thousands_of_results_takes_turns_with_the_others(result) -
     for _ in range(len(TABLES)):
         bench.pump.step(0)
     assert sorted(table for table, _ in bench.handlers.calls) == list(TABLES)
-    assert max(len(tasks) for _, tasks in bench.handlers.calls) == MOST_AT_ONCE
+    assert max(len(tasks) for _, tasks in bench.handlers.calls) == MAX_AT_ONCE
 
 
 def test_a_partition_that_holds_too_much_is_read_no_further(result, monkeypatch) -> None:
     """A restart would read the same again, for ever."""
-    monkeypatch.setattr(queues, "MOST_WAITING", 300)
-    monkeypatch.setattr(queues, "MOST_OF_A_TABLE", 1_000)
+    monkeypatch.setattr(table_queues, "MAX_WAITING", 300)
+    monkeypatch.setattr(table_queues, "MAX_OF_A_TABLE", 1_000)
     bench = Bench()
     bench.handlers.away = {A}
     bench.send(*[result(task=f"a{number}", table=A) for number in range(40)])
@@ -222,7 +224,7 @@ def test_a_partition_that_holds_too_much_is_read_no_further(result, monkeypatch)
 
 def test_what_a_stuck_table_piles_up_goes_back_to_the_planner(result, monkeypatch) -> None:
     """Others in its partition are not to wait behind it."""
-    monkeypatch.setattr(queues, "MOST_OF_A_TABLE", 150)
+    monkeypatch.setattr(table_queues, "MAX_OF_A_TABLE", 150)
     bench = Bench()
     bench.handlers.away = {A}
     bench.send(*[result(task=f"{number:02}", table=A) for number in range(20)])

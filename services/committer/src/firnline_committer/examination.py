@@ -1,4 +1,4 @@
-"""What of a batch may go together onto one head: judged group by group, repaired if it helps."""
+"""What of a batch may be committed onto one head, group by group, repaired where it helps."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
 
-from firnline_committer.claims import unfounded
 from firnline_committer.conversions import Conversions
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
+from firnline_committer.result_validation import first_flaw
 
 Lost = dict[int, Conflict]
 """By number of the group in the result as it came."""
 
 
 @dataclass
-class Chosen:
+class Selection:
     """`fit`: results without their lost groups; of `refused` ones none is left. Neither: a second
     result of one scope that needs a repair, whose turn comes with the next head."""
 
@@ -36,31 +36,31 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Chooser:
+class Examiner:
     """Asks the table and the storage, and writes repairs."""
 
     outputs: Outputs
     repairs: Repairs
     conversions: Conversions
 
-    def choose(
+    def examine(
         self, at: Pinned, results: Iterable[RewriteFinished], written: list[Written]
-    ) -> Chosen:
+    ) -> Selection:
         """Of one scope at most one result that has to be repaired: two repairs could take out, and
         write anew, one and the same delete file. What is written for them is put into `written`,
         also where it raises RetryLater or MetadataFileGone."""
-        chosen, repaired = Chosen(written), set[Scope]()
+        selected, repaired = Selection(written), set[Scope]()
         for result in results:
             verdict = self._judged(result, at)
             if verdict.touched and result.scope in repaired:
                 continue
-            self._place(at, result, verdict, chosen)
-            if result.task_id in chosen.repairs:
+            self._place(at, result, verdict, selected)
+            if result.task_id in selected.repairs:
                 repaired.add(result.scope)
-        return chosen
+        return selected
 
     def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
-        if wrong := unfounded(at, result):
+        if wrong := first_flaw(at, result):
             found = Conflict(ConflictReason.FOREIGN_OUTPUTS, wrong[:1000])
             return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
         verdict = judge(result, at.head)
@@ -71,39 +71,41 @@ class Chooser:
                 verdict.lost[number] = verdict.touched.pop(number, found)
         return verdict
 
-    def _place(self, at: Pinned, result: RewriteFinished, verdict: Verdict, chosen: Chosen) -> None:
+    def _place(
+        self, at: Pinned, result: RewriteFinished, verdict: Verdict, into: Selection
+    ) -> None:
         lost = dict(verdict.lost)
-        lost |= self._convert(at, result, lost, chosen)
-        lost |= self._repair(at, result, lost, verdict.touched, chosen)
+        lost |= self._convert(at, result, lost, into)
+        lost |= self._repair(at, result, lost, verdict.touched, into)
         if len(lost) == len(result.groups):
-            chosen.refused[result.task_id] = next(iter(lost.values()))
+            into.refused[result.task_id] = next(iter(lost.values()))
             return
-        chosen.fit.append(without(result, lost))
+        into.fit.append(without(result, lost))
         if lost:
-            chosen.lost[result.task_id] = lost
+            into.lost[result.task_id] = lost
 
-    def _convert(self, at: Pinned, result: RewriteFinished, lost: Lost, chosen: Chosen) -> Lost:
+    def _convert(self, at: Pinned, result: RewriteFinished, lost: Lost, into: Selection) -> Lost:
         """Groups that are lost thereby."""
         numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
         if not numbers:
             return {}
-        found = self.conversions.make(at, result, numbers, chosen.written)
+        found = self.conversions.make(at, result, numbers, into.written)
         if isinstance(found, Conflict):
             return dict.fromkeys(numbers, found)
-        chosen.conversions[result.task_id] = found
+        into.conversions[result.task_id] = found
         return {}
 
     def _repair(
-        self, at: Pinned, result: RewriteFinished, lost: Lost, touched: Lost, chosen: Chosen
+        self, at: Pinned, result: RewriteFinished, lost: Lost, touched: Lost, into: Selection
     ) -> Lost:
         """Groups that are lost thereby."""
         if not touched:
             return {}
         numbers = _renumbered(result, lost, touched)
-        found = self.repairs.make(at, without(result, lost), numbers, chosen.written)
+        found = self.repairs.make(at, without(result, lost), numbers, into.written)
         if isinstance(found, Conflict):
             return dict.fromkeys(touched, found)
-        chosen.repairs[result.task_id] = found
+        into.repairs[result.task_id] = found
         return {}
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from firnline_iceberg.external_files import ExternalFiles, OwnLocations
 from firnline_iceberg.files import FileEntry
-from firnline_iceberg.foreign import ForeignFiles, OwnPlaces
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -38,7 +38,7 @@ from pyiceberg.types import LongType, NestedField
 def test_only_what_is_clearly_below_a_location_is_the_tables_own(
     location: str, properties: dict[str, str], path: str, own: bool
 ) -> None:
-    assert OwnPlaces.of(location, properties).holds(path) is own
+    assert OwnLocations.of(location, properties).holds(path) is own
 
 
 @pytest.fixture
@@ -73,19 +73,19 @@ def test_a_file_that_only_an_older_snapshot_has_is_found(
 ) -> None:
     table = catalog.load_table("db.t")
     table.append(rows(1))
-    assert ForeignFiles().first(loaded(catalog)) is None
+    assert ExternalFiles().first(loaded(catalog)) is None
     path = f"{tmp_path}/others.parquet"
     pq.write_table(rows(2), path)
     table.add_files([path])
-    assert ForeignFiles().first(loaded(catalog)) == path
+    assert ExternalFiles().first(loaded(catalog)) == path
     table.overwrite(rows(3))  # our compaction would do the same to it
-    assert ForeignFiles().first(loaded(catalog)) == path
+    assert ExternalFiles().first(loaded(catalog)) == path
 
 
 def test_what_was_read_once_is_not_read_again(
     catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, looked = catalog.load_table("db.t"), ForeignFiles()
+    table, looked = catalog.load_table("db.t"), ExternalFiles()
     for number in range(3):
         table.append(rows(number))
     read = reads(monkeypatch)
@@ -99,7 +99,7 @@ def test_what_was_read_once_is_not_read_again(
 
 
 def test_a_table_that_was_given_another_location_is_read_anew(catalog: MemoryCatalog) -> None:
-    table, looked = catalog.load_table("db.t"), ForeignFiles()
+    table, looked = catalog.load_table("db.t"), ExternalFiles()
     table.append(rows(1))
     assert looked.first(loaded(catalog)) is None
     with table.transaction() as change:
@@ -110,7 +110,7 @@ def test_a_table_that_was_given_another_location_is_read_anew(catalog: MemoryCat
 
 
 def test_little_is_remembered(catalog: MemoryCatalog) -> None:
-    table, looked = catalog.load_table("db.t"), ForeignFiles(most=2)
+    table, looked = catalog.load_table("db.t"), ExternalFiles(most=2)
     for number in range(5):
         table.append(rows(number))
     assert looked.first(loaded(catalog)) is None

@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 import pytest
-from firnline_committer.moments import LONGEST_MS, beat_ms, names_rows
+from firnline_committer.commit_timing import LONGEST_MS, commit_interval_ms, names_rows
 
 NOW = 1_000_000
 
 
-def every(beat: int, count: int = 5, newest: int = NOW - 400) -> list[int]:
-    return [newest - n * beat for n in range(count)]
+def every(interval: int, count: int = 5, newest: int = NOW - 400) -> list[int]:
+    return [newest - n * interval for n in range(count)]
 
 
-@pytest.mark.parametrize("beat", [200, 1_000, LONGEST_MS])
-def test_a_steady_writer_has_a_beat(beat: int) -> None:
-    assert beat_ms(every(beat), NOW) == beat
-    assert beat_ms(every(beat, count=2), NOW) == beat
+@pytest.mark.parametrize("interval", [200, 1_000, LONGEST_MS])
+def test_a_steady_writer_has_an_interval(interval: int) -> None:
+    assert commit_interval_ms(every(interval), NOW) == interval
+    assert commit_interval_ms(every(interval, count=2), NOW) == interval
 
 
 def test_one_long_pause_does_not_end_it() -> None:
-    assert beat_ms([NOW - 100, NOW - 1_100, NOW - 9_000, NOW - 10_000, NOW - 11_000], NOW) == 1_000
+    assert (
+        commit_interval_ms([NOW - 100, NOW - 1_100, NOW - 9_000, NOW - 10_000, NOW - 11_000], NOW)
+        == 1_000
+    )
 
 
 @pytest.mark.parametrize(
     ("times", "why"),
     [
         ([], "nobody deletes"),
-        (every(1_000, count=1), "one commit is no beat"),
+        (every(1_000, count=1), "one commit is no interval"),
         (every(LONGEST_MS + 1), "too slow to be waited for"),
         (every(1_000, newest=NOW - 3_000), "it has ended"),
         ([NOW] * 5, "several commits with one timestamp"),
     ],
 )
 def test_there_is_none(times: list[int], why: str) -> None:
-    assert beat_ms(times, NOW) is None, why
+    assert commit_interval_ms(times, NOW) is None, why
 
 
-def test_a_clock_that_is_ahead_of_ours_is_still_a_beat() -> None:
-    assert beat_ms(every(1_000, newest=NOW + 60_000), NOW) == 1_000
+def test_a_clock_that_is_ahead_of_ours_still_has_an_interval() -> None:
+    assert commit_interval_ms(every(1_000, newest=NOW + 60_000), NOW) == 1_000
 
 
 @pytest.mark.parametrize(

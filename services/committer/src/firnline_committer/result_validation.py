@@ -19,7 +19,7 @@ from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run, file_name, run_of
 
 
-def unfounded(at: Pinned, result: RewriteFinished) -> str | None:
+def first_flaw(at: Pinned, result: RewriteFinished) -> str | None:
     """What a worker cannot have said; None = it may be as the result says."""
     return next(_flaws(at, result), None)
 

@@ -33,14 +33,14 @@ _SAME = {"s3a": "s3", "s3n": "s3"}
 
 
 @dataclass(frozen=True)
-class OwnPlaces:
+class OwnLocations:
     """Prefixes of a table's own paths, each with a slash at its end. Asked of every entry of every
     manifest: 1.2 us, a seventh of taking a path apart as `Locations` does before a deletion."""
 
     prefixes: tuple[str, ...]
 
     @classmethod
-    def of(cls, location: str, properties: Mapping[str, str]) -> OwnPlaces:
+    def of(cls, location: str, properties: Mapping[str, str]) -> OwnLocations:
         """Its location, and where its properties have data and metadata written."""
         named = (properties[name] for name in CONTENT_PROPERTIES if properties.get(name))
         found = (_spelled(path).rstrip("/") + "/" for path in (location, *named))
@@ -66,13 +66,13 @@ def _spelled(path: str) -> str:
     return normal_path(f"{_SAME[scheme]}{colon}{rest}" if scheme in _SAME else path)
 
 
-def places_of(table: LoadedTable) -> OwnPlaces:
+def own_locations(table: LoadedTable) -> OwnLocations:
     """Of a table as it was loaded."""
-    return OwnPlaces.of(table.metadata.location, table.properties)
+    return OwnLocations.of(table.metadata.location, table.properties)
 
 
 @dataclass
-class ForeignFiles:
+class ExternalFiles:
     """Looks for them in all that a table retains. Lists and manifests never change, so what was
     read once, and held none, is not read again: an expiry costs the commits since the last one."""
 
@@ -86,7 +86,7 @@ class ForeignFiles:
 
         Raises MetadataFileGone (expired meanwhile), RetryLater.
         """
-        places = places_of(table)
+        places = own_locations(table)
         statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
         for one in statistics:
             if not places.holds(one.statistics_path):
@@ -112,7 +112,7 @@ class ForeignFiles:
     def _in_snapshot(
         self,
         table: LoadedTable,
-        places: OwnPlaces,
+        places: OwnLocations,
         snapshot: Snapshot,
         manifests: Iterable[ManifestFile],
     ) -> str | None:
@@ -130,17 +130,17 @@ class ForeignFiles:
         self._remember(places, snapshot.manifest_list)
         return None
 
-    def _is_clean(self, places: OwnPlaces, path: str) -> bool:
+    def _is_clean(self, places: OwnLocations, path: str) -> bool:
         with self._lock:
             return _key(places, path) in self._clean
 
-    def _remember(self, places: OwnPlaces, path: str) -> None:
+    def _remember(self, places: OwnLocations, path: str) -> None:
         with self._lock:
             self._clean[_key(places, path)] = None
             if len(self._clean) > self.most:
                 self._clean.popitem(last=False)
 
 
-def _key(places: OwnPlaces, path: str) -> bytes:
+def _key(places: OwnLocations, path: str) -> bytes:
     """For these locations: a table may be given others."""
     return blake2b("\n".join((path, *places.prefixes)).encode(), digest_size=16).digest()

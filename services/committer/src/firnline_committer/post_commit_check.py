@@ -1,4 +1,4 @@
-"""The second protocol of iceberg-rules 2.4 (a): what did a commit really remove?
+"""The post-commit check of iceberg-rules 2.4 (a): what did a commit really remove?
 
 Asked of every commit of ours that is found in a table, whether its answer came, was lost, or a
 committer that died had sent it: from the results and the table alone.
@@ -14,17 +14,18 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.heads import deletes_removed_by
 from firnline_iceberg.tables import LoadedTable
 
-from firnline_committer.choosing import without
-from firnline_committer.settlement import Settled
+from firnline_committer.committed_results import FoundCommit
+from firnline_committer.examination import without
 
 REMOVED = "removed-equality-delete-files"  # of a snapshot's summary
 
 
 def needed_but_removed(
-    table: LoadedTable, snapshot_ids: Iterable[int], swaps: Sequence[PlannedSnapshot]
+    table: LoadedTable, snapshot_ids: Iterable[int], rewrites: Sequence[PlannedSnapshot]
 ) -> str | None:
-    """Path of an equality delete above the stamp of outputs, or of converted files, that it applies
-    to, and which one of the snapshots took out. Raises SnapshotGone, MetadataFileGone, RetryLater.
+    """Path of an equality delete that applies to outputs or to converted files, being above their
+    data sequence number, and that one of the snapshots took out. Raises
+    SnapshotGone, MetadataFileGone, RetryLater.
     """
     return next(
         (
@@ -32,7 +33,7 @@ def needed_but_removed(
             for snapshot_id in snapshot_ids
             if _removes_any(table, snapshot_id)
             for delete in deletes_removed_by(table, snapshot_id)
-            if any(swap.still_needs(delete) for swap in swaps)
+            if any(rewrite.still_needs(delete) for rewrite in rewrites)
         ),
         None,
     )
@@ -47,7 +48,7 @@ def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
 def losses(
     table: LoadedTable,
     results: Mapping[str, RewriteFinished],
-    found: Mapping[str, Settled],
+    found: Mapping[str, FoundCommit],
     sent: Mapping[str, tuple[PlannedSnapshot, ...]],
 ) -> dict[str, str]:
     """By task id, the delete file that its commit should have left. `found` of the `results` in the
@@ -58,18 +59,18 @@ def losses(
         mine = set(one.snapshot_ids)
         beside = [other for other in found if mine & {*found[other].snapshot_ids}]
         kept = [number for number in one.snapshot_ids if table.retains(number)]
-        swaps = [swap for other in beside for swap in known[other]]
-        if delete := needed_but_removed(table, kept, swaps):
+        rewrites = [rewrite for other in beside for rewrite in known[other]]
+        if delete := needed_but_removed(table, kept, rewrites):
             lost[task] = delete
     return lost
 
 
-def _guessed(result: RewriteFinished, found: Settled) -> tuple[PlannedSnapshot, ...]:
+def _guessed(result: RewriteFinished, found: FoundCommit) -> tuple[PlannedSnapshot, ...]:
     """What whoever committed it has sent."""
     return unsplit(without(result, found.lost))
 
 
-def is_in_history(table: LoadedTable, ref: str, found: Iterable[Settled]) -> bool:
+def is_in_history(table: LoadedTable, ref: str, found: Iterable[FoundCommit]) -> bool:
     """False where all of their snapshots were taken back, or are expired."""
     history = {one.snapshot_id for one in table.ancestors(table.head_id(ref))}
     return any(number in history for one in found for number in one.snapshot_ids)
@@ -85,7 +86,7 @@ class Reversal:
 
 
 def reversal(
-    table: LoadedTable, ref: str, found: Mapping[str, Settled], bad: Collection[str]
+    table: LoadedTable, ref: str, found: Mapping[str, FoundCommit], bad: Collection[str]
 ) -> Reversal | None:
     """What has to go for all snapshots of the tasks `bad` to go. None: they are not in the history
     of the ref any more, or something else is on top of them, or what was before is expired."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from firnline_committer.kept_marks import marks_of
+from firnline_committer.cached_reads import cached_reads_of
 from firnline_deletes import position_files, row_map
 from firnline_domain.identity import TableName
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
@@ -49,7 +49,7 @@ def deletes(tmp_path: Path) -> str:
 
 
 def named(table: Any, path: str) -> dict[str, list[int]]:
-    return {name: where.tolist() for name, where in marks_of(table).named(path)}
+    return {name: where.tolist() for name, where in cached_reads_of(table).named(path)}
 
 
 @pytest.mark.parametrize(("cache", "opens"), [(FileCache(), 1), (None, 2)])
@@ -79,5 +79,5 @@ def test_a_row_map_weighs_what_its_rows_do() -> None:
         table: Any = Table(Opened(), FileCache(most))
         reads.clear()
         for _ in range(2):
-            assert marks_of(table).row_map("m", read) is lost
+            assert cached_reads_of(table).row_map("m", read) is lost
         assert len(reads) == times

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_iceberg import output_lists
-from firnline_iceberg.foreign import ForeignFiles
-from firnline_iceberg.memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.external_files import ExternalFiles
+from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.sweeping import Sweeper
@@ -42,7 +42,7 @@ def test_who_keeps_it_back(
         table.add_files([f"{tmp_path}/others.parquet"])
     tables = MemoryTables(catalog)
     name = tables.named(("ns",), "t").identity
-    assert ForeignFiles().keep_back(tables.load(name)) is kept
+    assert ExternalFiles().keep_back(tables.load(name)) is kept
     folder = Path(table.metadata_location.removeprefix("file://")).parent
     run = Run(name.uuid, "task", 1, "cafe0000")
     output = f"file://{folder.parent}/data/{run.output_name(0, 0)}"

@@ -1,4 +1,4 @@
-"""Was a result committed already? Asked of the table before every try (H7).
+"""Was a result committed already? Asked of the table before every attempt (redelivery hazard, H7).
 
 By task id in the history of its ref, and by its output paths in every retained snapshot of any
 ref: a snapshot may be expired, or rolled back, and its files live on.
@@ -13,9 +13,9 @@ from firnline_domain.commits.commit_plan import Repair
 from firnline_domain.commits.conflicts import Conflict, outputs
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commits import task_ids
 from firnline_iceberg.examining import entries_named
 from firnline_iceberg.heads import manifests_since
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot, Summary
 
@@ -24,7 +24,7 @@ REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows[,...]
 
 
 @dataclass(frozen=True)
-class Settled:
+class FoundCommit:
     """The snapshots that hold a result; empty where they are known to have been, and are gone.
 
     `lost`: groups that were left out, by number, with their reason; `rows_repaired` as committed.
@@ -50,7 +50,7 @@ def notes(
 
 
 @dataclass
-class Looked:
+class OutputSearch:
     """Where the outputs of some tasks were looked for in vain: manifests and their lists never
     change, so a next try looks at new ones alone."""
 
@@ -65,9 +65,9 @@ class Looked:
             self.snapshots, self.manifests = set(), set()
 
 
-def settled(
-    table: LoadedTable, results: Sequence[RewriteFinished], looked: Looked | None = None
-) -> dict[str, Settled]:
+def find_committed(
+    table: LoadedTable, results: Sequence[RewriteFinished], search: OutputSearch | None = None
+) -> dict[str, FoundCommit]:
     """Those of `results` (one table and ref) that are in the table, by task id.
 
     Raises MetadataFileGone (expired while we read: load again), RetryLater.
@@ -76,10 +76,10 @@ def settled(
         return {}
     found = _by_task_id(table, results[0].ref, {result.task_id for result in results})
     others = [one for one in results if one.task_id not in found]
-    return found | _by_outputs(table, others, looked or Looked())
+    return found | _by_outputs(table, others, search or OutputSearch())
 
 
-def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[str, Settled]:
+def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[str, FoundCommit]:
     ours: dict[str, list[Snapshot]] = {}
     for snapshot in table.ancestors(table.head_id(ref)):
         for task_id in task_ids(snapshot.summary):
@@ -88,10 +88,10 @@ def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[s
     return {task_id: _as_noted(task_id, snapshots) for task_id, snapshots in ours.items()}
 
 
-def _as_noted(task_id: str, newest_first: Sequence[Snapshot]) -> Settled:
+def _as_noted(task_id: str, newest_first: Sequence[Snapshot]) -> FoundCommit:
     ids = tuple(one.snapshot_id for one in reversed(newest_first))
     summary = newest_first[0].summary
-    return Settled(ids, _lost(summary, task_id), _repaired(summary, task_id))
+    return FoundCommit(ids, _lost(summary, task_id), _repaired(summary, task_id))
 
 
 def _lost(summary: Summary | None, task_id: str) -> dict[int, str]:
@@ -107,29 +107,29 @@ def _repaired(summary: Summary | None, task_id: str) -> int | None:
 
 
 def _by_outputs(
-    table: LoadedTable, results: Sequence[RewriteFinished], looked: Looked
-) -> dict[str, Settled]:
+    table: LoadedTable, results: Sequence[RewriteFinished], search: OutputSearch
+) -> dict[str, FoundCommit]:
     tasks = {
         normal_path(file.path): result.task_id for result in results for file in outputs(result)
     }
     if not tasks:
         return {}
-    looked.for_tasks(set(tasks.values()))
+    search.for_tasks(set(tasks.values()))
     paths, found = frozenset(tasks), dict[str, set[int]]()
     since = min(_began_after(table, result) for result in results)
     for snapshot_id, manifests in manifests_since(table, since):
-        if snapshot_id in looked.snapshots:
+        if snapshot_id in search.snapshots:
             continue
-        new = [one for one in manifests if one.path not in looked.manifests]
+        new = [one for one in manifests if one.path not in search.manifests]
         for entry in entries_named(table, new, paths):
             makers = found.setdefault(tasks[entry.normal], set())
             if entry.snapshot_id is not None and entry.live and table.retains(entry.snapshot_id):
                 makers.add(entry.snapshot_id)
-        looked.manifests.update(one.path for one in new)
-        looked.snapshots.add(snapshot_id)
+        search.manifests.update(one.path for one in new)
+        search.snapshots.add(snapshot_id)
     if found:  # of these the next look is to see them again
-        looked.tasks = frozenset()
-    return {task_id: Settled(tuple(sorted(ids))) for task_id, ids in found.items()}
+        search.tasks = frozenset()
+    return {task_id: FoundCommit(tuple(sorted(ids))) for task_id, ids in found.items()}
 
 
 def _began_after(table: LoadedTable, result: RewriteFinished) -> int:

@@ -68,16 +68,16 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A commit that was refused: its snapshots and their manifest lists, which name what else was
-    written for it."""
+class WrittenMetadata:
+    """What a commit has written that was not, or perhaps not, applied: its snapshots and their
+    manifest lists, which name its manifests."""
 
     sequence_number: int  # of the table before it
     snapshot_ids: frozenset[int]
     lists: tuple[str, ...]
 
 
-class OneTry:
+class SingleSend:
     """A Java `TableOperations` over another. Its commit fails as a Python error does in Java: with
     an exception that Iceberg neither tries again after nor draws conclusions from. So does a
     refresh that finds another head than the pinned one: what is written stays, for the next try.
@@ -100,12 +100,12 @@ class OneTry:
         self._holds = holds
         self.unsent = ""  # why nothing was sent
         self.error: Py4JJavaError | None = None  # of the commit, once it was sent
-        self.attempt: Attempt | None = None
+        self.written: WrittenMetadata | None = None
 
     def again(self, pinned: int, may_send: MaySend, holds: Holds) -> None:
         """The next try of the same transaction, onto another head."""
         self.pin.snapshot_id, self._may_send, self._holds = pinned, may_send, holds
-        self.unsent, self.error, self.attempt = "", None, None
+        self.unsent, self.error, self.written = "", None, None
 
     def commit(self, base: Any, metadata: Any) -> None:
         """Raises what the catalog's client raises, or TimeoutError: it may not be sent."""
@@ -114,13 +114,13 @@ class OneTry:
         elif not self._may_send():
             self.unsent = "its outputs were seen too long ago"
         if self.unsent:
-            self.attempt = attempt_of(base, metadata, self.pin.ref)
+            self.written = written_metadata(base, metadata, self.pin.ref)
             raise TimeoutError("this commit may not be sent any more")
         try:
             self._operations.commit(base if self._shown is None else self._shown[1], metadata)
         except Py4JJavaError as error:
             self.error = error
-            self.attempt = attempt_of(base, metadata, self.pin.ref)
+            self.written = written_metadata(base, metadata, self.pin.ref)
             raise
 
     def refresh(self) -> Any:
@@ -173,20 +173,20 @@ class _Told(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         trace = record.exc_info[2] if record.exc_info else None
         frames = (frame.f_code for frame, _ in walk_tb(trace))
-        return not {OneTry.commit.__code__, OneTry.refresh.__code__} & set(frames)
+        return not {SingleSend.commit.__code__, SingleSend.refresh.__code__} & set(frames)
 
 
 logging.getLogger("py4j.clientserver").addFilter(_Told())
 
 
-def attempt_of(base: Any, metadata: Any, ref: str) -> Attempt:
+def written_metadata(base: Any, metadata: Any, ref: str) -> WrittenMetadata:
     """What a Java `TableMetadata` has more of a ref than another."""
     head = metadata.ref(ref)
     made, number = list[Any](), None if head is None else head.snapshotId()
     while number is not None and base.snapshot(number) is None:
         made.append(metadata.snapshot(number))
         number = made[-1].parentId()
-    return Attempt(
+    return WrittenMetadata(
         base.lastSequenceNumber(),
         frozenset(one.snapshotId() for one in made),
         tuple(one.manifestListLocation() for one in made),

@@ -1,4 +1,4 @@
-"""Results that wait for a commit: a queue for each table and ref, served in turns."""
+"""Results that wait for a commit: a queue for each table and ref, in round-robin order."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from firnline_domain.ports import Delivery
 from firnline_domain.ports import Place as Partition
 from firnline_domain.records.results import RewriteFinished
 
-MOST_AT_ONCE = 128  # results of one table in a commit: small ones that are ordered at once
-MOST_WAITING = 200_000  # files that waiting results name, 0.4 kB each; beyond, less is read
-MOST_OF_A_TABLE = MOST_WAITING // 8  # that does not move
+MAX_AT_ONCE = 128  # results of one table in a commit: small ones that are ordered at once
+MAX_WAITING = 200_000  # files that waiting results name, 0.4 kB each; beyond, less is read
+MAX_OF_A_TABLE = MAX_WAITING // 8  # that does not move
 LEAST = 10  # files that a result counts as
 
 Place = tuple[str | None, str | None]  # table uuid, ref
 
 
 @dataclass
-class Queue(RetryQueue):
+class TableQueue(RetryQueue):
     """What waits for one table and ref, in order."""
 
     place: Place = (None, None)
-    since: float = 0.0  # when the first one came that was in no turn yet
-    running: bool = False  # a turn of it is under way
-    behind: bool = False  # its last turn came to nothing
+    since: float = 0.0  # when the first one came that was in no attempt yet
+    running: bool = False  # a commit of it is under way
+    behind: bool = False  # its last attempts left a result open
     unfinished: bool = False  # and what that has left is kept for the next one
 
     @property
@@ -39,18 +39,18 @@ class Queue(RetryQueue):
     @property
     def next(self) -> list[Delivery]:
         """Those that may share a commit now."""
-        return list(islice(self.waiting, MOST_AT_ONCE))
+        return list(islice(self.waiting, MAX_AT_ONCE))
 
-    def gathers(self, batch: list[Delivery], most_s: float, now: float) -> bool:
+    def gathers(self, batch: list[Delivery], max_s: float, now: float) -> bool:
         """Others that were ordered with these are on their way. Whoever does them needs as long as
         for these: when none has come for twice that, they are done elsewhere, or failed. And none
-        waits longer than `most_s`."""
+        waits longer than `max_s`."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
         together = max((one.together for one in results), default=1)
-        if len(batch) >= min(together, MOST_AT_ONCE):
+        if len(batch) >= min(together, MAX_AT_ONCE):
             return False
         took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
-        return now < min(self.newest + 2 * took_s, self.since + most_s)
+        return now < min(self.newest + 2 * took_s, self.since + max_s)
 
     def append(self, delivery: Delivery, now: float) -> None:
         """One more."""
@@ -59,28 +59,28 @@ class Queue(RetryQueue):
         super().append(delivery, now)
 
 
-class Queues:
+class TableQueues:
     """Of all tables, those first that were served least lately."""
 
     def __init__(self) -> None:
-        self._queues: dict[Place, Queue] = {}
+        self._queues: dict[Place, TableQueue] = {}
         self._weights: Counter[Partition] = Counter()
         self._full: set[Partition] = set()
 
-    def __iter__(self) -> Iterator[Queue]:
+    def __iter__(self) -> Iterator[TableQueue]:
         return iter(list(self._queues.values()))
 
     def append(self, delivery: Delivery, now: float) -> None:
         """One more."""
         place = place_of(delivery.record)
-        self._queues.setdefault(place, Queue(place=place)).append(delivery, now)
+        self._queues.setdefault(place, TableQueue(place=place)).append(delivery, now)
         self._weights[_partition(delivery)] += weight(delivery.record)
 
-    def served(self, queue: Queue) -> None:
+    def served(self, queue: TableQueue) -> None:
         """It goes behind all others."""
         self._queues[queue.place] = self._queues.pop(queue.place)
 
-    def take(self, queue: Queue, deliveries: Collection[Delivery]) -> None:
+    def take(self, queue: TableQueue, deliveries: Collection[Delivery]) -> None:
         """They do not wait any more."""
         gone = {id(one) for one in deliveries}
         for one in queue.waiting:
@@ -104,18 +104,18 @@ class Queues:
         """Partitions that hold more than their share of what may wait, until half of it is gone.
         Those are read no further: others are not to wait for them, nor is memory to run out."""
         held = +self._weights
-        most = MOST_WAITING / max(len(held), 1)
-        if held.total() > MOST_WAITING:
+        most = MAX_WAITING / max(len(held), 1)
+        if held.total() > MAX_WAITING:
             self._full |= {partition for partition, one in held.items() if one > most}
         self._full = {partition for partition in self._full if held[partition] > most / 2}
         return self._full
 
-    def excess(self, queue: Queue) -> list[Delivery]:
+    def excess(self, queue: TableQueue) -> list[Delivery]:
         """The newest of one that does not move, as many as are too many: behind them wait all other
         tables of their partition."""
         found, left = list[Delivery](), sum(weight(one.record) for one in queue.waiting)
         for one in islice(reversed(queue.waiting), max(len(queue.waiting) - 1, 0)):
-            if left <= MOST_OF_A_TABLE:
+            if left <= MAX_OF_A_TABLE:
                 break
             left -= weight(one.record)
             found.append(one)
