@@ -120,7 +120,7 @@ def _lived() -> tuple[Table, Partition]:
     table, partition = state.table(uuid_, MAIN), state.partition(uuid_, MAIN, SCOPE)
     assert table is not None
     assert partition is not None
-    work = replace(table.work, show_ms=None, shown_ms=START_MS)  # shown, as any old table
+    work = replace(table.work, publish_ms=None, published_ms=START_MS)  # shown, as any old table
     return replace(table, work=work), partition
 
 

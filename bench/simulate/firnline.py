@@ -263,8 +263,8 @@ class Firnline:
         debt = debt_of(partition.counters.holds, self.limits.target_bytes)
         self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms))
         snapshot = _snapshot_of(task, tick)
-        pace = work.pace.after((snapshot,), self.limits.max_commits, now_ms)
-        self._tables[key] = replace(work.ended(task), pace=pace)
+        pace = work.commit_rate.after((snapshot,), self.limits.max_commits, now_ms)
+        self._tables[key] = replace(work.ended(task), commit_rate=pace)
         if self._since[unit] >= 0 or self._before[:, unit].any():
             self._look[unit] = self._until[unit]
 

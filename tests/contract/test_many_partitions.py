@@ -167,7 +167,7 @@ class World:
             start_sequence_number=1, schema_id=0, groups=(group,), applied_deletes=(),
             output_list=None, ordered_at_ms=order.ordered_at_ms,
             started_at_ms=at_ms - self._took[1], first_byte_at_ms=at_ms,
-            finished_at_ms=at_ms, together=order.together,
+            finished_at_ms=at_ms, batch_size=order.batch_size,
         )  # fmt: skip
 
     def run(self, until: Callable[[], bool], most_s: float) -> float:

@@ -244,7 +244,7 @@ def test_however_many_snapshots_expire_the_state_is_that_of_the_whole_list(
     handlers = Handlers(MemoryTables(MemoryCatalog("file:///nowhere")), lambda: 9)
     [change] = handlers.handle(Delivery(COMMITS, 0, 0, "u", told))
     before = Table(TableCounters(event.table, "main", snapshot_count=200_000))
-    before = replace(before, work=replace(before.work, expiry=ExpiryWork(untold=ours)))
+    before = replace(before, work=replace(before.work, expiry=ExpiryWork(unobserved=ours)))
     assert change.expired_snapshots == count
     assert after_expired(before, change.expired_snapshots) == after_expired(before, count)
 
@@ -254,7 +254,7 @@ def test_one_number_is_told_for_one_commit(first: int, second: int, ours: int) -
     """Two chunks fold to the state of the whole only where all of it is ours, or nothing of either:
     what is ours in part counts as somebody else's."""
     table = Table(TableCounters(new_table(), "main", snapshot_count=500))
-    table = replace(table, work=replace(table.work, expiry=ExpiryWork(untold=ours)))
+    table = replace(table, work=replace(table.work, expiry=ExpiryWork(unobserved=ours)))
     chunked = after_expired(after_expired(table, first), second)
     same = chunked == after_expired(table, first + second)
     assert same is (ours >= first + second or ours < min(first, second))

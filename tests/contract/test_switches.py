@@ -13,7 +13,7 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher, MemorySwi
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.identity import TableName, bucket_of
-from firnline_domain.ports import Publisher, Switches
+from firnline_domain.ports import PauseReader, Publisher
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 from firnline_domain.records.pauses import Pause
 
@@ -25,7 +25,7 @@ PATIENCE_S = 20.0
 @dataclass
 class Wire:
     publisher: Publisher
-    open: Callable[[], Switches]
+    open: Callable[[], PauseReader]
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
@@ -55,7 +55,7 @@ def resume(table: TableName | None) -> ResumeMaintenance:
     return ResumeMaintenance(table, "me", 8)
 
 
-def until(switches: Switches, uuid: str | None, wanted: Any) -> None:
+def until(switches: PauseReader, uuid: str | None, wanted: Any) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while switches.pause(uuid) != wanted:
         assert time.monotonic() < deadline

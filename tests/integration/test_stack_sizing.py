@@ -15,7 +15,7 @@ from firnline_adapters.directives import KafkaDirectives
 from firnline_adapters.kafka import Header
 from firnline_adapters.records import encode
 from firnline_adapters.signing import signer_here
-from firnline_domain.policy.memory_tuning import HOLDS_MS, Steps
+from firnline_domain.policy.memory_tuning import VALID_MS, Steps
 from firnline_domain.records.orders import SizeWorkers
 from firnline_local.stack import Stack, running
 from firnline_local.topics import DEFAULT_BUCKETS
@@ -163,12 +163,12 @@ def test_the_newest_word_of_each_bucket_counts_for_three_days(kafka: str) -> Non
         tell(kafka, bucket, heap=0)
     tell(kafka, 1, heap=4)
     tell(kafka, 1, heap=2)
-    tell(kafka, 2, heap=3, age_ms=HOLDS_MS)
+    tell(kafka, 2, heap=3, age_ms=VALID_MS)
     directives = KafkaDirectives(kafka)
     now_ms = int(time.time() * 1000)
-    assert directives.wished(now_ms) == Steps(heap=2)
+    assert directives.requested_steps(now_ms) == Steps(heap=2)
     tell(kafka, 1, heap=0)
-    until(lambda: directives.wished(now_ms) == Steps())
+    until(lambda: directives.requested_steps(now_ms) == Steps())
     directives.close()
 
 

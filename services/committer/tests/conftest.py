@@ -26,14 +26,14 @@ class Defaults:
     mode: Mode = Mode.NATIVE
     committed: int | None = None
     reason: str | None = None
-    together: int = 1
+    batch_size: int = 1
     took_ms: int = 2
 
 
 @pytest.fixture
 def result() -> Result:
-    """`result(task=..., table=uuid, inputs=..., mode=..., committed=..., reason=..., together=...,
-    took_ms=...)`."""
+    """`result(task=..., table=uuid, inputs=..., mode=..., committed=..., reason=...,
+    batch_size=..., took_ms=...)`."""
 
     def make(**given: object) -> RewriteFinished:
         one = Defaults(**given)  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def result() -> Result:
             start_sequence_number=1, schema_id=0, groups=groups, applied_deletes=(),
             output_list=None, ordered_at_ms=1, started_at_ms=2, first_byte_at_ms=3,
             finished_at_ms=2 + one.took_ms, handover_reason=one.reason,
-            committed_snapshot_id=one.committed, together=one.together,
+            committed_snapshot_id=one.committed, batch_size=one.batch_size,
             format_version=2, last_column_id=3,
         )  # fmt: skip
 

@@ -94,14 +94,14 @@ def gathering(bench) -> Bench:
 
 
 def test_what_was_ordered_together_is_one_call(gathering, result) -> None:
-    gathering.send(result(task="1", together=3, took_ms=2_000))
+    gathering.send(result(task="1", batch_size=3, took_ms=2_000))
     gathering.pump.step(0)
     gathering.now = 3.9
-    gathering.send(result(task="2", together=3, took_ms=2_000), result(task="3", table=B))
+    gathering.send(result(task="2", batch_size=3, took_ms=2_000), result(task="3", table=B))
     gathering.pump.step(0)
     assert gathering.handlers.calls == [["3"]]
     gathering.now = 7.8  # twice as long as the last one took have not passed since it came
-    gathering.send(result(task="4", together=3, took_ms=2_000))
+    gathering.send(result(task="4", batch_size=3, took_ms=2_000))
     gathering.pump.step(0)
     assert gathering.handlers.calls == [["3"], ["1", "2", "4"]]
     assert gathering.offset(A) == 3
@@ -111,7 +111,7 @@ def test_what_was_ordered_together_is_one_call(gathering, result) -> None:
 def test_one_that_does_not_come_is_not_waited_for_any_longer(
     gathering, result, took_ms, wait_s
 ) -> None:
-    gathering.send(result(task="1", together=2, took_ms=took_ms))
+    gathering.send(result(task="1", batch_size=2, took_ms=took_ms))
     gathering.pump.step(0)
     gathering.now = wait_s - 0.1
     gathering.pump.step(0)
@@ -123,7 +123,7 @@ def test_one_that_does_not_come_is_not_waited_for_any_longer(
 
 def test_a_failure_among_them_is_company_too(gathering, result) -> None:
     """Whoever failed will not come; as many as were ordered are there."""
-    done = result(task="1", together=2, took_ms=2_000)
+    done = result(task="1", batch_size=2, took_ms=2_000)
     failed = TaskFailed("2", done.table, "main", done.scope, "rewrite", 1, "w", "oom", "", True, 1)
     gathering.send(done, failed)
     gathering.pump.step(0)
@@ -131,7 +131,7 @@ def test_a_failure_among_them_is_company_too(gathering, result) -> None:
 
 
 def test_nobody_gathers_where_that_is_off(bench, result) -> None:
-    bench.send(result(task="1", together=2, took_ms=2_000))
+    bench.send(result(task="1", batch_size=2, took_ms=2_000))
     bench.pump.step(0)
     assert bench.handlers.calls == [["1"]]
 

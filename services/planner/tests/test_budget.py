@@ -110,7 +110,11 @@ def test_orders_of_a_table_that_are_paid_in_one_round_share_a_commit() -> None:
     fleet.commit("b")
     fleet.now_ms += 1_000
     sent = fleet.take(TickPassed(0, fleet.now_ms))
-    assert sorted((one.table.name, one.together) for one in sent) == [("a", 2), ("a", 2), ("b", 1)]
+    assert sorted((one.table.name, one.batch_size) for one in sent) == [
+        ("a", 2),
+        ("a", 2),
+        ("b", 1),
+    ]
 
 
 def test_an_order_waits_for_the_next_tick_and_is_the_same_order() -> None:

@@ -77,7 +77,7 @@ def test_orders_of_one_moment_take_the_room_of_one() -> None:
         more={"settings": {**PACED["settings"], "firnline.commit.max-per-hour": "2"}}
     )
     sent = orders(world.commit(part(A, 8), part(B, 9), part(C, 10)))
-    assert [(order.scope, order.together) for order in sent] == [(C, 3), (B, 3), (A, 3)]
+    assert [(order.scope, order.batch_size) for order in sent] == [(C, 3), (B, 3), (A, 3)]
     world.tick(1)
     later = Scope(0, '["d"]')
     assert not orders(world.commit(part(later, 8)))

@@ -27,7 +27,7 @@ class Clock(Bucket):
     told_ms = 0
 
     def handle(self, record: Any, now_ms: int) -> Effects:
-        self.told_ms = now_ms
+        self.reported_ms = now_ms
         return super().handle(record, now_ms)
 
 
@@ -78,9 +78,9 @@ def test_a_table_of_a_newer_planner_stops_this_one(reader: Reader) -> None:
 def test_time_is_that_of_the_tick_and_else_the_clock(reader: Reader) -> None:
     bucket = Clock(MemoryStore(), Thresholds())
     reader.read_and_handle(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 9999)
-    assert bucket.told_ms == 1234
+    assert bucket.reported_ms == 1234
     reader.read_and_handle(came(skipped()), bucket, 9999)
-    assert bucket.told_ms == 9999
+    assert bucket.reported_ms == 9999
 
 
 def test_a_record_that_came_again_moves_no_cursor_back(reader: Reader) -> None:

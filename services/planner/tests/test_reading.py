@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.filters import MOST, Filters, Use
+from firnline_domain.counters.filters import MAX_COLUMNS, Filters, Use
 from firnline_domain.counters.reads import Reads
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import MAIN, Scope, TableName
@@ -235,7 +235,7 @@ def test_rates_come_back_after_a_restart_and_cost_nothing_where_there_are_none()
     watched = replace(table, work=replace(table.work, reads=known))
     assert table_from(to_bytes(watched)).work.reads == known
     assert len(to_bytes(watched)) - len(plain) <= 70
-    uses = tuple(Use(f"column_{number}", 123.4, 12.3) for number in range(MOST))
+    uses = tuple(Use(f"column_{number}", 123.4, 12.3) for number in range(MAX_COLUMNS))
     filters = Filters(10**12, 1234.5, uses, TableLayout(("column_5",), ("column_6",)))
     filtered = replace(table, work=replace(table.work, filters=filters))
     assert b"filters" not in plain

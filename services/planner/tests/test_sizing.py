@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.memory_tuning import AGAIN_MS, WELL, Steps
+from firnline_domain.policy.memory_tuning import REPEAT_MS, STEP_DOWN_AFTER, Steps
 from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
@@ -181,7 +181,7 @@ def test_a_groups_wish_ends_as_any_other(world: World) -> None:
     world.restart()
     short(world, "a", "b", "c")
     world.tick()
-    for number in range(WELL):
+    for number in range(STEP_DOWN_AFTER):
         world.well(f"w{number}")
     world.tick()
     assert [(one.group, one.heap_steps) for one in world.directives] == [("etl", 1), ("etl", 0)]
@@ -224,7 +224,7 @@ def test_an_order_that_did_nothing_shows_nothing(world: World) -> None:
 def test_a_run_of_successes_takes_it_back(world: World) -> None:
     short(world, "a", "b", "c")
     world.tick()
-    for number in range(WELL - 1):
+    for number in range(STEP_DOWN_AFTER - 1):
         world.well(f"w{number}")
     world.tick()
     assert len(world.directives) == 1
@@ -239,17 +239,17 @@ def test_a_wish_is_repeated_daily_while_it_holds_and_ends_without_trouble(world:
     short(world, "a", "b", "c")
     world.tick()
     short(world, "d")
-    world.tick(AGAIN_MS - 1_000)
+    world.tick(REPEAT_MS - 1_000)
     short(world, "e")
     world.tick(1_000)
     assert [(one.heap_steps, one.reason) for one in world.directives] == [
         (1, "short"),
         (1, "repeated"),
     ]
-    world.tick(AGAIN_MS)
+    world.tick(REPEAT_MS)
     assert world.directives[-1].heap_steps == 0
     for _ in range(5):
-        world.tick(AGAIN_MS)
+        world.tick(REPEAT_MS)
     assert len(world.directives) == 3
 
 
@@ -257,7 +257,7 @@ def test_what_was_learned_is_kept(world: World) -> None:
     short(world, "a", "b", "c")
     world.tick()
     kept = share_from(world.pairs.values[SHARE])
-    assert kept.memory.told == Steps(heap=1)
+    assert kept.memory.reported == Steps(heap=1)
     assert share_from(to_bytes(kept)) == kept
     assert share_from(to_bytes(FleetShare(cost_factor=2.0))) == FleetShare(cost_factor=2.0)
 

@@ -61,7 +61,7 @@ def table(recent: Links, **work: object) -> Table:
     ],
 )
 def test_a_table_comes_back(recent: Links) -> None:
-    for one in (table(recent), table(recent, look_ms=40, show_ms=30)):
+    for one in (table(recent), table(recent, reconcile_ms=40, publish_ms=30)):
         data = to_bytes(one)
         assert table_from(data) == one
         assert head_of(data) == Head(due_ms(one), 1)

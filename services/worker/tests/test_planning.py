@@ -174,11 +174,11 @@ def test_undersized_files_are_taken_where_they_fill_one(case, sizes, taken):
 
 
 def test_a_merge_takes_the_oldest_as_far_as_one_order_goes(monkeypatch):
-    monkeypatch.setattr("firnline_worker.planning.MOST_BYTES", 1000)
+    monkeypatch.setattr("firnline_worker.planning.MAX_MERGE_BYTES", 1000)
     files = [data(name, 9 - n, 300) for n, name in enumerate("abcdef")]
     taken = planned(files, action=Action.MERGE).inputs
     assert "".join(sorted(file.path for file in taken)) == "def"
-    monkeypatch.setattr("firnline_worker.planning.MOST_BYTES", 10)
+    monkeypatch.setattr("firnline_worker.planning.MAX_MERGE_BYTES", 10)
     assert len(planned(files, action=Action.MERGE).inputs) == 2
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from firnline_adapters.in_memory import MemoryLeases
 from firnline_adapters.logs import Log
-from firnline_domain.identity import succeeds
+from firnline_domain.identity import takes_over
 from firnline_worker.leases import Busy, TaskLeases
 from firnline_worker.slot import acquire_slot
 
@@ -64,4 +64,4 @@ def test_what_a_killed_worker_held_is_its_next_lifes_at_once(tmp_path: Path) -> 
     ],
 )
 def test_only_another_life_of_the_same_slot_succeeds(owner: str, held: str, found: bool) -> None:
-    assert succeeds(owner, held) is found
+    assert takes_over(owner, held) is found

@@ -123,7 +123,7 @@ def test_what_was_ordered_together_is_one_snapshot(
     publisher.flush()
     events(table.name.uuid, 1)  # it is in its group, and idle
     for one in both:
-        slow = replace(one, together=2, finished_at_ms=one.started_at_ms + 60_000)
+        slow = replace(one, batch_size=2, finished_at_ms=one.started_at_ms + 60_000)
         publisher.publish("task-results", table.name.uuid, slow)
         publisher.flush()
         time.sleep(2)

@@ -22,9 +22,9 @@ def rewritten(lab, rewriter, scope=None):
     """Run one order and commit its result; the start snapshot is noted on the way."""
     noted = []
     before = lab.rows()
-    result = rewriter.rewrite(values.replace(lab.order(scope), together=2), noted.append)
+    result = rewriter.rewrite(values.replace(lab.order(scope), batch_size=2), noted.append)
     assert noted == [result.start_snapshot_id]
-    assert result.together == 2
+    assert result.batch_size == 2
     assert result.mode == "native", result.handover_reason
     lab.commit(result)
     assert repr(lab.rows()) == repr(before)  # NaN is not equal to itself

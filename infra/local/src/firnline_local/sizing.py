@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from firnline_domain.policy.memory_tuning import Steps, grown
+from firnline_domain.policy.memory_tuning import Steps, with_steps
 
 SHARE_VARIABLE = "FIRNLINE_WORKER_MEMORY_SHARE"
 # Half of it for the heap: what masks rows is Python beside it, and the servers want theirs.
@@ -59,7 +59,7 @@ def size(given: Mapping[str, str], wish: Steps, most_bytes: int) -> Size:
     """
     base = int(given.get(HEAP_VARIABLE, DEFAULTS[HEAP_VARIABLE]))
     tasks = int(given.get(TASKS_VARIABLE, DEFAULTS[TASKS_VARIABLE]))
-    asked = grown(base, wish.heap)
+    asked = with_steps(base, wish.heap)
     heap = min(asked, max(most_bytes, base))  # what a person has set is never taken away
     return Size(heap, asked, max(tasks >> wish.overhead, 1))
 

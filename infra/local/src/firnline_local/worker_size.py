@@ -54,7 +54,7 @@ class WorkerSize:
         return self._resize(self._directives)
 
     def _resize(self, directives: KafkaDirectives) -> bool:
-        wished = directives.wished(int(time.time() * 1000))
+        wished = directives.requested_steps(int(time.time() * 1000))
         after = size(self._given, wished, most_bytes())
         if after == self._size:
             return False

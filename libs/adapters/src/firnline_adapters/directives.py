@@ -7,7 +7,7 @@ from contextlib import suppress
 from confluent_kafka import Message
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.policy.lanes import Lane
-from firnline_domain.policy.memory_tuning import TOPIC, Steps, wished
+from firnline_domain.policy.memory_tuning import TOPIC, Steps, requested_steps
 from firnline_domain.records.orders import SizeWorkers
 from firnline_domain.settings.groups import DEFAULT
 
@@ -39,10 +39,10 @@ class KafkaDirectives:
             if isinstance(record, SizeWorkers):
                 self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 
-    def wished(self, now_ms: int) -> Steps:
+    def requested_steps(self, now_ms: int) -> Steps:
         """What holds for the heavy lane. Without an answer of the broker's, what held before."""
         self._topic.catch_up()
-        return wished(self._newest.values(), self._group, Lane.HEAVY, now_ms)
+        return requested_steps(self._newest.values(), self._group, Lane.HEAVY, now_ms)
 
     def close(self) -> None:
         """Leave the broker."""

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.identity import bucket_of, succeeds
+from firnline_domain.identity import bucket_of, takes_over
 from firnline_domain.ports import Delivery, Place
 from firnline_domain.records.assignments import ROUTED, Board
 from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.records.events import DeadLettered
-from firnline_domain.records.pauses import TOPIC, Pause, Switchboard
+from firnline_domain.records.pauses import TOPIC, Pause, PauseState
 from firnline_domain.records.signing import Keyring
 
 from firnline_adapters.dead_letters import send_to_dead_letters
@@ -204,12 +204,12 @@ class MemorySwitches:
         self._broker = broker
         self._signer = signer
         self._codec = RecordCodec()
-        self._board = Switchboard()
+        self._board = PauseState()
         self.catch_up()
 
     def catch_up(self) -> None:
         """See `Switches.catch_up`."""
-        self._board = Switchboard()
+        self._board = PauseState()
         for partition in range(self._broker.buckets):
             for offset, (key, value) in enumerate(self._broker.logs[TOPIC, partition]):
                 headers = self._broker.headers.get((TOPIC, partition, offset))
@@ -261,7 +261,7 @@ class MemoryLeases:
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
         """See `Leases.acquire`."""
         held = self._live(name)
-        if held and held[0] != owner and not succeeds(owner, held[0]):
+        if held and held[0] != owner and not takes_over(owner, held[0]):
             return False
         self._held[name] = (owner, self._now() + ttl_s, note)
         return True

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from confluent_kafka import Message
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.records.pauses import TOPIC, Pause, Switchboard
+from firnline_domain.records.pauses import TOPIC, Pause, PauseState
 
 from firnline_adapters.full_topic import FullTopicReader
 from firnline_adapters.records import RecordCodec
@@ -25,7 +25,7 @@ class KafkaSwitches:
     def __init__(self, bootstrap: str, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._board = Switchboard()
+        self._board = PauseState()
         self._lock = threading.Lock()
         self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer=signer)
 

@@ -94,12 +94,12 @@ def task_id(table_uuid: str, ref: str, scope: str, action: str, trigger_snapshot
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def owner_of(slot: str, life: str) -> str:
+def lease_owner(slot: str, life: str) -> str:
     """Of all leases of one life; each task adds a name of its own behind a slash."""
     return f"{slot}#{life}"
 
 
-def succeeds(owner: str, held_by: str) -> bool:
+def takes_over(owner: str, held_by: str) -> bool:
     """Whether `owner` is another life of the slot that `held_by` had."""
     slot, sign, life = owner.partition("/")[0].partition("#")
     their_slot, their_sign, their_life = held_by.partition("/")[0].partition("#")

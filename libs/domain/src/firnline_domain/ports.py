@@ -82,7 +82,7 @@ class Leases(Protocol):
         """Notes of all live leases whose name starts with `prefix`."""
 
 
-class Switches(Protocol):
+class PauseReader(Protocol):
     """The switches that people pull (`firnline pause`); asked from many threads at once."""
 
     def catch_up(self) -> None:

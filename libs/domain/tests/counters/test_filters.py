@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from firnline_domain.counters.filters import LEAST, MOST, TAU_MS, Filters, Use, filtered
+from firnline_domain.counters.filters import (
+    MAX_COLUMNS,
+    MIN_SCANS,
+    TAU_MS,
+    Filters,
+    Use,
+    after_scan_report,
+)
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
 from hypothesis import given
@@ -33,7 +40,7 @@ def scanned(
 
 
 def after(filters: Filters | None, event: TableScanned, now_ms: int | None = None) -> Filters:
-    found = filtered(filters, event, FILES, event.to_ms if now_ms is None else now_ms)
+    found = after_scan_report(filters, event, FILES, event.to_ms if now_ms is None else now_ms)
     assert found is not None
     return found
 
@@ -46,7 +53,7 @@ def test_the_first_report_counts() -> None:
 
 @pytest.mark.parametrize("event", [scanned({}), scanned({"id": 4}, layout=None)])
 def test_nothing_is_kept_where_there_is_nothing_to_advise(event: TableScanned) -> None:
-    assert filtered(None, event, FILES, START_MS) is None
+    assert after_scan_report(None, event, FILES, START_MS) is None
 
 
 def test_an_even_rate_is_what_a_day_brings() -> None:
@@ -70,9 +77,9 @@ def test_counts_decay_over_a_day_and_are_forgotten() -> None:
     assert day.use_of("id") == pytest.approx(4 / math.e)
     assert day.scans == pytest.approx(4 / math.e)
     assert found.at(START_MS - 1) == found
-    long_ms = START_MS + round(TAU_MS * math.log(4 / LEAST))
-    assert filtered(found, scanned({}, long_ms - 1_000), FILES, long_ms) is not None
-    assert filtered(found, scanned({}, long_ms + 1_000), FILES, long_ms + 1_000) is None
+    long_ms = START_MS + round(TAU_MS * math.log(4 / MIN_SCANS))
+    assert after_scan_report(found, scanned({}, long_ms - 1_000), FILES, long_ms) is not None
+    assert after_scan_report(found, scanned({}, long_ms + 1_000), FILES, long_ms + 1_000) is None
 
 
 def test_a_report_from_the_future_is_one_of_now_and_a_late_one_counts_what_is_left() -> None:
@@ -93,16 +100,16 @@ def test_the_newest_layout_that_is_told_holds() -> None:
 
 
 def test_a_column_that_is_used_steadily_gets_in_and_one_that_is_not_stays_out() -> None:
-    found = after(None, scanned({f"old{number}": 100 for number in range(MOST)}))
+    found = after(None, scanned({f"old{number}": 100 for number in range(MAX_COLUMNS)}))
     for number in range(1, 6):
         found = after(found, scanned({"new": 30}, START_MS + number))
     assert found.use_of("new") > 0
     assert [one.column for one in found.uses[:3]] == ["old0", "old1", "old2"]
-    found = after(None, scanned({f"old{number}": 100 for number in range(MOST)}))
+    found = after(None, scanned({f"old{number}": 100 for number in range(MAX_COLUMNS)}))
     for number in range(50):
-        busy = {f"old{one}": 2 for one in range(MOST)} | {f"once{number}": 1}
+        busy = {f"old{one}": 2 for one in range(MAX_COLUMNS)} | {f"once{number}": 1}
         found = after(found, scanned(busy, START_MS + number))
-    assert {one.column for one in found.uses} == {f"old{number}" for number in range(MOST)}
+    assert {one.column for one in found.uses} == {f"old{number}" for number in range(MAX_COLUMNS)}
     assert found.uses[0].scans == pytest.approx(200, rel=0.01)
 
 
@@ -124,11 +131,11 @@ def test_whatever_comes_there_are_few_columns_in_order(
 ) -> None:
     found: Filters | None = None
     for event, ms in came:
-        found = filtered(found, event, FILES, START_MS + ms)
+        found = after_scan_report(found, event, FILES, START_MS + ms)
         if found is None:
             continue
         counts = [one.scans for one in found.uses]
-        assert 0 < len(counts) <= MOST
+        assert 0 < len(counts) <= MAX_COLUMNS
         assert counts == sorted(counts, reverse=True)
-        assert all(LEAST <= one.scans < math.inf for one in found.uses)
+        assert all(MIN_SCANS <= one.scans < math.inf for one in found.uses)
         assert all(0 <= one.whole <= one.scans * (1 + 1e-9) for one in found.uses)

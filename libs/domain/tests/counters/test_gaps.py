@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.gaps import AT_ONCE, GapReason, ask, ask_ms, hold, wait
+from firnline_domain.counters.gaps import AT_ONCE, GapReason, hold, resync_ms, resync_request, wait
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.orders import ResyncTable
@@ -18,7 +18,7 @@ TABLE = TableCounters(TableName("u", ("db",), "t"), "main", known=True, head_sna
 def asks(table: TableCounters, until_ms: int, step_ms: int = 500) -> list[tuple[int, ResyncTable]]:
     found = []
     for now_ms in range(0, until_ms + 1, step_ms):
-        table, request = ask(table, now_ms)
+        table, request = resync_request(table, now_ms)
         if request:
             found.append((now_ms, request))
     return found
@@ -53,28 +53,28 @@ def test_the_pause_between_requests_is_bounded() -> None:
     table = wait(TABLE, GapReason.GAP, 0)
     assert table.waiting is not None
     tired = replace(table, waiting=replace(table.waiting, asked_ms=0, asks=40))
-    assert ask_ms(tired) == 300_000
+    assert resync_ms(tired) == 300_000
 
 
 def test_a_graver_reason_asks_anew_and_a_lighter_one_does_not() -> None:
-    table, _ = ask(wait(TABLE, GapReason.GAP, 0), 3_000)
+    table, _ = resync_request(wait(TABLE, GapReason.GAP, 0), 3_000)
     assert wait(table, GapReason.GAP, 4_000) == table
     graver = wait(table, GapReason.NEGATIVE, 4_000)
-    assert ask_ms(graver) == 4_000
+    assert resync_ms(graver) == 4_000
     assert wait(graver, GapReason.GAP, 5_000) == graver
 
 
 def test_a_ref_move_asks_anew_and_keeps_what_only_absolute_counters_heal() -> None:
-    doubtful, _ = ask(wait(TABLE, GapReason.NEGATIVE, 0), 0)
+    doubtful, _ = resync_request(wait(TABLE, GapReason.NEGATIVE, 0), 0)
     moved = wait(doubtful, GapReason.REF_MOVED, 4_000, wanted=3)
-    assert ask_ms(moved) == 4_000
+    assert resync_ms(moved) == 4_000
     assert moved.waiting is not None
     assert moved.waiting.absolute
 
 
 def test_nothing_missing_nothing_asked() -> None:
     assert asks(TABLE, 10_000) == []
-    assert ask_ms(TABLE) is None
+    assert resync_ms(TABLE) is None
 
 
 def test_what_is_held_back_is_bounded_in_bytes() -> None:

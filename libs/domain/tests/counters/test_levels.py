@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.counters.sizes import fills, spared_by_merge, taken_by_merge
+from firnline_domain.counters.sizes import fills_target, spared_by_merge, taken_by_merge
 from firnline_domain.records.tallies import FileTally, Tally
 
 TARGET = 1_000
@@ -38,5 +38,5 @@ def test_what_is_spared() -> None:
 
 @pytest.mark.parametrize("size", [130, 400, 749])
 def test_what_it_leaves_it_does_not_take_again(size: int) -> None:
-    assert not fills(held(Tally(), Tally(1, 0, size)), TARGET)
+    assert not fills_target(held(Tally(), Tally(1, 0, size)), TARGET)
     assert taken_by_merge(held(Tally(), Tally(1, 0, size)), TARGET).files == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.counters.other_maintainers import (
-    LONE_MS,
+    SINGLE_RUN_YIELD_MS,
     OtherMaintainer,
     is_others_maintenance,
     noticed,
@@ -73,7 +73,7 @@ def test_who_is_noticed(case: str, of_it: dict[str, Any], expected: bool) -> Non
 def test_a_rewrite_made_once_is_given_minutes() -> None:
     lone = after(START)
     assert not lone.repeats
-    assert lone.until_ms(HOUR_MS) == START + LONE_MS
+    assert lone.until_ms(HOUR_MS) == START + SINGLE_RUN_YIELD_MS
     assert lone.until_ms(MINUTE_MS) == START + MINUTE_MS
 
 
@@ -82,7 +82,7 @@ def test_many_commits_of_one_run_are_still_once() -> None:
     run = after(*(START + number * 10 * MINUTE_MS for number in range(10)))
     assert not run.repeats
     assert run.since_ms == START
-    assert run.until_ms(HOUR_MS) == START + 90 * MINUTE_MS + LONE_MS
+    assert run.until_ms(HOUR_MS) == START + 90 * MINUTE_MS + SINGLE_RUN_YIELD_MS
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_many_commits_of_one_run_are_still_once() -> None:
 def test_who_comes_again_within_days_is_yielded_to(pause_ms: int, repeats: bool) -> None:
     again = after(START, START + pause_ms)
     assert again.repeats is repeats
-    expected = HOUR_MS if repeats else LONE_MS
+    expected = HOUR_MS if repeats else SINGLE_RUN_YIELD_MS
     assert again.until_ms(HOUR_MS) == START + pause_ms + expected
 
 
@@ -109,7 +109,7 @@ def test_what_is_told_late_holds_nothing_up() -> None:
 def test_a_clock_that_is_ahead_does_not_hold_for_longer() -> None:
     known = noticed(None, change(START + DAY_MS), START)
     assert known is not None
-    assert known.until_ms(HOUR_MS) == START + LONE_MS
+    assert known.until_ms(HOUR_MS) == START + SINGLE_RUN_YIELD_MS
 
 
 def test_chunks_of_one_commit_are_one() -> None:

@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import pytest
 from firnline_domain.counters.reads import (
-    BELIEVED_MS,
-    LEAST,
+    MIN_PER_HOUR,
+    MIN_WATCH_MS,
     STEPS,
     TAU_MS,
     Reads,
+    after_report,
     rate_of,
     read_by,
     reads_in_force,
     share_read,
-    watched,
 )
 from firnline_domain.settings.in_force import unreadable
 from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, thresholds
@@ -29,7 +29,7 @@ START_MS = 1_800_000_000_000
 
 def after_minutes(per_minute: float, minutes: int, start_ms: int = START_MS) -> Reads:
     """A table whose readers scan it evenly, reported once a minute."""
-    reads = watched(None, 1.0, start_ms, start_ms)
+    reads = after_report(None, 1.0, start_ms, start_ms)
     for minute in range(1, minutes + 1):
         at_ms = start_ms + minute * MINUTE_MS
         reads = reads.after(per_minute, at_ms, at_ms)
@@ -46,7 +46,7 @@ def test_an_even_rate_is_right_from_the_start(per_hour: float, minutes: int) -> 
 
 def test_what_started_the_watch_is_not_counted() -> None:
     """A table that is read once a day is not read once a minute."""
-    reads = watched(None, 1.0, START_MS, START_MS)
+    reads = after_report(None, 1.0, START_MS, START_MS)
     assert reads.per_hour(START_MS) == 0.0
     day = reads.after(1.0, START_MS + DAY_MS, START_MS + DAY_MS)
     assert 1 / 24 < day.per_hour(day.as_of_ms) < 0.2  # it has just been read
@@ -55,8 +55,8 @@ def test_what_started_the_watch_is_not_counted() -> None:
 def test_nothing_is_believed_in_the_first_half_hour() -> None:
     reads = after_minutes(10.0, 29)
     assert reads.step is None
-    assert reads.believed(START_MS + BELIEVED_MS - 1) is None
-    assert reads.believed(START_MS + BELIEVED_MS) is not None
+    assert reads.believed(START_MS + MIN_WATCH_MS - 1) is None
+    assert reads.believed(START_MS + MIN_WATCH_MS) is not None
 
 
 def test_a_rate_follows_its_readers_within_hours_and_lasts_through_a_gap() -> None:
@@ -73,7 +73,7 @@ def test_a_report_from_the_future_is_one_of_now() -> None:
     reads = after_minutes(1.0, 60)
     now_ms = reads.as_of_ms + MINUTE_MS
     assert reads.after(5.0, now_ms + DAY_MS, now_ms) == reads.after(5.0, now_ms, now_ms)
-    first = watched(None, 5.0, START_MS + DAY_MS, START_MS)
+    first = after_report(None, 5.0, START_MS + DAY_MS, START_MS)
     assert (first.since_ms, first.as_of_ms) == (START_MS, START_MS)
 
 
@@ -102,7 +102,7 @@ def test_whatever_the_clocks_say(told: list[tuple[float, int, int]], look_ms: in
     """Scans, when they were made, and the planner's time: in any order."""
     reads: Reads | None = None
     for scans, at_ms, now_ms in told:
-        before, reads = reads, watched(reads, scans, at_ms, now_ms)
+        before, reads = reads, after_report(reads, scans, at_ms, now_ms)
         assert reads.since_ms <= reads.as_of_ms
         assert reads.level >= 0
         if before is not None:
@@ -113,7 +113,7 @@ def test_whatever_the_clocks_say(told: list[tuple[float, int, int]], look_ms: in
     assert 0 <= reads.per_hour(look_ms) < math.inf
     watched_ms = max(look_ms, reads.as_of_ms) - reads.since_ms
     believed = reads.believed(look_ms)
-    assert (believed is None) == (watched_ms < BELIEVED_MS)
+    assert (believed is None) == (watched_ms < MIN_WATCH_MS)
     if believed:
         assert believed == pytest.approx(reads.per_hour(look_ms), rel=0.2)
 
@@ -135,7 +135,7 @@ def test_rates_are_few_numbers() -> None:
     found = {after_minutes(1 + number / 1_000, 31).in_force for number in range(500)}
     assert found == {2 ** (step / STEPS) for step in (24, 25, 26)}
     assert {rate_of(step) for step in range(STEPS + 1)} == {2 ** (n / STEPS) for n in range(5)}
-    assert after_minutes(LEAST / 70, 31).in_force == 0.0
+    assert after_minutes(MIN_PER_HOUR / 70, 31).in_force == 0.0
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**12), st.integers(0, 10**9))

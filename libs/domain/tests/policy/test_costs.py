@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from firnline_domain.policy.costs import (
     FIRNLINE,
-    FURTHEST,
+    MAX_FACTOR,
     STOCK,
     STOCK_CACHED,
     CostModel,
@@ -51,8 +51,8 @@ def test_what_was_learned_has_bounds() -> None:
     factor = 1.0
     for took_s in [1e9] * 500:
         factor = learned(factor, 1.0, took_s)
-    assert factor == FURTHEST
+    assert factor == MAX_FACTOR
     for took_s in [0.0] * 500:
         factor = learned(factor, 1.0, took_s)
-    assert factor == 1 / FURTHEST
+    assert factor == 1 / MAX_FACTOR
     assert learned(1.7, 0.0, 5.0) == 1.7

@@ -13,13 +13,13 @@ from firnline_domain.policy.expiry import (
     ExpiryReason,
     after_expired,
     begins_ms,
+    configured_retention,
     decide_expiry,
     expiry_announced,
     expiry_ended,
     expiry_order,
-    reconsidered,
     refusal,
-    said_retention,
+    retry_allowed,
 )
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
@@ -144,9 +144,9 @@ def test_what_our_expiry_did_is_not_taken_off_twice() -> None:
     ours = table(expiry(task_id="x"))
     told_first = after_expired(ours, 4)
     ended = replace(told_first.work, expiry=expiry_ended(told_first.work.expiry, 4, "", NOW))
-    assert (left(told_first), ended.expiry.untold) == (9, 0)
+    assert (left(told_first), ended.expiry.unobserved) == (9, 0)
     told_last = after_expired(table(TableWork(expiry=expiry_ended(ExpiryWork(), 4, "", NOW))), 4)
-    assert (left(told_last), told_last.work.expiry.untold) == (9, 0)
+    assert (left(told_last), told_last.work.expiry.unobserved) == (9, 0)
 
 
 def test_after_anothers_expiry_the_number_is_unknown() -> None:
@@ -247,7 +247,7 @@ def test_who_has_to_agree(
 
 def test_a_refusal_is_forgotten_when_the_settings_change() -> None:
     work = expiry_ended(ExpiryWork(), 0, "foreign_files", NOW)
-    again = decide_expiry(table(TableWork(expiry=reconsidered(work))), LIMITS, NOW + 1)
+    again = decide_expiry(table(TableWork(expiry=retry_allowed(work))), LIMITS, NOW + 1)
     assert again.reason is ExpiryReason.OLD_SNAPSHOTS
 
 
@@ -288,10 +288,10 @@ def test_an_order_is_only_an_order(
 
 
 def test_retention_that_was_prolonged_after_the_order_holds() -> None:
-    assert said_retention({}) == (0, 1)
-    assert said_retention({"firnline.retain.hours": "720"}) == (30 * DAY_MS, 1)
+    assert configured_retention({}) == (0, 1)
+    assert configured_retention({"firnline.retain.hours": "720"}) == (30 * DAY_MS, 1)
     said = {
         "namespace:history.expire.max-snapshot-age-ms": "5000",
         "history.expire.min-snapshots-to-keep": "7",
     }
-    assert said_retention(said) == (5_000, 7)
+    assert configured_retention(said) == (5_000, 7)

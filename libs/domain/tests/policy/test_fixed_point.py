@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.debts import brought, debt_of
-from firnline_domain.counters.sizes import fills
+from firnline_domain.counters.debts import debt_added_by, debt_of
+from firnline_domain.counters.sizes import fills_target
 from firnline_domain.counters.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.decisions import Decision
@@ -69,7 +69,7 @@ class Life:
     def commit(self, sizes: list[int], deletes: FileTally) -> None:
         self.sizes, self.deletes = self.sizes + sizes, self.deletes + deletes
         self.changed_ms = self.now_ms
-        added = brought(summed([data(size) for size in sizes]) + deletes)
+        added = debt_added_by(summed([data(size) for size in sizes]) + deletes)
         debt = debt_of(self.partition.counters.holds, TARGET)
         self.work = after_change(self.work, debt, added, self.now_ms)
 
@@ -101,7 +101,7 @@ class Life:
         if self.deletes.delete_files:
             return list(self.sizes)
         whole = summed([data(size) for size in self.sizes])
-        by_level = action is Action.MERGE and fills(whole, TARGET)
+        by_level = action is Action.MERGE and fills_target(whole, TARGET)
         small = [s for s in self.sizes if s * 100 < TARGET * (75 if by_level else 12.5)]
         return small if len(small) > 1 else []
 
@@ -208,4 +208,4 @@ def test_debt_that_a_rewrite_can_mend_is_served_within_a_year(
     assert holds.delete_files <= max(life.converted, 0)
     assert holds.delete_files < limits.min_position_deletes
     assert holds.fragments.files <= 1
-    assert limits.max_size_error == 0 or not fills(holds, TARGET)
+    assert limits.max_size_error == 0 or not fills_target(holds, TARGET)

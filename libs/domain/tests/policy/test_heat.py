@@ -9,7 +9,7 @@ from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import PartitionWork, RunningTask
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.heat import heated, hot_until_ms, names_files, waiting
-from firnline_domain.policy.outcomes import aged, succeeded
+from firnline_domain.policy.outcomes import succeeded, with_debt_ages
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -107,8 +107,8 @@ def test_the_wait_counts_from_its_beginning() -> None:
 
 def test_debt_that_has_gone_waits_anew_when_it_comes_back() -> None:
     work = PartitionWork(touched_ms=NOW, hot_since_ms=NOW - 55_000, debt_since_ms=1)
-    assert aged(work, Debt(fragments=1), NOW).hot_since_ms == NOW - 55_000
-    assert aged(work, NO_DEBT, NOW).hot_since_ms is None
+    assert with_debt_ages(work, Debt(fragments=1), NOW).hot_since_ms == NOW - 55_000
+    assert with_debt_ages(work, NO_DEBT, NOW).hot_since_ms is None
 
 
 def test_a_rewrite_does_not_cool_a_partition() -> None:

@@ -8,8 +8,16 @@ from firnline_domain.counters.debts import NO_DEBT
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask
 from firnline_domain.identity import Scope
 from firnline_domain.policy.evidence import weights
-from firnline_domain.policy.lanes import LANES, TOPICS, Lane, Turns, lane_of, lane_told, set_bytes
-from firnline_domain.policy.outcomes import BACK_AFTER, failed, succeeded
+from firnline_domain.policy.lanes import (
+    LANES,
+    TOPICS,
+    Lane,
+    LaneRotation,
+    lane_of,
+    lane_of_order,
+    set_bytes,
+)
+from firnline_domain.policy.outcomes import LEAVE_HEAVY_AFTER, failed, succeeded
 from firnline_domain.policy.worth import weigh
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -49,7 +57,7 @@ def test_a_big_set_goes_to_the_heavy_lane_before_it_fails() -> None:
 
 def test_who_ran_out_of_memory_comes_back_after_some_successes_in_a_row() -> None:
     work = out_of_memory(PartitionWork())
-    for _ in range(BACK_AFTER - 1):
+    for _ in range(LEAVE_HEAVY_AFTER - 1):
         assert lane_of(holding(1, work=work), LIMITS) is Lane.HEAVY
         work = well(work)
     again = well(out_of_memory(work))
@@ -64,7 +72,7 @@ def test_who_ran_out_of_memory_comes_back_after_some_successes_in_a_row() -> Non
 def test_an_order_tells_its_lane_by_its_numbers(records: int, times: int) -> None:
     partition = holding(records, work=PartitionWork(out_of_memory=times))
     weighed = weigh(partition, LIMITS, NO_DEBT, NO_DEBT)
-    assert lane_told(weights(partition, LIMITS, weighed, 0)) is lane_of(partition, LIMITS)
+    assert lane_of_order(weights(partition, LIMITS, weighed, 0)) is lane_of(partition, LIMITS)
 
 
 def test_other_failures_change_no_lane() -> None:
@@ -80,7 +88,7 @@ def test_every_lane_has_a_topic_of_its_own() -> None:
 @settings(deadline=None)
 @given(heavy=st.integers(0, 10))
 def test_where_both_wait_each_has_its_share_evenly_spread(heavy: int) -> None:
-    turns = Turns(heavy)
+    turns = LaneRotation(heavy)
     for _ in range(3):
         taken = [turns.take(set(Lane)) for _ in range(10)]
         assert taken.count(Lane.HEAVY) == heavy
@@ -90,7 +98,7 @@ def test_where_both_wait_each_has_its_share_evenly_spread(heavy: int) -> None:
 
 @pytest.mark.parametrize("lane", list(Lane))
 def test_a_lane_alone_is_served_at_once_and_owes_nothing(lane: Lane) -> None:
-    turns = Turns()
+    turns = LaneRotation()
     assert {turns.take({lane}) for _ in range(50)} == {lane}
     taken = [turns.take(set(Lane)) for _ in range(10)]
     assert taken.count(Lane.HEAVY) == 2

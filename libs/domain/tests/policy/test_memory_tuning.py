@@ -7,18 +7,18 @@ from itertools import count
 
 import pytest
 from firnline_domain.policy.memory_tuning import (
-    AGAIN_MS,
-    HOLDS_MS,
     IN_A_ROW,
-    MOST_REGRETS,
-    MOST_STEPS,
+    MAX_ROLLBACKS,
+    MAX_STEPS,
     QUIET_MS,
-    REGRET_MS,
-    WELL,
+    REPEAT_MS,
+    ROLLBACK_MS,
+    STEP_DOWN_AFTER,
+    VALID_MS,
     MemoryTuning,
     Steps,
-    grown,
-    wished,
+    requested_steps,
+    with_steps,
 )
 from firnline_domain.values import replace
 from hypothesis import given, settings
@@ -59,18 +59,18 @@ def test_that_memory_grows_which_most_of_them_ran_out_of() -> None:
 
 def test_a_run_of_successes_takes_a_step_back() -> None:
     raised = after(FRESH, "hhh")
-    assert after(raised, "w" * (WELL - 1), 10_000).steps == Steps(heap=1)
-    assert after(raised, "w" * WELL, 10_000).steps == Steps()
-    assert after(raised, "w" * (WELL - 1) + "hw", 10_000).steps == Steps(heap=1)
+    assert after(raised, "w" * (STEP_DOWN_AFTER - 1), 10_000).steps == Steps(heap=1)
+    assert after(raised, "w" * STEP_DOWN_AFTER, 10_000).steps == Steps()
+    assert after(raised, "w" * (STEP_DOWN_AFTER - 1) + "hw", 10_000).steps == Steps(heap=1)
 
 
 def test_a_step_back_that_was_wrong_makes_the_next_wait_twice_as_long() -> None:
-    back = after(after(FRESH, "hhh"), "w" * WELL, 10_000)
+    back = after(after(FRESH, "hhh"), "w" * STEP_DOWN_AFTER, 10_000)
     again = after(back, "hhh", 100_000)
-    assert (again.steps, again.regrets) == (Steps(heap=1), 1)
-    assert after(again, "w" * (2 * WELL - 1), 200_000).steps == Steps(heap=1)
-    assert after(again, "w" * 2 * WELL, 200_000).steps == Steps()
-    assert after(back, "hhh", REGRET_MS + 100_000).regrets == 0
+    assert (again.steps, again.rollbacks) == (Steps(heap=1), 1)
+    assert after(again, "w" * (2 * STEP_DOWN_AFTER - 1), 200_000).steps == Steps(heap=1)
+    assert after(again, "w" * 2 * STEP_DOWN_AFTER, 200_000).steps == Steps()
+    assert after(back, "hhh", ROLLBACK_MS + 100_000).rollbacks == 0
 
 
 def test_a_day_without_is_a_step_back_too() -> None:
@@ -102,31 +102,31 @@ def test_successes_of_a_lane_that_lacks_nothing_are_not_even_kept() -> None:
 
 
 def test_a_wish_is_told_when_it_changes_and_daily_while_there_is_one() -> None:
-    assert not FRESH.untold(10**15)
+    assert not FRESH.unreported(10**15)
     raised = after(FRESH, "hhh")
-    assert raised.untold(5_000)
+    assert raised.unreported(5_000)
     directive = raised.directive("", 3, 5_000)
     assert (directive.lane, directive.bucket, directive.reason) == ("heavy", 3, "short")
     assert (directive.heap_steps, directive.overhead_steps) == (1, 0)
-    told = raised.saying(5_000)
-    assert not told.untold(5_000 + AGAIN_MS - 1)
-    assert told.untold(5_000 + AGAIN_MS)
-    assert told.directive("", 3, 5_000 + AGAIN_MS).reason == "repeated"
-    back = after(told, "w" * WELL, 10_000)
-    assert back.untold(50_000)
+    told = raised.as_reported(5_000)
+    assert not told.unreported(5_000 + REPEAT_MS - 1)
+    assert told.unreported(5_000 + REPEAT_MS)
+    assert told.directive("", 3, 5_000 + REPEAT_MS).reason == "repeated"
+    back = after(told, "w" * STEP_DOWN_AFTER, 10_000)
+    assert back.unreported(50_000)
     last = back.directive("", 3, 50_000)
     assert (last.heap_steps, last.reason) == (0, "well")
-    assert not back.saying(50_000).untold(10**15)
+    assert not back.as_reported(50_000).unreported(10**15)
 
 
 def test_of_all_buckets_wishes_the_most_holds_and_old_ones_do_not() -> None:
     one = after(FRESH, "hhhhhh").directive("", 1, 1_000)
     two = after(FRESH, "ooo").directive("", 2, 1_000)
-    assert wished([one, two], "", "heavy", 2_000) == Steps(heap=2, overhead=1)
-    assert wished([one, two], "", "ordinary", 2_000) == Steps()
-    assert wished([one, two], "", "heavy", 1_000 + HOLDS_MS) == Steps()
-    assert wished([], "", "heavy", 1) == Steps()
-    assert wished([replace(one, heap_steps=99)], "", "heavy", 1) == Steps(heap=MOST_STEPS)
+    assert requested_steps([one, two], "", "heavy", 2_000) == Steps(heap=2, overhead=1)
+    assert requested_steps([one, two], "", "ordinary", 2_000) == Steps()
+    assert requested_steps([one, two], "", "heavy", 1_000 + VALID_MS) == Steps()
+    assert requested_steps([], "", "heavy", 1) == Steps()
+    assert requested_steps([replace(one, heap_steps=99)], "", "heavy", 1) == Steps(heap=MAX_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_of_all_buckets_wishes_the_most_holds_and_old_ones_do_not() -> None:
     [(GB, 0, GB), (GB, 1, 3 * GB), (GB, 4, 9 * GB), (20 * GB, 1, 24 * GB)],
 )
 def test_a_step_is_2_gb_or_a_fifth_whichever_is_more(base: int, steps: int, bytes_: int) -> None:
-    assert grown(base, steps) == bytes_
+    assert with_steps(base, steps) == bytes_
 
 
 # Runs of the same, as they come: a fair coin hardly ever shows twenty successes in a row.
@@ -163,12 +163,12 @@ def test_it_never_flaps(history: list[tuple[str, int]]) -> None:
         else:
             tuning = tuning.after_oom("heap" if event == "h" else "overhead", name, now, now)
             short, well = short + 1, 0
-        assert 0 <= tuning.steps.heap <= MOST_STEPS
-        assert 0 <= tuning.steps.overhead <= MOST_STEPS
-        assert 0 <= tuning.regrets <= MOST_REGRETS
+        assert 0 <= tuning.steps.heap <= MAX_STEPS
+        assert 0 <= tuning.steps.overhead <= MAX_STEPS
+        assert 0 <= tuning.rollbacks <= MAX_ROLLBACKS
         if tuning.steps != before.steps:
             if tuning.lowered:
-                assert well >= WELL << before.regrets or now - quiet_since >= QUIET_MS
+                assert well >= STEP_DOWN_AFTER << before.rollbacks or now - quiet_since >= QUIET_MS
                 assert event in "wT"
             else:
                 assert event in "ho"
@@ -182,6 +182,6 @@ def test_a_groups_wish_is_for_its_own_workers() -> None:
     ours = after(FRESH, "hhh").directive("", 1, 1_000)
     theirs = after(FRESH, "ooo").directive("etl", 1, 1_000)
     assert theirs.group == "etl"
-    assert wished([ours, theirs], "", "heavy", 2_000) == Steps(heap=1)
-    assert wished([ours, theirs], "etl", "heavy", 2_000) == Steps(overhead=1)
-    assert wished([ours, theirs], "adhoc", "heavy", 2_000) == Steps()
+    assert requested_steps([ours, theirs], "", "heavy", 2_000) == Steps(heap=1)
+    assert requested_steps([ours, theirs], "etl", "heavy", 2_000) == Steps(overhead=1)
+    assert requested_steps([ours, theirs], "adhoc", "heavy", 2_000) == Steps()

@@ -12,10 +12,10 @@ from firnline_domain.policy.outcomes import (
     PARK_AFTER_ANY,
     after_change,
     failed,
-    freed,
-    held,
     ordered,
+    released,
     succeeded,
+    taken_back,
     unparked,
 )
 from firnline_domain.records.tallies import FileTally, Tally
@@ -61,18 +61,18 @@ def test_failures_of_its_own_park_a_partition_in_the_end() -> None:
 
 
 def test_what_the_surroundings_did_parks_nothing() -> None:
-    work = PartitionWork(own=PARK_AFTER_ANY - 1, failures=PARK_AFTER_ANY - 1)
+    work = PartitionWork(own_failures=PARK_AFTER_ANY - 1, failures=PARK_AFTER_ANY - 1)
     assert failed(work, "unreachable", True, NOW).pause == "backing_off"
     assert failed(work, "deadline", True, NOW).pause == "parked"
 
 
 def test_a_hold_outlasts_whatever_ends_meanwhile() -> None:
     later = NOW + DAY_MS
-    work = held(PartitionWork(), later)
+    work = taken_back(PartitionWork(), later)
     assert (work.pause, work.until_ms) == ("undone", later)
     for after in (succeeded(work, NO_DEBT, TASK, LIMITS, NOW), failed(work, "x", True, NOW)):
         assert (after.pause, after.until_ms) == ("undone", later)
-    assert freed(work) == work
+    assert released(work) == work
     free = unparked(work)
     assert (free.pause, free.until_ms) == ("", None)
 
@@ -85,20 +85,22 @@ def test_no_attempt_has_the_number_of_an_earlier_one() -> None:
     assert unparked(work).attempt == 3
     done = succeeded(work, NO_DEBT, TASK, LIMITS, NOW)
     assert done.attempt == 1  # of another task
-    undone = unparked(held(done, NOW + DAY_MS))
+    undone = unparked(taken_back(done, NOW + DAY_MS))
     assert undone.attempt == 4
-    assert unparked(held(held(undone, NOW + DAY_MS), NOW + DAY_MS)).attempt == 4
+    assert unparked(taken_back(taken_back(undone, NOW + DAY_MS), NOW + DAY_MS)).attempt == 4
 
 
 def test_what_was_taken_back_left_no_floor() -> None:
     work = PartitionWork(floor=Debt(fragments=1))
-    assert held(work, NOW).floor == NO_DEBT
+    assert taken_back(work, NOW).floor == NO_DEBT
 
 
 def test_unparking_twice_is_unparking_once() -> None:
-    work = failed(PartitionWork(failures=2, hopeless=2, own=2), "out_of_memory", False, NOW)
+    work = failed(
+        PartitionWork(failures=2, non_retryable=2, own_failures=2), "out_of_memory", False, NOW
+    )
     free = unparked(work)
-    assert (work.pause, free.pause, free.failures, free.own) == ("parked", "", 0, 0)
+    assert (work.pause, free.pause, free.failures, free.own_failures) == ("parked", "", 0, 0)
     assert unparked(free) == free
     cooling = PartitionWork(pause="cooling", until_ms=5)
     assert unparked(cooling) == cooling
@@ -106,7 +108,7 @@ def test_unparking_twice_is_unparking_once() -> None:
 
 def test_hopeless_failures_park_the_partition() -> None:
     assert pauses(PartitionWork(), 3, retryable=False) == [BACK_OFF_MS, 2 * BACK_OFF_MS, DAY_MS]
-    work = failed(PartitionWork(failures=2, hopeless=2), "out_of_memory", False, NOW)
+    work = failed(PartitionWork(failures=2, non_retryable=2), "out_of_memory", False, NOW)
     assert (work.pause, work.failure, work.failures) == ("parked", "out_of_memory", 3)
 
 
@@ -118,8 +120,8 @@ def test_retryable_failures_never_park() -> None:
 
 
 def test_success_forgets_failures_and_cools_down() -> None:
-    work = succeeded(PartitionWork(failures=5, hopeless=2), NO_DEBT, TASK, LIMITS, NOW)
-    assert (work.failures, work.hopeless) == (0, 0)
+    work = succeeded(PartitionWork(failures=5, non_retryable=2), NO_DEBT, TASK, LIMITS, NOW)
+    assert (work.failures, work.non_retryable) == (0, 0)
     assert (work.pause, work.until_ms, work.last_task_id) == ("cooling", NOW + 500, "t")
 
 
@@ -145,10 +147,10 @@ def test_debt_ages_from_when_it_began_and_not_while_there_is_none() -> None:
 
 
 def test_new_settings_free_what_failed_and_nothing_else() -> None:
-    parked = PartitionWork(pause="parked", until_ms=9, failures=3, hopeless=3, failure="x")
-    assert freed(parked) == PartitionWork(failure="x", spent=3)
+    parked = PartitionWork(pause="parked", until_ms=9, failures=3, non_retryable=3, failure="x")
+    assert released(parked) == PartitionWork(failure="x", earlier_attempts=3)
     cooling = PartitionWork(pause="cooling", until_ms=9)
-    assert freed(cooling) == cooling
+    assert released(cooling) == cooling
 
 
 def test_a_partition_has_one_order_out_at_most() -> None:
@@ -165,7 +167,15 @@ def test_a_partition_has_one_order_out_at_most() -> None:
 
 
 def test_the_next_look_is_the_earliest_asked_for() -> None:
-    assert TableWork().looking(9).looking(5).looking(7).looking(None).look_ms == 5
+    assert (
+        TableWork()
+        .reconciled_by(9)
+        .reconciled_by(5)
+        .reconciled_by(7)
+        .reconciled_by(None)
+        .reconcile_ms
+        == 5
+    )
 
 
 MERGED = replace(TASK, action="merge", numbers={"undersized": 9.0})

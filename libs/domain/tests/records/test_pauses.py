@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance, UnparkTable
-from firnline_domain.records.pauses import Pause, Switchboard
+from firnline_domain.records.pauses import Pause, PauseState
 
 ORDERS = TableName("u1", ("shop",), "orders")
 STOP, GO = PauseMaintenance(None, "migration", "ops", 500), ResumeMaintenance(None, "ops", 400)
 STOP_ONE, GO_ONE = PauseMaintenance(ORDERS, "", "me", 600), ResumeMaintenance(ORDERS, "me", 700)
 
 
-def told(*orders: object, partition: int = 0) -> Switchboard:
-    board = Switchboard()
+def told(*orders: object, partition: int = 0) -> PauseState:
+    board = PauseState()
     for order in orders:
         board.fold(order, partition)
     return board

@@ -35,7 +35,7 @@ def in_force(
     # What is shown is what holds.
     value = getattr(thresholds(settings, fleet), PROPERTIES[name])
     assert found.value == ("" if value in (None, "") else str(value).lower().removesuffix(".0"))
-    return found.value, found.origin, found.said_by
+    return found.value, found.origin, found.set_by
 
 
 def test_the_table_then_the_namespace_then_the_fleet_then_the_default() -> None:

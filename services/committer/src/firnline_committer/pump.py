@@ -17,7 +17,7 @@ from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.ports import Delivery, Inbox, Publisher, Switches
+from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
 from firnline_domain.records.events import ConflictReason, RewriteCommitted
 from firnline_domain.records.results import RewriteFinished
 
@@ -55,7 +55,7 @@ class Pump:
         log: Log,
         now: Callable[[], float] = time.time,
         sweeps: Sweeps | None = None,
-        switches: Switches | None = None,
+        switches: PauseReader | None = None,
         share: float = 0.0,
         gather_s: float = 0.0,
         pool: Pool | None = None,

@@ -46,7 +46,7 @@ class TableQueue(RetryQueue):
         for these: when none has come for twice that, they are done elsewhere, or failed. And none
         waits longer than `max_s`."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
-        together = max((one.together for one in results), default=1)
+        together = max((one.batch_size for one in results), default=1)
         if len(batch) >= min(together, MAX_AT_ONCE):
             return False
         took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000

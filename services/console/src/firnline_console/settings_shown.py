@@ -26,7 +26,7 @@ def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> di
         "value": setting.value or NOT_SET,
         "default": (default.value if default else "") or NOT_SET,
         "origin": setting.origin,
-        "said_by": setting.said_by,
+        "set_by": setting.set_by,
         "problem": setting.problem,
         "source": source_words(setting),
     }
@@ -34,7 +34,7 @@ def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> di
 
 def source_words(setting: SettingInForce) -> str:
     """Where it comes from, and what is wrong with it, in one phrase."""
-    amoro = f" {setting.said_by}" if setting.said_by not in ("", setting.name) else ""
+    amoro = f" {setting.set_by}" if setting.set_by not in ("", setting.name) else ""
     where = {
         Origin.TABLE: f"table property{amoro}",
         Origin.NAMESPACE: f"namespace property{amoro}",

@@ -45,7 +45,7 @@ DECISIONS = {
     "time (firnline.yield-ms)",
     "commit_ceiling": "Firnline has committed as often as firnline.commit.max-per-hour "
     "lets it; the next commit waits its turn",
-    "gathering": "Firnline has committed to this table often within the hour "
+    "batching": "Firnline has committed to this table often within the hour "
     "(firnline.commit.max-per-hour): more partitions are to share the next commit",
     "shadow": "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
     "waiting_for_budget": "deserves a rewrite, and others spare more for what they cost: its "

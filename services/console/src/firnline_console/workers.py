@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from firnline_domain.policy.lanes import Lane, lane_told
+from firnline_domain.policy.lanes import Lane, lane_of_order
 from firnline_domain.settings.groups import DEFAULT
 from firnline_domain.values import to_plain
 
@@ -47,6 +47,6 @@ def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]
             one = Waiting(Lane.ORDINARY, EXPIRY_CPU_S, order.ordered_at_ms)
         else:
             cpu_s = order.numbers.get("rewrite_cpu_s", 0.0)
-            one = Waiting(lane_told(order.numbers), cpu_s, order.ordered_at_ms)
+            one = Waiting(lane_of_order(order.numbers), cpu_s, order.ordered_at_ms)
         found[order.group].append(one)
     return found

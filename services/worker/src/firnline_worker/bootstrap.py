@@ -18,7 +18,7 @@ from firnline_adapters.signing import signer_of
 from firnline_adapters.switches import KafkaSwitches
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.policy.lanes import Lane, Turns, topic_of
+from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
@@ -164,7 +164,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         after_poll,
         dead_letter=handlers.dead_letter,
         max_running_heavy=settings.tasks_at_once if is_heavy_alone else 1,
-        turns=Turns(settings.heavy_share),
+        turns=LaneRotation(settings.heavy_share),
     )
     return Worker(
         loop, inbox, executor, stage, spark, driver, cache, slot, stop, settings.grace_s, log

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.policy.expiry import ExpiryReason, refusal, said_retention
+from firnline_domain.policy.expiry import ExpiryReason, configured_retention, refusal
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.settings.in_force import with_namespace
@@ -76,7 +76,7 @@ class Expirer:
         )
         if reason := refusal(order, settings, self.now_ms()) or self._foreign(table):
             return self._result(order, table, table, 0, reason)
-        retention_ms, least = said_retention(settings)
+        retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
         if order.begins_at_ms is not None:
             older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)

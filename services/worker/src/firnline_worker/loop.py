@@ -13,7 +13,7 @@ from typing import Any
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.policy.lanes import Lane, Turns, lane_at
+from firnline_domain.policy.lanes import Lane, LaneRotation, lane_at
 from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 
@@ -41,7 +41,7 @@ class TaskLoop:
     now: Callable[[], float] = time.monotonic
     dead_letter: Callable[[Delivery, Exception], None] = lambda *_: None  # to `dead-letters`
     max_running_heavy: int = 1
-    turns: Turns = field(default_factory=Turns)
+    turns: LaneRotation = field(default_factory=LaneRotation)
     _interrupted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     _waiting: list[tuple[float, Delivery]] = field(default_factory=list)
     _begun: dict[str, int] = field(default_factory=dict)  # of tables that wait: the last beginning

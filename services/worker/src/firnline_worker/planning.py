@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.counters.sizes import MOST_BYTES, fills
+from firnline_domain.counters.sizes import MAX_MERGE_BYTES, fills_target
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.policy.worth import Action
@@ -182,7 +182,7 @@ def _merged(
         for one in (SizeClass.FRAGMENT, SizeClass.UNDERSIZED)
     )
     holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
-    by_level = action == Action.MERGE and fills(holds, target_bytes)
+    by_level = action == Action.MERGE and fills_target(holds, target_bytes)
     taken = _oldest(fragments + undersized) if by_level else fragments
     return {file.normal for run in limit.runs(taken) if len(run) > 1 for file in run}
 
@@ -192,7 +192,7 @@ def _oldest(files: Sequence[DataFileEntry]) -> list[DataFileEntry]:
     found, size = list[DataFileEntry](), 0
     for file in sorted(files, key=by_age):
         size += file.bytes
-        if size > MOST_BYTES and len(found) > 1:
+        if size > MAX_MERGE_BYTES and len(found) > 1:
             break
         found.append(file)
     return found

@@ -93,7 +93,7 @@ def _result(
         handover_reason=handover_reason,
         committed_snapshot_id=committed_snapshot_id,
         measures=dict(task.clock.seconds),
-        together=order.together,
+        batch_size=order.batch_size,
         format_version=form.format_version,
         last_column_id=form.last_column_id,
         name_mapping=form.name_mapping,

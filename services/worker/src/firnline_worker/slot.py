@@ -15,7 +15,7 @@ from io import FileIO
 from itertools import count
 from pathlib import Path
 
-from firnline_domain.identity import owner_of
+from firnline_domain.identity import lease_owner
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class WorkerSlot:
 
     def owner(self) -> str:
         """Of leases, in this life: see `Leases.acquire`."""
-        return owner_of(self.name, uuid.uuid4().hex[:8])
+        return lease_owner(self.name, uuid.uuid4().hex[:8])
 
 
 def acquire_slot(state_dir: Path) -> WorkerSlot:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from firnline_domain.advice import habits, layout, settings, snapshots, sorting
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, Rule, without_limit
-from firnline_domain.counters.work import Given, Table
+from firnline_domain.counters.work import GivenAdvice, Table
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.values import Value
 
@@ -47,7 +47,7 @@ RULES: dict[str, Rule] = {
 class Advised(Value):
     """What holds now, by rule, and what is to be told because it changed."""
 
-    given: dict[str, Given]
+    given: dict[str, GivenAdvice]
     told: tuple[TableAdvice, ...]
 
 
@@ -72,16 +72,18 @@ def _judged(known: Known, name: str) -> Finding | None:
     return RULES[name](known, EASE if name in known.table.work.advice else 1.0)
 
 
-def _given(old: Given | None, found: Finding, now_ms: int) -> Given:
+def _given(old: GivenAdvice | None, found: Finding, now_ms: int) -> GivenAdvice:
     """What is remembered of it; the same as before where it need not be told again."""
-    new = Given(old.since_ms if old else now_ms, found.lead, found.mark)
+    new = GivenAdvice(old.since_ms if old else now_ms, found.lead, found.mark)
     if old is None or found.mark != old.mark:
         return new
     grown = found.lead >= old.lead * AGAIN or found.lead * AGAIN <= old.lead
     return new if found.lead and grown else old
 
 
-def _advice(table: Table, rule: str, found: Finding, given: Given, now_ms: int) -> TableAdvice:
+def _advice(
+    table: Table, rule: str, found: Finding, given: GivenAdvice, now_ms: int
+) -> TableAdvice:
     return TableAdvice(
         table=table.counters.table,
         ref=table.counters.ref,
@@ -96,7 +98,9 @@ def _advice(table: Table, rule: str, found: Finding, given: Given, now_ms: int) 
     )
 
 
-def _withdrawals(table: Table, gone: Mapping[str, Given], now_ms: int) -> Iterator[TableAdvice]:
+def _withdrawals(
+    table: Table, gone: Mapping[str, GivenAdvice], now_ms: int
+) -> Iterator[TableAdvice]:
     counters = table.counters
     for rule, given in gone.items():
         yield TableAdvice(

@@ -68,10 +68,10 @@ def switched_off_by_amoro(known: Known) -> Finding | None:
     if known.limits.enabled:
         return None
     switch = effective(known.settings, known.fleet)[SWITCH]
-    if switch.said_by in ("", SWITCH):
+    if switch.set_by in ("", SWITCH):
         return None
     return Finding(
-        f"{switch.said_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",
+        f"{switch.set_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",
         f"if that was meant for Amoro alone, set {SWITCH}=true",
         mark=1,
     )
@@ -82,7 +82,7 @@ def unknown_group(known: Known) -> Finding | None:
     asked = effective(known.settings, known.fleet)[GROUP]
     if not asked.problem:
         return None
-    who = asked.said_by or GROUP
+    who = asked.set_by or GROUP
     return _told(
         [f"{who}={asked.value} of the {asked.origin}: {asked.problem}"],
         f"name the group in {VARIABLE} of the whole fleet and give it workers, or set "

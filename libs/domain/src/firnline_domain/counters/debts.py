@@ -42,7 +42,7 @@ class Debt(Value):
         return Debt(*map(min, self.counts, other.counts))
 
     @property
-    def counted(self) -> tuple[int, int, int, int]:
+    def compactable(self) -> tuple[int, int, int, int]:
         """Those that a compaction does away with."""
         return self.fragments, self.equality_deletes, self.position_deletes, self.global_deletes
 
@@ -65,7 +65,7 @@ def debt_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> Deb
     return _debt(holds, global_deletes, undersized_debt(holds, target_bytes))
 
 
-def brought(files: FileTally) -> Debt:
+def debt_added_by(files: FileTally) -> Debt:
     """The debt that these files bring along: undersized ones may be it, together with others."""
     return _debt(files, 0, files.undersized.files)
 

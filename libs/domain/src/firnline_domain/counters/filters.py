@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable
 from operator import attrgetter
 
-from firnline_domain.counters.reads import left_of, share_read
+from firnline_domain.counters.reads import decay, share_read
 from firnline_domain.records.events import TableLayout, TableScanned
 from firnline_domain.values import Value, replace
 
 TAU_MS = 24 * 3_600_000  # readers of the day and those of the night count alike
-MOST = 4  # columns; a table is sorted by one, and partitioned by one or two
-LEAST = 0.1  # scans of a column: less is as good as none
+MAX_COLUMNS = 4  # columns; a table is sorted by one, and partitioned by one or two
+MIN_SCANS = 0.1  # scans of a column: less is as good as none
 
 
 class Use(Value):
@@ -42,7 +42,7 @@ class Filters(Value):
 
     def at(self, now_ms: int) -> Filters:
         """What is left of it by then."""
-        left = left_of(now_ms - self.as_of_ms, TAU_MS)
+        left = decay(now_ms - self.as_of_ms, TAU_MS)
         if left == 1.0:
             return self
         uses = tuple(one.times(left) for one in self.uses)
@@ -52,7 +52,7 @@ class Filters(Value):
         """With reported scans of a table that has so many files."""
         at_ms = min(event.to_ms, max(now_ms, self.as_of_ms))
         known = self.at(max(at_ms, self.as_of_ms))
-        left = left_of(known.as_of_ms - at_ms, TAU_MS)
+        left = decay(known.as_of_ms - at_ms, TAU_MS)
         came = (
             Use(one.column, one.scans, one.scans * share_read(one.scans, one.data_files, files))
             for one in event.filtered
@@ -75,7 +75,7 @@ class Filters(Value):
         return self.as_of_ms + math.floor(TAU_MS * ages) + 1
 
 
-def filtered(
+def after_scan_report(
     filters: Filters | None, event: TableScanned, files: int, now_ms: int
 ) -> Filters | None:
     """What is known of a table's filters after a report; None = nothing worth keeping. Columns are
@@ -96,7 +96,7 @@ def _most_used(known: tuple[Use, ...], *came: Use) -> tuple[Use, ...]:
         old = sums.get(one.column, Use(one.column, 0.0, 0.0))
         sums[one.column] = Use(one.column, old.scans + one.scans, old.whole + one.whole)
     ranked = sorted(_worth_keeping(sums.values()), key=attrgetter("scans"), reverse=True)
-    kept, others = ranked[:MOST], ranked[MOST:]
+    kept, others = ranked[:MAX_COLUMNS], ranked[MAX_COLUMNS:]
     if others:
         taken = sum(one.scans for one in others) / kept[-1].scans
         kept[-1] = kept[-1].times(max(0.0, 1.0 - taken))
@@ -104,4 +104,4 @@ def _most_used(known: tuple[Use, ...], *came: Use) -> tuple[Use, ...]:
 
 
 def _worth_keeping(uses: Iterable[Use]) -> Iterable[Use]:
-    return (one for one in uses if one.scans >= LEAST)
+    return (one for one in uses if one.scans >= MIN_SCANS)

@@ -146,7 +146,7 @@ def settled(table: TableCounters, now_ms: int) -> TableCounters:
     return replace(table, waiting=None)
 
 
-def ask_ms(table: TableCounters) -> int | None:
+def resync_ms(table: TableCounters) -> int | None:
     """When to ask the enricher, next or again; None while nothing is missing."""
     waiting = table.waiting
     if waiting is None:
@@ -168,10 +168,10 @@ def _not_ahead(table: TableCounters, now_ms: int) -> TableCounters:
     return replace(table, waiting=replace(waiting, since_ms=since_ms, asked_ms=asked_ms))
 
 
-def ask(table: TableCounters, now_ms: int) -> tuple[TableCounters, ResyncTable | None]:
+def resync_request(table: TableCounters, now_ms: int) -> tuple[TableCounters, ResyncTable | None]:
     """The request that is due now, if one is."""
     table = _not_ahead(table, now_ms)
-    due, waiting = ask_ms(table), table.waiting
+    due, waiting = resync_ms(table), table.waiting
     if waiting is None or due is None or due > now_ms:
         return table, None
     absolute = waiting.absolute or waiting.asks >= DELTA_ASKS or not table.known

@@ -13,7 +13,7 @@ from firnline_domain.values import Value
 
 RUN_GAP_MS = 30 * 60_000  # commits of one run (partial progress, partition by partition) are closer
 REPEATS_MS = 4 * DAY_MS  # a nightly job that rests at the weekend repeats itself; a weekly does not
-LONE_MS = 5 * 60_000
+SINGLE_RUN_YIELD_MS = 5 * 60_000
 
 
 class OtherMaintainer(Value):
@@ -32,7 +32,7 @@ class OtherMaintainer(Value):
 
     def until_ms(self, yield_ms: int) -> int:
         """When the table is ours again. 0 = it is never anybody else's."""
-        return self.seen_ms + (yield_ms if self.repeats else min(yield_ms, LONE_MS))
+        return self.seen_ms + (yield_ms if self.repeats else min(yield_ms, SINGLE_RUN_YIELD_MS))
 
     def described(self) -> str:
         """The snapshot, and what is known of its engine."""

@@ -15,10 +15,10 @@ from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value, replace
 
 TAU_MS = 6 * HOUR_MS  # a rate follows its readers within hours, and lasts through a night's gap
-BELIEVED_MS = 30 * 60_000
+MIN_WATCH_MS = 30 * 60_000
 STEPS = 4  # to each doubling: 19 % apart, well within what the price of a rewrite is known to
-WAVER = 0.75  # of a step: a rate beside the border of two does not go to and fro between them
-LEAST = 2.0**-6  # scans an hour, one in three days: less is as good as none
+HYSTERESIS = 0.75  # of a step: a rate beside the border of two does not go to and fro between them
+MIN_PER_HOUR = 2.0**-6  # scans an hour, one in three days: less is as good as none
 NONE = -1_000  # the step of a rate below that
 
 
@@ -40,27 +40,27 @@ class Reads(Value):
         if at_ms <= self.since_ms:
             return self
         as_of_ms = max(self.as_of_ms, at_ms)
-        came = max(scans, 0.0) * left_of(as_of_ms - at_ms)
-        level = self.level * left_of(as_of_ms - self.as_of_ms) + came
+        came = max(scans, 0.0) * decay(as_of_ms - at_ms)
+        level = self.level * decay(as_of_ms - self.as_of_ms) + came
         seen = replace(self, level=level, as_of_ms=as_of_ms)
         return replace(seen, step=seen.step_at(now_ms))
 
     def per_hour(self, now_ms: int) -> float:
         """Scans of a partition in an hour."""
         now_ms = max(now_ms, self.as_of_ms)
-        there = TAU_MS * (1 - left_of(now_ms - self.since_ms))
-        return self.level * left_of(now_ms - self.as_of_ms) / there * HOUR_MS if there > 0 else 0.0
+        there = TAU_MS * (1 - decay(now_ms - self.since_ms))
+        return self.level * decay(now_ms - self.as_of_ms) / there * HOUR_MS if there > 0 else 0.0
 
     def step_at(self, now_ms: int) -> int | None:
         """The step that the rate is on, None while nobody would believe it. It stays on one until
         it has clearly left it."""
-        if max(now_ms, self.as_of_ms) - self.since_ms < BELIEVED_MS:
+        if max(now_ms, self.as_of_ms) - self.since_ms < MIN_WATCH_MS:
             return None
         per_hour = self.per_hour(now_ms)
-        if per_hour < LEAST:
+        if per_hour < MIN_PER_HOUR:
             return NONE
         exact = STEPS * math.log2(per_hour)
-        if self.step is not None and abs(exact - self.step) <= WAVER:
+        if self.step is not None and abs(exact - self.step) <= HYSTERESIS:
             return self.step
         return round(exact)
 
@@ -75,7 +75,7 @@ class Reads(Value):
         return None if step is None else rate_of(step)
 
 
-def watched(reads: Reads | None, scans: float, at_ms: int, now_ms: int) -> Reads:
+def after_report(reads: Reads | None, scans: float, at_ms: int, now_ms: int) -> Reads:
     """What is known of a table's readers after a report."""
     if reads is not None:
         return reads.after(scans, at_ms, now_ms)
@@ -94,7 +94,7 @@ def share_read(scans: int, data_files: int, files_there: int) -> float:
     return min(1.0, data_files / wanted) if wanted > 0 else 1.0
 
 
-def left_of(age_ms: int, tau_ms: int = TAU_MS) -> float:
+def decay(age_ms: int, tau_ms: int = TAU_MS) -> float:
     """The share that has not decayed yet of what is so old."""
     return math.exp(-max(age_ms, 0) / tau_ms)
 

@@ -16,7 +16,7 @@ from math import sqrt
 from firnline_domain.records.tallies import FileTally, Tally
 
 NONE = Tally()
-MOST_BYTES = 16 << 30  # of a merge: a quarter of an hour on two cores, half of an order's deadline
+MAX_MERGE_BYTES = 16 << 30  # a quarter of an hour on two cores: half of a deadline
 
 
 def size_error(holds: FileTally, target_bytes: int) -> float:
@@ -58,12 +58,12 @@ def _distance(size: float, target_bytes: int) -> float:
 def taken_by_merge(holds: FileTally, target_bytes: int) -> Tally:
     """The files that the next merge takes; nothing where it would change nothing."""
     small = holds.fragments + holds.undersized
-    if fills(holds, target_bytes):
+    if fills_target(holds, target_bytes):
         return small
     return holds.fragments if holds.fragments.files > 1 else NONE
 
 
-def fills(holds: FileTally, target_bytes: int) -> bool:
+def fills_target(holds: FileTally, target_bytes: int) -> bool:
     """Whether small files make up a file of the target size, and of the undersized two fit into
     one: two of 70 % would come back as one of 100 % and one of 40 %, and again, and again."""
     small, under = holds.fragments + holds.undersized, holds.undersized
@@ -74,7 +74,7 @@ def fills(holds: FileTally, target_bytes: int) -> bool:
 def undersized_debt(holds: FileTally, target_bytes: int) -> int:
     """Undersized files that a merge would take; 0 where they wait for more."""
     files = holds.undersized.files
-    return files if files and fills(holds, target_bytes) else 0
+    return files if files and fills_target(holds, target_bytes) else 0
 
 
 def spared_by_merge(holds: FileTally, target_bytes: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from firnline_domain.counters.commit_rate import CommitRate
 from firnline_domain.counters.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.filters import Filters
 from firnline_domain.counters.habits import Habits
 from firnline_domain.counters.other_maintainers import OtherMaintainer
-from firnline_domain.counters.pace import Pace
 from firnline_domain.counters.reads import Reads
 from firnline_domain.identity import Scope
 from firnline_domain.records.pauses import Pause
@@ -15,7 +15,7 @@ from firnline_domain.records.results import Going
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value, field, replace
 
-PLACES, SMALL = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
+SLOTS, SMALL_SLOTS = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
 UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
 
@@ -33,11 +33,11 @@ class PartitionWork(Value):
     pause: str = ""  # cooling | backing_off | parked | undone, until `until_ms`
     until_ms: int | None = None
     failures: int = 0  # in a row
-    hopeless: int = 0  # of these, not retryable
+    non_retryable: int = 0  # of these, not retryable
     failure: str = ""  # reason code of the last one
     last_task_id: str | None = None
-    own: int = 0  # of the failures, those that are not the surroundings'
-    spent: int = 0  # attempts before `failures` were forgotten
+    own_failures: int = 0  # of the failures, those that are not the surroundings'
+    earlier_attempts: int = 0  # attempts before `failures` were forgotten
     last_attempt: int = 0  # of the last task that succeeded
     touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
     hot_since_ms: int | None = None  # since when its debt has waited for it to cool
@@ -58,7 +58,7 @@ class PartitionWork(Value):
     def attempt(self) -> int:
         """Of the next order, or of the one that is out. The same trigger gives the same task id,
         and a worker must not take it for one that it has finished already."""
-        return self.failures + self.spent + 1
+        return self.failures + self.earlier_attempts + 1
 
 
 class Partition(Value):
@@ -85,11 +85,11 @@ class RunningTask(Value):
     group: str = ""  # whose workers it went to; '' = the default group's
 
     @property
-    def places(self) -> int:
-        """That it takes, of `PLACES` for each partition that a table may have in work."""
+    def slots(self) -> int:
+        """That it takes, of `SLOTS` for each partition that a table may have in work."""
         numbers = self.numbers
         small = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
-        return SMALL if small else PLACES
+        return SMALL_SLOTS if small else SLOTS
 
 
 class ExpiryWork(Value):
@@ -101,13 +101,13 @@ class ExpiryWork(Value):
     finished_ms: int | None = None
     fruitless: int = 0  # rounds in a row that expired nothing
     refused: str = ""  # reason code of the last refusal or failure
-    untold: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
+    unobserved: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
     announcing: bool = False  # the order in flight asks only what would go
     announced_ms: int | None = None
     going: Going = Going()
 
 
-class Given(Value):
+class GivenAdvice(Value):
     """A word of advice that holds: since when, and what it was told with last."""
 
     since_ms: int
@@ -122,13 +122,13 @@ class TableWork(Value):
     expiry: ExpiryWork = ExpiryWork()
     expiry_reason: str = ""  # why expiry was, or was not, ordered
     expiry_ms: int | None = None  # when time may change that
-    look_ms: int | None = None  # when some partition may deserve another decision
-    show_ms: int | None = None  # when to publish the table's state; None = nothing new
-    shown_ms: int = 0  # when it was published last
-    pace: Pace = Pace()  # of our own commits
+    reconcile_ms: int | None = None  # when some partition may deserve another decision
+    publish_ms: int | None = None  # when to publish the table's state; None = nothing new
+    published_ms: int = 0  # when it was published last
+    commit_rate: CommitRate = CommitRate()  # of our own commits
     other: OtherMaintainer | None = None
     habits: Habits = Habits()
-    advice: dict[str, Given] = field(default_factory=dict)  # by rule
+    advice: dict[str, GivenAdvice] = field(default_factory=dict)  # by rule
     reads: Reads | None = None  # what its readers report
     filters: Filters | None = None  # and by which columns they filter
     duplicate: str = ""  # what was said of a file that the table has twice, until a rewrite is fine
@@ -144,30 +144,32 @@ class TableWork(Value):
     @property
     def uncommitted(self) -> frozenset[int]:
         """Moments of the orders out of which no commit was told yet. Those of one moment share
-        one (`RewriteFiles.together`)."""
+        one (`RewriteFiles.batch_size`)."""
         running = self.running
         return frozenset(one.ordered_at_ms for one in running if one.committed_at_ms is None)
 
     def has_room(self, places: int, limits: Thresholds) -> bool:
         """Whether so many places are free."""
-        taken = sum(one.places for one in self.running)
-        return taken + places <= limits.max_in_flight * PLACES
+        taken = sum(one.slots for one in self.running)
+        return taken + places <= limits.max_in_flight * SLOTS
 
     def started(self, task: RunningTask) -> TableWork:
         """With one more order out; a partition has at most one."""
         others = tuple(one for one in self.running if one.scope != task.scope)
-        pace = replace(self.pace, ordered_ms=max(self.pace.ordered_ms, task.ordered_at_ms))
-        return replace(self, running=(*others, task), pace=pace)
+        pace = replace(
+            self.commit_rate, ordered_ms=max(self.commit_rate.ordered_ms, task.ordered_at_ms)
+        )
+        return replace(self, running=(*others, task), commit_rate=pace)
 
     def ended(self, task: RunningTask) -> TableWork:
         """With an order gone."""
         return replace(self, running=tuple(one for one in self.running if one is not task))
 
-    def looking(self, at_ms: int | None) -> TableWork:
+    def reconciled_by(self, at_ms: int | None) -> TableWork:
         """With a look at `at_ms` at the latest."""
-        if at_ms is None or (self.look_ms is not None and self.look_ms <= at_ms):
+        if at_ms is None or (self.reconcile_ms is not None and self.reconcile_ms <= at_ms):
             return self
-        return replace(self, look_ms=at_ms)
+        return replace(self, reconcile_ms=at_ms)
 
 
 class Table(Value):

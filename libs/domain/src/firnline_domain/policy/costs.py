@@ -12,8 +12,10 @@ from firnline_domain.times import HOUR_S
 from firnline_domain.values import Value
 
 LEARNING = 0.1  # weight of one more task: about the last twenty count
-FURTHEST = 20.0  # no host is so much slower, or faster: then the model is what is wrong
-STEADY = 4.0  # a task that took so many times more or less than predicted counts as that much
+MAX_FACTOR = 20.0  # no host is so much slower, or faster: then the model is what is wrong
+MAX_STEP_RATIO = (
+    4.0  # a task that took so many times more or less than predicted counts as that much
+)
 
 
 class Work(Value):
@@ -61,9 +63,11 @@ class CostModel(Value):
 def learned(factor: float, foretold_s: float, took_s: float) -> float:
     """What tasks take here against what the model says, after one that was foretold with `factor`.
     One that was held up teaches little."""
-    ratio = min(max(took_s / foretold_s, 1 / STEADY), STEADY) if foretold_s > 0 else 1.0
+    ratio = (
+        min(max(took_s / foretold_s, 1 / MAX_STEP_RATIO), MAX_STEP_RATIO) if foretold_s > 0 else 1.0
+    )
     after = factor * math.pow(ratio, LEARNING)
-    return min(max(after, 1 / FURTHEST), FURTHEST)
+    return min(max(after, 1 / MAX_FACTOR), MAX_FACTOR)
 
 
 # 19.3 CPU s and 2.7 of the commit: 6 x 0.75 fixed, the rest by bytes; 1.15 GB PSS at 2 tasks.

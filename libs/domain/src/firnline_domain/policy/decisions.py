@@ -41,7 +41,7 @@ class Reason(StrEnum):
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
     OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.value
     COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
-    GATHERING = HoldReason.GATHERING.value
+    BATCHING = HoldReason.BATCHING.value
     SHADOW = HoldReason.SHADOW.value
     WAITING_FOR_BUDGET = "waiting_for_budget"  # others spare more for what they cost
     TABLE_BUSY = "table_busy"  # as many orders of the table are out as max-in-flight lets

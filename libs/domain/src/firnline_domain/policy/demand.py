@@ -23,7 +23,7 @@ PRESSING = 2  # at so many times a threshold, a hot partition is not left to coo
 CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
 
 
-def wanted_of(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
+def demand_of(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
     """An order's reason, or why none is wanted and when time may change that. A compaction, or a
     conversion where that spares more for what it costs, goes before a merge."""
     compaction = _of_deletes(partition, found, limits, now_ms)
@@ -64,7 +64,7 @@ def _positions(
     if now_ms < due_ms:
         known_ms = due_ms if due_ms < FAR_MS else None
         return replace(idle, until_ms=earliest(idle.until_ms, known_ms))
-    if restless := _restless(partition, limits, now_ms, pressing=False):
+    if restless := _recently_written(partition, limits, now_ms, pressing=False):
         return Decision(restless[0], until_ms=restless[1])
     return Decision(reason, rank=weighed.paid_back(now_ms))
 
@@ -77,7 +77,7 @@ def _merge(
         if compaction.reason in (Reason.HEALTHY, Reason.FIXED_POINT):
             return Decision(Reason.MINIMUM_GAIN, until_ms=until_ms, action=Action.MERGE)
         return replace(compaction, until_ms=until_ms)
-    if restless := _restless(partition, limits, now_ms, pressing=False):
+    if restless := _recently_written(partition, limits, now_ms, pressing=False):
         return Decision(restless[0], until_ms=restless[1])
     return Decision(Reason.UNDERSIZED, rank=merge.paid_back(now_ms), action=Action.MERGE)
 
@@ -93,12 +93,12 @@ def _compaction(partition: Partition, found: Found, limits: Thresholds, now_ms: 
     if now_ms < weighed.from_ms:
         return Decision(Reason.MINIMUM_GAIN, until_ms=weighed.from_ms)
     pressing = _over_threshold(_part(grown, PRESSING), limits) is not None
-    if restless := _restless(partition, limits, now_ms, pressing):
+    if restless := _recently_written(partition, limits, now_ms, pressing):
         return Decision(restless[0], until_ms=restless[1])
     return Decision(reason, rank=weighed.paid_back(now_ms))
 
 
-def _restless(
+def _recently_written(
     partition: Partition, limits: Thresholds, now_ms: int, pressing: bool
 ) -> tuple[Reason, int] | None:
     """Writers are at work in it, and until when it is left to them."""
@@ -143,7 +143,7 @@ def _worth_it(debt: Debt, grown: Debt) -> bool:
 
 
 def _idle(debt: Debt, grown: Debt, limits: Thresholds) -> Reason:
-    if any(grown.counted):
+    if any(grown.compactable):
         return Reason.ACCUMULATING
     left = debt.undersized > 0 or _over_threshold(debt, limits)
     return Reason.FIXED_POINT if left else Reason.HEALTHY

@@ -84,7 +84,7 @@ def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) ->
     return None
 
 
-def said_retention(settings: Mapping[str, str]) -> tuple[int, int]:
+def configured_retention(settings: Mapping[str, str]) -> tuple[int, int]:
     """How long snapshots are to be kept, and how many, by table and namespace; 0 and 1 where they
     say nothing."""
     silent = Thresholds(expire=Expiry.ALWAYS, max_snapshot_age_ms=0)
@@ -237,11 +237,11 @@ def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) ->
         finished_ms=now_ms,
         fruitless=0 if expired else expiry.fruitless + 1,
         refused=refused,
-        untold=expiry.untold + expired,
+        unobserved=expiry.unobserved + expired,
     )
 
 
-def reconsidered(expiry: ExpiryWork) -> ExpiryWork:
+def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
     """The table's settings changed: what was refused may be done now, and at once."""
     if not expiry.refused:
         return expiry
@@ -252,7 +252,7 @@ def expiry_announced(expiry: ExpiryWork, told: SnapshotsExpired, now_ms: int) ->
     """What would go is known, and people are told: the grace period begins."""
     return ExpiryWork(
         rounds=expiry.rounds + 1,
-        untold=expiry.untold,
+        unobserved=expiry.unobserved,
         announced_ms=now_ms,
         going=Going(told.going_snapshots, told.going_files, told.going_bytes),
     )
@@ -265,8 +265,8 @@ def after_expired(table: Table, snapshots: int) -> Table:
     then refused by nothing but age, and its result brings the number.
     """
     expiry = table.work.expiry
-    told = replace(expiry, untold=expiry.untold - snapshots)
-    ours = expiry.task_id is not None or told.untold >= 0
+    told = replace(expiry, unobserved=expiry.unobserved - snapshots)
+    ours = expiry.task_id is not None or told.unobserved >= 0
     if ours:
         return replace(table, work=replace(table.work, expiry=told))
     return replace(table, counters=replace(table.counters, snapshot_count=None))

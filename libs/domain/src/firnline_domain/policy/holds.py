@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.pace import at_once
+from firnline_domain.counters.commit_rate import burst
 from firnline_domain.counters.work import Table
 from firnline_domain.records.pauses import Hold, HoldReason, Pause
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
 from firnline_domain.times import earliest
 
-BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.GATHERING})
+BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.BATCHING})
 
 
 def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
@@ -29,16 +29,16 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
         return hold
     work = table.work
     out, most = len(work.uncommitted), limits.max_commits
-    room_ms = work.pace.room_ms(out, most, now_ms)
-    said = f"{most} an hour, {at_once(most)} of them at once"
+    room_ms = work.commit_rate.free_at_ms(out, most, now_ms)
+    said = f"{most} an hour, {burst(most)} of them at once"
     if room_ms != now_ms:
         return Hold(HoldReason.COMMIT_CEILING, room_ms, detail=said)
-    if (until_ms := work.pace.gathers_until_ms(out, most, now_ms)) > now_ms:
-        return Hold(HoldReason.GATHERING, until_ms, detail=said)
+    if (until_ms := work.commit_rate.batches_until_ms(out, most, now_ms)) > now_ms:
+        return Hold(HoldReason.BATCHING, until_ms, detail=said)
     return _shadow(limits)
 
 
-def turns_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
+def hold_changes_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
     """When time alone makes another hold of it, or none: it has to be shown anew then."""
     if hold := rewrite_hold_of(table, limits, now_ms):
         return hold.until_ms

@@ -72,7 +72,7 @@ def lane_of(partition: Partition, limits: Thresholds) -> Lane:
     return _lane(partition.work.out_of_memory, set_bytes(partition), limits.heavy_bytes)
 
 
-def lane_told(numbers: Mapping[str, float]) -> Lane:
+def lane_of_order(numbers: Mapping[str, float]) -> Lane:
     """The lane that an order went to, by its own numbers (`evidence.weights`)."""
     names = ("out_of_memory", "delete_set_bytes", "heavy_bytes")
     return _lane(*(numbers.get(name, 0) for name in names))
@@ -83,7 +83,7 @@ def _lane(out_of_memory: float, set_size: float, most: float) -> Lane:
 
 
 @dataclass
-class Turns:
+class LaneRotation:
     """Whose turn it is where both lanes wait: `heavy` of ten orders are heavy ones, spread evenly.
 
     A lane without orders loses nothing by it, and gains nothing either: it is not made up for.

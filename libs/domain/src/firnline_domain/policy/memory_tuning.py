@@ -1,7 +1,7 @@
 """How much memory beyond their own the heavy lane's workers should get. Pure.
 
 A bucket tells in steps: it knows what became of its orders, and not how workers were set up. Who
-runs them makes bytes of it (`grown`).
+runs them makes bytes of it (`with_steps`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from firnline_domain.values import Value, replace
 TOPIC = "worker-directives"
 IN_A_ROW = 3  # one may be chance; of one partition they may be, for it is to be served, too
 STEP_BYTES, STEP_SHARE = 2 << 30, 0.2  # a step up, whichever is more
-MOST_STEPS = 4  # 8 GB, or twice what it was: who needs more needs another machine, and a person
+MAX_STEPS = 4  # 8 GB, or twice what it was: who needs more needs another machine, and a person
 # A step down that was wrong costs IN_A_ROW tasks and a restart: at most a seventh of the work.
-WELL = 20
+STEP_DOWN_AFTER = 20
 QUIET_MS = DAY_MS  # for partitions that are well leave the lane, and it may have no orders then
-MOST_REGRETS = 5  # 640 tasks, or a month
-REGRET_MS = 30 * DAY_MS  # what comes later than that is another story
-AGAIN_MS, HOLDS_MS = DAY_MS, 3 * DAY_MS  # a wish is told daily: that of a lost state ends by itself
+MAX_ROLLBACKS = 5  # 640 tasks, or a month
+ROLLBACK_MS = 30 * DAY_MS  # a shortage later than that is no rollback
+REPEAT_MS, VALID_MS = (
+    DAY_MS,
+    3 * DAY_MS,
+)  # a wish is repeated daily; one of a lost state expires
 
 
 class Memory(StrEnum):
@@ -43,8 +46,8 @@ class Steps(Value):
     def up(self, memory: Memory) -> Steps:
         """One more of that memory, where there may be more."""
         if memory is Memory.HEAP:
-            return replace(self, heap=min(self.heap + 1, MOST_STEPS))
-        return replace(self, overhead=min(self.overhead + 1, MOST_STEPS))
+            return replace(self, heap=min(self.heap + 1, MAX_STEPS))
+        return replace(self, overhead=min(self.overhead + 1, MAX_STEPS))
 
     def down(self) -> Steps:
         """One less of both: which of them is spare shows only when it is missing."""
@@ -58,18 +61,18 @@ class Steps(Value):
 class MemoryTuning(Value):
     """Of one bucket and group: what its heavy orders have shown, and what it wishes for.
 
-    Whoever takes a step down and has to take it back (a regret) waits twice as long for the next.
+    Whoever takes a step down and has to take it back (a rollback) waits twice as long for the next.
     """
 
     steps: Steps = Steps()
-    told: Steps = Steps()
-    told_ms: int = 0
+    reported: Steps = Steps()
+    reported_ms: int = 0
     short: tuple[str, ...] = ()  # of which memory, of the tasks in a row that ran out of it
     well: int = 0  # tasks in a row that did not, while there is something to give back
     moved_ms: int = 0  # the last step; what was ordered before says nothing of the size after
     short_ms: int = 0  # when a task last ran out of memory
     lowered: bool = False  # the last step was one down
-    regrets: int = 0
+    rollbacks: int = 0
     last: str = ""  # task and attempt that counted last: told again, it does not count again
 
     def after_oom(
@@ -90,12 +93,12 @@ class MemoryTuning(Value):
             return self
         well = self.well + 1 if self.steps != Steps() else 0
         after = replace(self, short=(), well=well, last=task)
-        return after if well < WELL << self.regrets else after._lowered(now_ms)
+        return after if well < STEP_DOWN_AFTER << self.rollbacks else after._lowered(now_ms)
 
     def after_time(self, now_ms: int) -> MemoryTuning:
         """No task has run out of memory for long, be it that there were none."""
         quiet_ms = now_ms - max(self.moved_ms, self.short_ms)
-        if self.steps == Steps() or quiet_ms < QUIET_MS << self.regrets:
+        if self.steps == Steps() or quiet_ms < QUIET_MS << self.rollbacks:
             return self
         return self._lowered(now_ms)
 
@@ -107,48 +110,48 @@ class MemoryTuning(Value):
         steps = self.steps.up(Memory(memory))
         if steps == self.steps:
             return replace(self, short=())
-        is_late = now_ms - self.moved_ms >= REGRET_MS
-        regrets = 0 if is_late else min(self.regrets + self.lowered, MOST_REGRETS)
+        is_late = now_ms - self.moved_ms >= ROLLBACK_MS
+        regrets = 0 if is_late else min(self.rollbacks + self.lowered, MAX_ROLLBACKS)
         moved = replace(self, steps=steps, short=(), moved_ms=now_ms)
-        return replace(moved, lowered=False, regrets=regrets)
+        return replace(moved, lowered=False, rollbacks=regrets)
 
     def _lowered(self, now_ms: int) -> MemoryTuning:
         steps = self.steps.down()
         return replace(self, steps=steps, short=(), well=0, moved_ms=now_ms, lowered=True)
 
-    def untold(self, now_ms: int) -> bool:
+    def unreported(self, now_ms: int) -> bool:
         """True if the wish is another than was told last, or was told too long ago."""
-        return self.steps != self.told or (
-            self.steps != Steps() and now_ms - self.told_ms >= AGAIN_MS
+        return self.steps != self.reported or (
+            self.steps != Steps() and now_ms - self.reported_ms >= REPEAT_MS
         )
 
-    def saying(self, now_ms: int) -> MemoryTuning:
+    def as_reported(self, now_ms: int) -> MemoryTuning:
         """With the wish told."""
-        return replace(self, told=self.steps, told_ms=now_ms)
+        return replace(self, reported=self.steps, reported_ms=now_ms)
 
     def directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:
         """The wish, with what led to it."""
-        reason = "repeated" if self.steps == self.told else "well" if self.lowered else "short"
+        reason = "repeated" if self.steps == self.reported else "well" if self.lowered else "short"
         numbers: dict[str, float] = {
-            "heap_steps_before": self.told.heap,
-            "overhead_steps_before": self.told.overhead,
-            "well_for_a_step_down": WELL << self.regrets,
-            "regrets": self.regrets,
+            "heap_steps_before": self.reported.heap,
+            "overhead_steps_before": self.reported.overhead,
+            "well_for_a_step_down": STEP_DOWN_AFTER << self.rollbacks,
+            "rollbacks": self.rollbacks,
         }
         heap, overhead = self.steps.heap, self.steps.overhead
         return SizeWorkers(Lane.HEAVY, bucket, heap, overhead, reason, numbers, now_ms, group)
 
 
-def wished(directives: Iterable[SizeWorkers], group: str, lane: str, now_ms: int) -> Steps:
+def requested_steps(directives: Iterable[SizeWorkers], group: str, lane: str, now_ms: int) -> Steps:
     """What holds for a group's lane: enough for every bucket that has said so lately."""
     found = Steps()
     for one in directives:
-        if (one.group, one.lane) == (group, lane) and now_ms - one.at_ms < HOLDS_MS:
+        if (one.group, one.lane) == (group, lane) and now_ms - one.at_ms < VALID_MS:
             found = found.most(Steps(one.heap_steps, one.overhead_steps))
-    return Steps(min(found.heap, MOST_STEPS), min(found.overhead, MOST_STEPS))
+    return Steps(min(found.heap, MAX_STEPS), min(found.overhead, MAX_STEPS))
 
 
-def grown(base_bytes: int, steps: int) -> int:
+def with_steps(base_bytes: int, steps: int) -> int:
     """A memory of so many bytes after some steps up."""
     for _ in range(steps):
         base_bytes += max(STEP_BYTES, int(base_bytes * STEP_SHARE))

@@ -15,25 +15,25 @@ BACK_OFF_MAX_MS = 30 * 60_000
 PARK_AFTER = 3  # failures in a row that no retry can help
 PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
 # reasons that say nothing of the partition
-SURROUNDINGS = frozenset(
+ENVIRONMENTAL = frozenset(
     {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
 )
-BACK_AFTER = 3  # rewrites in a row with room: then the partition goes back to the ordinary lane
+LEAVE_HEAVY_AFTER = 3  # rewrites in a row that had room enough
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 
 
 def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> PartitionWork:
     """A change is in the partition's counters: what it holds now, what others than we added."""
     grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
-    return aged(grown, holds, now_ms)
+    return with_debt_ages(grown, holds, now_ms)
 
 
-def aged(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
+def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
     """With the moments since which there is debt."""
     if work.converted_ms is not None and not holds.position_deletes:
         work = replace(work, converted_ms=None)
     grown = holds.beyond(work.floor)
-    counted = _since(work.debt_since_ms, any(grown.counted), now_ms)
+    counted = _since(work.debt_since_ms, any(grown.compactable), now_ms)
     undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
     if (counted, undersized) == (work.debt_since_ms, work.undersized_since_ms):
         return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
@@ -52,11 +52,11 @@ def ordered(work: PartitionWork) -> PartitionWork:
     return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
 
 
-def held(work: PartitionWork, until_ms: int) -> PartitionWork:
+def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:
     """A person took its rewrite back: the same is not ordered again at once. What that had left
     as its floor is no measure any more."""
-    spent = max(work.spent, work.last_attempt)
-    return replace(work, floor=NO_DEBT, spent=spent).paused(UNDONE, until_ms)
+    spent = max(work.earlier_attempts, work.last_attempt)
+    return replace(work, floor=NO_DEBT, earlier_attempts=spent).paused(UNDONE, until_ms)
 
 
 def succeeded(
@@ -83,7 +83,7 @@ def succeeded(
         failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
     )
     rested = _with_room(rested, work)
-    return aged(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+    return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
 
 def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | None:
@@ -96,7 +96,7 @@ def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
     """With what is left of its troubles with memory after one more success."""
     well = work.well + 1
-    if not work.out_of_memory or well >= BACK_AFTER:
+    if not work.out_of_memory or well >= LEAVE_HEAVY_AFTER:
         return rested
     return replace(rested, out_of_memory=work.out_of_memory, well=well)
 
@@ -108,31 +108,41 @@ def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
 
 def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
     """A task came to an end without a commit."""
-    failures, hopeless = work.failures + 1, work.hopeless + (not retryable)
-    own = work.own + (reason not in SURROUNDINGS)
-    after = replace(work, failures=failures, hopeless=hopeless, own=own, failure=reason)
+    failures, non_retryable = work.failures + 1, work.non_retryable + (not retryable)
+    own = work.own_failures + (reason not in ENVIRONMENTAL)
+    after = replace(
+        work, failures=failures, non_retryable=non_retryable, own_failures=own, failure=reason
+    )
     if reason == OUT_OF_MEMORY:
         after = replace(after, out_of_memory=work.out_of_memory + 1, well=0)
-    if hopeless >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in SURROUNDINGS):
+    if non_retryable >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in ENVIRONMENTAL):
         return after.paused("parked", now_ms + PARKED_MS)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
     return after.paused("backing_off", now_ms + back_off)
 
 
-def distrusted(work: PartitionWork, now_ms: int) -> PartitionWork:
+def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:
     """Its last commit changed what readers see: a person has to look before the next one."""
     return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS)
 
 
-def freed(work: PartitionWork) -> PartitionWork:
+def released(work: PartitionWork) -> PartitionWork:
     """The table's settings changed: what failed may work now."""
     if work.pause not in ("parked", "backing_off"):
         return work
-    spent = work.spent + work.failures
+    spent = work.earlier_attempts + work.failures
     seen = replace(work, failure="") if work.failure == ROWS_DIFFER else work
-    return replace(seen, pause="", until_ms=None, failures=0, hopeless=0, own=0, spent=spent)
+    return replace(
+        seen,
+        pause="",
+        until_ms=None,
+        failures=0,
+        non_retryable=0,
+        own_failures=0,
+        earlier_attempts=spent,
+    )
 
 
 def unparked(work: PartitionWork) -> PartitionWork:
     """A person says so: whatever failed or was held may be tried again."""
-    return freed(replace(work, pause="parked") if work.pause == UNDONE else work)
+    return released(replace(work, pause="parked") if work.pause == UNDONE else work)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from firnline_domain.counters.debts import Debt, debt_of
-from firnline_domain.counters.work import PLACES, SMALL, Partition, RunningTask, Table
+from firnline_domain.counters.work import SLOTS, SMALL_SLOTS, Partition, RunningTask, Table
 from firnline_domain.identity import task_id
 from firnline_domain.policy.decisions import ORDERS, Decision, Found, Reason
-from firnline_domain.policy.demand import wanted_of
+from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, weights
 from firnline_domain.policy.holds import BETWEEN_COMMITS, rewrite_hold_of
 from firnline_domain.policy.worth import Action, Weighed, weigh, weigh_conversion, weigh_merge
@@ -23,7 +23,7 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
     found = _weighed(table, partition, limits)
-    wanted = replace(wanted_of(partition, found, limits, now_ms), found=found)
+    wanted = replace(demand_of(partition, found, limits, now_ms), found=found)
     return admit(table, partition, wanted, limits, now_ms)
 
 
@@ -39,7 +39,7 @@ def admit(
         reason = Reason(hold.reason)
         return Decision(reason, until_ms=hold.until_ms, found=wanted.found, wanted=wanted)
     small = weighed_for(table, partition, wanted, limits).work.bytes_read
-    if not table.work.has_room(SMALL if small <= limits.cheap_bytes else PLACES, limits):
+    if not table.work.has_room(SMALL_SLOTS if small <= limits.cheap_bytes else SLOTS, limits):
         return Decision(Reason.TABLE_BUSY, found=wanted.found)
     if limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS

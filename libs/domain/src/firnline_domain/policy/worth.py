@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.counters.debts import Debt
-from firnline_domain.counters.sizes import MOST_BYTES, spared_by_merge, taken_by_merge
+from firnline_domain.counters.sizes import MAX_MERGE_BYTES, spared_by_merge, taken_by_merge
 from firnline_domain.counters.work import Partition
 from firnline_domain.policy.burden import READ_COST, Burden, burden_of
 from firnline_domain.policy.costs import FIRNLINE, CostModel, Work
@@ -129,7 +129,7 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
     taken = taken_by_merge(holds, target_bytes)
     if holds.delete_files or taken.files < 2:
         return None
-    size = min(taken.bytes, MOST_BYTES)
+    size = min(taken.bytes, MAX_MERGE_BYTES)
     return Work(size, size)
 
 
@@ -171,7 +171,7 @@ def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> 
     """Weigh a compaction. Only what has grown since the last rewrite counts."""
     holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
-    spared_s = burden.seconds() * sum(grown.counted) / max(sum(debt.counted), 1)
+    spared_s = burden.seconds() * sum(grown.compactable) / max(sum(debt.compactable), 1)
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     return _weighed(since_ms, limits, work, spared_s, burden.amplification)

@@ -20,7 +20,7 @@ class RewriteFiles(Value):
     ordered_at_ms: int
     deadline_ms: int  # after which the planner takes the partition for free again
     numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
-    together: int = 1  # orders of the table made in this moment; their results share a commit
+    batch_size: int = 1  # orders of the table made in this moment; their results share a commit
 
 
 class ExpireSnapshots(Value):

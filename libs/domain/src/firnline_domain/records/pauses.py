@@ -22,7 +22,7 @@ class HoldReason(StrEnum):
     UNREADABLE_WINDOW = "unreadable_window"  # one of them is not written as it has to be
     OTHER_MAINTAINER = "other_maintainer"  # somebody else maintains the table as well
     COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
-    GATHERING = "gathering"  # it has committed often: more are to share the next commit
+    BATCHING = "batching"  # it has committed often: more are to share the next commit
     SHADOW = "shadow"  # firnline.shadow: all else being equal it would be ordered
 
 
@@ -46,7 +46,7 @@ class Hold(Value):
     detail: str = ""
 
 
-class Switchboard:
+class PauseState:
     """Folds orders in the order of their partition. Not a clock decides which was the last: those
     of two operators may differ, and the planner goes by the same order."""
 

@@ -129,7 +129,7 @@ class RewriteFinished(Value):
     committed_snapshot_id: int | None = None  # set where HANDED_OVER and something was done
     measures: dict[str, float] = field(default_factory=dict)
     row_map: str | None = None  # path of the masked rows of all inputs, for a conflict's repair
-    together: int = 1  # as its order said: with so many it may share a commit
+    batch_size: int = 1  # as its order said: with so many it may share a commit
     format_version: int = 0  # of the table, when it was planned, and the next two as well
     last_column_id: int = 0
     name_mapping: str = ""

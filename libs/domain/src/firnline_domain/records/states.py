@@ -60,7 +60,7 @@ class ExpiryPlan(Value):
 class SettingInForce(Value):
     """One setting as it holds for a table.
 
-    `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `said_by` is
+    `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `set_by` is
     the property that says so, which may be Amoro's; '' where none does. `problem`: what somebody
     said that cannot hold.
     """
@@ -68,7 +68,7 @@ class SettingInForce(Value):
     name: str
     value: str
     origin: str  # an Origin
-    said_by: str = ""
+    set_by: str = ""
     problem: str = ""
 
 

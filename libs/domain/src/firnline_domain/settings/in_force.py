@@ -18,9 +18,9 @@ from firnline_domain.settings.thresholds import (
     RANGES,
     WORKERS,
     Origin,
-    Saying,
+    PropertyValue,
     Thresholds,
-    sayings,
+    property_values,
 )
 from firnline_domain.settings.windows import problem
 
@@ -46,14 +46,14 @@ def effective(
 def _effective(
     settings: tuple[tuple[str, str], ...], fleet: Thresholds
 ) -> tuple[SettingInForce, ...]:
-    found = sayings(dict(settings))
+    found = property_values(dict(settings))
     return tuple(
         _in_force(name, [one for one in found if one.field == field], fleet)
         for name, field in PROPERTIES.items()
     )
 
 
-def _in_force(name: str, said: list[Saying], fleet: Thresholds) -> SettingInForce:
+def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> SettingInForce:
     field = PROPERTIES[name]
     wrong = next((one for one in reversed(said) if one.value is None), None)
     readable = [one for one in said if one.value is not None]
@@ -78,7 +78,7 @@ def _group_problem(field: str, text: str, fleet: Thresholds) -> str:
     return wrong or ""
 
 
-def place(saying: Saying) -> str:
+def place(saying: PropertyValue) -> str:
     """Where somebody said it, for people."""
     amoro = f" {saying.name}" if saying.is_amoros else ""
     return f"{saying.origin} property{amoro}"
@@ -100,7 +100,7 @@ def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
             yield _unset(f"{name}={settings[name]}", wanted.words)
     for name, wanted in outside(settings):
         yield _unset(f"{name}={settings[name]}", wanted.words)
-    for one in _once(sayings(settings)):
+    for one in _once(property_values(settings)):
         name = f"{one.name}={one.text}" + _by(one.origin)
         if one.value is None:
             yield _unset(name, _form(one))
@@ -112,7 +112,7 @@ def _unset(said: str, form: str) -> str:
     return f"{said} cannot be read and counts as unset: write a {form}"
 
 
-def _once(found: list[Saying]) -> Iterator[Saying]:
+def _once(found: list[PropertyValue]) -> Iterator[PropertyValue]:
     seen: set[tuple[str, str]] = set()
     for one in found:
         if (one.origin, one.name) not in seen:
@@ -120,7 +120,7 @@ def _once(found: list[Saying]) -> Iterator[Saying]:
             yield one
 
 
-def _form(saying: Saying) -> str:
+def _form(saying: PropertyValue) -> str:
     if saying.is_amoros and (form := UNDERSTOOD[saying.name].form):
         return form
     kind = getattr(DEFAULTS, saying.field)

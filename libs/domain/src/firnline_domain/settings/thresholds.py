@@ -215,7 +215,7 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-class Saying(Value):
+class PropertyValue(Value):
     """What one property says about one field; `value` None = its text cannot be read."""
 
     field: str
@@ -234,21 +234,21 @@ class Saying(Value):
         return self.origin is Origin.TABLE, not self.is_amoros
 
 
-def sayings(settings: Mapping[str, str]) -> list[Saying]:
+def property_values(settings: Mapping[str, str]) -> list[PropertyValue]:
     """All that the properties of a table and of its namespace say, the weaker ones first."""
-    found = [saying for name, text in settings.items() for saying in _sayings(name, text)]
+    found = [saying for name, text in settings.items() for saying in _property_values(name, text)]
     return sorted(found, key=lambda one: one.weight)
 
 
-def _sayings(name: str, text: str) -> Iterator[Saying]:
+def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
     property_name = name.removeprefix(NAMESPACE)
     origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
     if field := PROPERTIES.get(property_name):
-        yield Saying(field, _read(text, field), origin, property_name, text)
+        yield PropertyValue(field, _read(text, field), origin, property_name, text)
     elif meaning := UNDERSTOOD.get(property_name):
         for field in meaning.fields:
             value = _read(meaning.translated(text), field)
-            yield Saying(field, value, origin, property_name, text)
+            yield PropertyValue(field, value, origin, property_name, text)
 
 
 def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
@@ -258,7 +258,9 @@ def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) 
 
 @lru_cache(maxsize=4_096)  # asked with every record; most tables of a fleet say the same
 def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
-    said = {one.field: one.value for one in sayings(dict(settings)) if one.value is not None}
+    said = {
+        one.field: one.value for one in property_values(dict(settings)) if one.value is not None
+    }
     return replace(defaults, **said)  # type: ignore[arg-type]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.debts import NO_DEBT, brought
+from firnline_domain.counters.debts import NO_DEBT, debt_added_by
 from firnline_domain.counters.folding import Folded, Verdict, fold
 from firnline_domain.counters.gaps import next_held
 from firnline_domain.counters.work import Partition, Table, TableWork
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.expiry import after_expired, reconsidered
+from firnline_domain.policy.expiry import after_expired, retry_allowed
 from firnline_domain.policy.heat import heated
-from firnline_domain.policy.outcomes import after_change, aged, freed
+from firnline_domain.policy.outcomes import after_change, released, with_debt_ages
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.values import replace
 
@@ -97,9 +97,9 @@ def _keep_partitions(
     for counters in folded.partitions:
         entry, holds = entries[counters.scope], context.debt(table, counters.holds)
         part = parts[counters.scope]
-        came = NO_DEBT if by_us else brought(part.added)
+        came = NO_DEBT if by_us else debt_added_by(part.added)
         if change.kind is ChangeKind.ABSOLUTE:
-            came = brought(counters.holds).beyond(brought(entry.counters.holds))
+            came = debt_added_by(counters.holds).beyond(debt_added_by(entry.counters.holds))
         work = heated(entry.work, change, part, context.now_ms)
         work = after_change(work, holds, came, context.now_ms)
         context.put_partition(table, Partition(counters, work))
@@ -113,21 +113,21 @@ def _with_reconcile_of_all(context: TableContext, before: Table, after: Table) -
     if settings_changed or fewer_global:
         _refresh_debts(context, after, settings_changed)
     if settings_changed:
-        expiry = reconsidered(after.work.expiry)
+        expiry = retry_allowed(after.work.expiry)
         after = replace(after, work=replace(after.work, expiry=expiry))
     news = (
         settings_changed,
         old.waiting is not None and new.waiting is None,
         new.global_equality_deletes != old.global_equality_deletes,
     )
-    return replace(after, work=after.work.looking(context.now_ms)) if any(news) else after
+    return replace(after, work=after.work.reconciled_by(context.now_ms)) if any(news) else after
 
 
 def _refresh_debts(context: TableContext, table: Table, settings_changed: bool) -> None:
     for partition in context.partitions(table):
-        work = freed(partition.work) if settings_changed else partition.work
+        work = released(partition.work) if settings_changed else partition.work
         holds = context.debt(table, partition.counters.holds)
-        work = aged(replace(work, floor=work.floor.at_most(holds)), holds, context.now_ms)
+        work = with_debt_ages(replace(work, floor=work.floor.at_most(holds)), holds, context.now_ms)
         context.put_partition(table, replace(partition, work=work))
 
 

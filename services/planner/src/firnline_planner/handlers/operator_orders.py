@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firnline_domain.counters.work import Partition, Table
-from firnline_domain.policy.outcomes import held, unparked
+from firnline_domain.policy.outcomes import taken_back, unparked
 from firnline_domain.records.orders import (
     HoldPartitions,
     PauseMaintenance,
@@ -40,7 +40,7 @@ def _changed(
     if isinstance(order, HoldPartitions):
         for scope in order.scopes:
             partition = context.partition(table, scope)
-            yield replace(partition, work=held(partition.work, order.until_ms))
+            yield replace(partition, work=taken_back(partition.work, order.until_ms))
         return
     for partition in context.partitions(table):
         work = unparked(partition.work)
@@ -57,7 +57,7 @@ def on_pause(order: PauseMaintenance | ResumeMaintenance, context: TableContext)
     context.state.put_pause(order.table.uuid if order.table else None, _pause(order))
     for table in list(_tables_of(order, context.state)):
         if isinstance(order, ResumeMaintenance):
-            table = replace(table, work=table.work.looking(context.now_ms))
+            table = replace(table, work=table.work.reconciled_by(context.now_ms))
         reconcile(context.for_table(table), table, ())
 
 

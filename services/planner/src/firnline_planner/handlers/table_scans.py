@@ -3,8 +3,8 @@ policy, another word to its owner where that changes the advice."""
 
 from __future__ import annotations
 
-from firnline_domain.counters.filters import filtered
-from firnline_domain.counters.reads import Reads, reads_in_force, share_read, watched
+from firnline_domain.counters.filters import after_scan_report
+from firnline_domain.counters.reads import Reads, after_report, reads_in_force, share_read
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import TableScanned
 from firnline_domain.settings.thresholds import Thresholds, thresholds
@@ -23,13 +23,15 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     if table is None or table.counters.removed:
         return
     before, files = table.work, table.counters.totals.holds.data.files
-    reads = watched(before.reads, _whole_scans(event, files), event.to_ms, now_ms)
-    work = replace(before, reads=reads, filters=filtered(before.filters, event, files, now_ms))
+    reads = after_report(before.reads, _whole_scans(event, files), event.to_ms, now_ms)
+    work = replace(
+        before, reads=reads, filters=after_scan_report(before.filters, event, files, now_ms)
+    )
     if work == before:
         return
     limits = thresholds(table.counters.settings, context.fleet)
     if _is_news(before.reads, reads, limits, now_ms):
-        work = work.looking(now_ms)
+        work = work.reconciled_by(now_ms)
     table = replace(table, work=work)
     if column_sought(before, now_ms) != column_sought(work, now_ms):
         table = with_publication(context.for_table(table), table)

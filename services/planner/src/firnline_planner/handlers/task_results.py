@@ -6,7 +6,7 @@ from firnline_domain.counters.work import ExpiryWork, RunningTask, Table
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.policy.expiry import ExpiryReason, expiry_announced, expiry_ended
-from firnline_domain.policy.outcomes import distrusted
+from firnline_domain.policy.outcomes import rows_differed
 from firnline_domain.records.events import (
     ConflictReason,
     RewriteCommitted,
@@ -64,8 +64,8 @@ def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
         return table
     _learn(context, event)
     at_ms = min(event.committed_at_ms, context.now_ms)
-    pace = table.work.pace.after(event.snapshot_ids, context.limits.max_commits, at_ms)
-    return replace(table, work=replace(table.work, pace=pace))
+    pace = table.work.commit_rate.after(event.snapshot_ids, context.limits.max_commits, at_ms)
+    return replace(table, work=replace(table.work, commit_rate=pace))
 
 
 def _rewrite_ended(
@@ -167,7 +167,7 @@ def on_comparison(event: RowsCompared, context: TableContext) -> None:
         return
     context = context.for_table(table)
     partition = context.partition(table, event.scope)
-    work = distrusted(partition.work, context.now_ms)
+    work = rows_differed(partition.work, context.now_ms)
     if work != partition.work:
         context.effects.outcomes.append("parked")
         context.put_partition(table, replace(partition, work=work))

@@ -12,7 +12,7 @@ from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import ExpiryReason, begins_ms
-from firnline_domain.policy.holds import rewrite_hold_of, turns_ms
+from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
 from firnline_domain.policy.rewrite import admit, decide, depth, explain, mendable, status_of
 from firnline_domain.records.states import (
     ExpiryPlan,
@@ -42,19 +42,19 @@ def with_publication(context: TableContext, table: Table) -> Table:
     """With a time at which its state is published."""
     work, latest_ms = table.work, context.now_ms + interval_ms(table)
     # Never later: where the clock was set back, it was published in what is now the future.
-    show_ms = min(max(context.now_ms, work.shown_ms + interval_ms(table)), latest_ms)
-    planned = work.show_ms
+    show_ms = min(max(context.now_ms, work.published_ms + interval_ms(table)), latest_ms)
+    planned = work.publish_ms
     if planned is not None and (planned <= show_ms or table.counters.removed):
         return table
-    return replace(table, work=replace(work, show_ms=show_ms))
+    return replace(table, work=replace(work, publish_ms=show_ms))
 
 
 def publish_or_forget(context: TableContext, table: Table) -> None:
     """On a tick: publish the table's state if it is due; forget what was removed long ago."""
     work = table.work
-    if work.show_ms is None or work.show_ms > context.now_ms:
+    if work.publish_ms is None or work.publish_ms > context.now_ms:
         return
-    if table.counters.removed and work.shown_ms:
+    if table.counters.removed and work.published_ms:
         context.state.drop_table(table)
         return
     recount = Recount(table.counters)
@@ -67,7 +67,7 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     known = Known(table, spread, context.limits, context.fleet, context.now_ms)
     table = advised(known, context.effects)
     again = _next_publication_ms(context, table)
-    table = replace(table, work=replace(table.work, show_ms=again, shown_ms=context.now_ms))
+    table = replace(table, work=replace(table.work, publish_ms=again, published_ms=context.now_ms))
     state = table_state(context, table, deepest, statuses.counts)
     state = replace(state, debt_files=debt.files)
     context.effects.send([Output(TABLE_STATES, f"{state.table.uuid}/{state.ref}", state)])
@@ -79,7 +79,7 @@ def _next_publication_ms(context: TableContext, table: Table) -> int | None:
     if table.counters.removed:
         return context.now_ms + REMEMBER_REMOVED_MS
     return earliest(
-        turns_ms(table, context.limits, context.now_ms), stale_ms(table, context.now_ms)
+        hold_changes_ms(table, context.limits, context.now_ms), stale_ms(table, context.now_ms)
     )
 
 

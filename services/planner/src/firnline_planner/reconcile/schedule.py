@@ -70,7 +70,7 @@ class TableSchedule:
     def update(self, key: bytes, table: Table | None) -> None:
         """The table as it is kept now; None = dropped."""
         self._reconciles.plan(key, None if table is None else reconcile_ms(table))
-        self._publications.plan(key, None if table is None else table.work.show_ms)
+        self._publications.plan(key, None if table is None else table.work.publish_ms)
 
     def due(self, now_ms: int, reconciles: int | None, publications: int | None) -> Due:
         """At most so many of each, those that have waited longest; they are taken off."""

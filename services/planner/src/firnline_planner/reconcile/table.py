@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline_domain.counters.gaps import ask
+from firnline_domain.counters.gaps import resync_request
 from firnline_domain.counters.work import ExpiryWork, Partition, Table, TableWork
 from firnline_domain.identity import Scope
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.expiry import ExpiryReason, decide_expiry, expiry_order
 from firnline_domain.policy.heat import waiting
 from firnline_domain.policy.lanes import lane_of, topic_of
-from firnline_domain.policy.outcomes import aged, ordered
+from firnline_domain.policy.outcomes import ordered, with_debt_ages
 from firnline_domain.policy.rewrite import (
     admit,
     debts,
@@ -58,16 +58,16 @@ def _without_lost_tasks(context: TableContext, table: Table) -> tuple[Table, lis
 
 
 def _ask_for_missing(context: TableContext, table: Table) -> Table:
-    counters, request = ask(table.counters, context.now_ms)
+    counters, request = resync_request(table.counters, context.now_ms)
     if request:
         context.effects.send([Output(RESYNC_REQUESTS, request.table.uuid, request)])
     return table if counters is table.counters else replace(table, counters=counters)
 
 
 def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Table:
-    look_ms = table.work.look_ms
+    look_ms = table.work.reconcile_ms
     if look_ms is not None and look_ms <= context.now_ms:
-        table = replace(table, work=replace(table.work, look_ms=None))
+        table = replace(table, work=replace(table.work, reconcile_ms=None))
         partitions = (_aged(context, table, one) for one in context.partitions(table))
         context.effects.fully_reconciled.add(
             table_key(table.counters.table.uuid, table.counters.ref)
@@ -78,11 +78,13 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
     for partition in partitions:
         decision = decide(table, partition, context.limits, context.now_ms)
         _request_budget(context, table, partition, decision)
-        table = replace(table, work=table.work.looking(decision.until_ms))
+        table = replace(table, work=table.work.reconciled_by(decision.until_ms))
         if decision.order:
             wanting.append((partition, decision))
         elif decision.reason is Reason.SHADOW:
-            table = replace(table, work=table.work.looking(context.now_ms + SHADOW_RECHECK_MS))
+            table = replace(
+                table, work=table.work.reconciled_by(context.now_ms + SHADOW_RECHECK_MS)
+            )
         elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
             context.put_partition(
                 table, replace(partition, work=waiting(partition.work, context.now_ms))
@@ -114,7 +116,7 @@ def _order_all(
 def _aged(context: TableContext, table: Table, partition: Partition) -> Partition:
     """With the times since which it has debt: another target size makes other debt."""
     debt, _ = debts(table, partition, context.limits.target_bytes)
-    work = aged(partition.work, debt, context.now_ms)
+    work = with_debt_ages(partition.work, debt, context.now_ms)
     if work == partition.work:
         return partition
     partition = replace(partition, work=work)
@@ -146,7 +148,7 @@ def order(
     rewrite, task = order_for(table, partition, decision, limits, now_ms)
     topic = topic_of(lane_of(partition, limits), limits.served_by)
     context.put_partition(table, replace(partition, work=ordered(partition.work)))
-    after = replace(table, work=table.work.started(task).looking(task.deadline_ms))
+    after = replace(table, work=table.work.started(task).reconciled_by(task.deadline_ms))
     return after, [Output(topic, rewrite.table.uuid, rewrite)]
 
 
@@ -155,7 +157,7 @@ def together(orders: list[Output]) -> list[Output]:
     if len(orders) < 2:
         return orders
     several = len(orders)
-    return [Output(one.topic, one.key, replace(one.record, together=several)) for one in orders]
+    return [Output(one.topic, one.key, replace(one.record, batch_size=several)) for one in orders]
 
 
 def _order_expiry(context: TableContext, table: Table) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.work import PLACES, PartitionWork, RunningTask, Table
+from firnline_domain.counters.work import SLOTS, PartitionWork, RunningTask, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import rewrite_hold_of
 from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded
@@ -16,12 +16,12 @@ def end_task(context: TableContext, table: Table, task: RunningTask, work: Parti
     """An order is out no more; its partition goes on with `work`."""
     context.put_partition(table, replace(context.partition(table, task.scope), work=work))
     # Partitions that found the table busy, or held, are found again only by a look at all.
-    was_full = not table.work.has_room(PLACES, context.limits)
+    was_full = not table.work.has_room(SLOTS, context.limits)
     ended = replace(table, work=table.work.ended(task))
     hold = rewrite_hold_of(ended, context.limits, context.now_ms)
     if hold is None and (was_full or rewrite_hold_of(table, context.limits, context.now_ms)):
-        return replace(ended, work=ended.work.looking(context.now_ms))
-    return ended if hold is None else replace(ended, work=ended.work.looking(hold.until_ms))
+        return replace(ended, work=ended.work.reconciled_by(context.now_ms))
+    return ended if hold is None else replace(ended, work=ended.work.reconciled_by(hold.until_ms))
 
 
 def end_failed(

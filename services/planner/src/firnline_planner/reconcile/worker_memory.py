@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters.work import RunningTask
-from firnline_domain.policy.lanes import Lane, lane_told
+from firnline_domain.policy.lanes import Lane, lane_of_order
 from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.policy.memory_tuning import MemoryTuning
 from firnline_domain.records.orders import SizeWorkers
@@ -36,10 +36,10 @@ def size_workers(bucket: int, context: TableContext) -> None:
     state, now_ms = context.state, context.now_ms
     for group in (DEFAULT, *sorted(state.share.memories)):
         tuning = state.share.memory_of(group).after_time(now_ms)
-        if tuning.untold(now_ms):
+        if tuning.unreported(now_ms):
             directive = tuning.directive(group, bucket, now_ms)
             context.effects.send([Output(WORKER_DIRECTIVES, _key(directive), directive)])
-            _keep(state, group, tuning.saying(now_ms))
+            _keep(state, group, tuning.as_reported(now_ms))
 
 
 def _key(directive: SizeWorkers) -> str:
@@ -49,7 +49,7 @@ def _key(directive: SizeWorkers) -> str:
 
 
 def _is_heavy(task: RunningTask) -> bool:
-    return lane_told(task.numbers) is Lane.HEAVY
+    return lane_of_order(task.numbers) is Lane.HEAVY
 
 
 def _name(task: RunningTask) -> str:

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 
 import msgspec
-from firnline_domain.counters.gaps import ask_ms
+from firnline_domain.counters.gaps import resync_ms
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import Route
@@ -151,9 +151,9 @@ def group_of(key: bytes) -> bytes:
 
 def due_ms(table: Table) -> int | None:
     """The first of its moments; None = never."""
-    return earliest(reconcile_ms(table), table.work.show_ms)
+    return earliest(reconcile_ms(table), table.work.publish_ms)
 
 
 def reconcile_ms(table: Table) -> int | None:
     """When something is to be decided, asked for or given up."""
-    return earliest(table.work.look_ms, table.work.expiry_ms, ask_ms(table.counters))
+    return earliest(table.work.reconcile_ms, table.work.expiry_ms, resync_ms(table.counters))

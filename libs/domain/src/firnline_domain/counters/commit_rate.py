@@ -12,11 +12,11 @@ from __future__ import annotations
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
 
-REMEMBERED = 64  # snapshots; several results may tell of one, and results come twice
-FREE = 4  # commits in the bucket, beside which nobody waits for company
+MAX_COUNTED = 64  # snapshots; several results may tell of one, and results come twice
+UNBATCHED = 4  # commits in the bucket, beside which nobody waits for company
 
 
-class Pace(Value):
+class CommitRate(Value):
     """`level`: commits in the bucket at `as_of_ms`; `counted`: ids of the newest snapshots in it.
 
     With N an hour, B = N // 2 fit in, and N - B + 1 an hour leak out: so no more than N come in
@@ -28,32 +28,32 @@ class Pace(Value):
     counted: tuple[int, ...] = ()
     ordered_ms: int = 0  # the last moment of orders
 
-    def after(self, snapshot_ids: tuple[int, ...], most: int, at_ms: int) -> Pace:
+    def after(self, snapshot_ids: tuple[int, ...], most: int, at_ms: int) -> CommitRate:
         """With commits that are not counted yet. `most`: an hour; 0 = any number."""
         new = [one for one in snapshot_ids if one not in self.counted]
         if not new:
             return self
-        counted = (*self.counted, *new)[-REMEMBERED:]
+        counted = (*self.counted, *new)[-MAX_COUNTED:]
         level, as_of_ms = self._level(most, at_ms) + len(new), max(at_ms, self.as_of_ms)
-        return Pace(level, as_of_ms, counted, self.ordered_ms)
+        return CommitRate(level, as_of_ms, counted, self.ordered_ms)
 
-    def room_ms(self, out: int, most: int, now_ms: int) -> int | None:
+    def free_at_ms(self, out: int, most: int, now_ms: int) -> int | None:
         """When one more may be ordered while `out` are on their way: now_ms if it may be now;
         None where that depends on those on their way."""
-        if most == 0 or self._level(most, now_ms) + out + 1 <= at_once(most):
+        if most == 0 or self._level(most, now_ms) + out + 1 <= burst(most):
             return now_ms
-        if out + 1 > at_once(most):
+        if out + 1 > burst(most):
             return None
-        too_many = self._level(most, now_ms) + out + 1 - at_once(most)
+        too_many = self._level(most, now_ms) + out + 1 - burst(most)
         return now_ms + int(too_many / _leak(most)) + 1
 
-    def gathers_until_ms(self, out: int, most: int, now_ms: int) -> int:
+    def batches_until_ms(self, out: int, most: int, now_ms: int) -> int:
         """Until when orders wait for others, counted from the last ones: not at all while the
         bucket is nearly empty, and as long as one commit leaks out where it is full."""
-        bucket = at_once(most)
-        if most == 0 or bucket <= FREE:
+        bucket = burst(most)
+        if most == 0 or bucket <= UNBATCHED:
             return now_ms
-        full = (self._level(most, now_ms) + out - FREE) / (bucket - FREE)
+        full = (self._level(most, now_ms) + out - UNBATCHED) / (bucket - UNBATCHED)
         share = min(max(full, 0.0), 1.0)
         return max(now_ms, self.ordered_ms + int(share * share / _leak(most)))
 
@@ -63,11 +63,11 @@ class Pace(Value):
         return max(self.level - max(at_ms - self.as_of_ms, 0) * _leak(most), 0.0)
 
 
-def at_once(most: int) -> int:
+def burst(most: int) -> int:
     """Commits that may come without a pause between them."""
     return max(most // 2, 1)
 
 
 def _leak(most: int) -> float:
     """Commits a millisecond."""
-    return (most - at_once(most) + 1) / HOUR_MS
+    return (most - burst(most) + 1) / HOUR_MS
