@@ -19,6 +19,7 @@ from typing import Any
 from firnline_adapters.settings import from_environment
 from firnline_domain.identity import TableName
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from firnline_worker.java import JavaTables
 from firnline_worker.jvm import ARCHIVES, archive_path, launch
@@ -38,7 +39,7 @@ def make(settings: Settings) -> None:
         small = replace(settings, state_dir=folder, spark_master="local[1]", heap_bytes=512 << 20)
         spark = session(small, launch(small, [f"-XX:ArchiveClassesAtExit={part}", _QUIET]))
         SparkStage(spark).warm()
-        with suppress(Py4JJavaError):
+        with suppress(Py4JJavaError, PySparkException):  # there is no such table
             JavaTables(spark, settings.catalog_name).load(TableName("", ("none",), "none"))
         gateway: Any = spark.sparkContext._gateway
         spark.stop()
