@@ -1,5 +1,10 @@
 """Builds a delete set: reads the key columns of delete files and keeps each distinct key's
-highest sequence number. Memory is bound by the distinct keys, not by the rows of the files."""
+highest sequence number. Memory is bound by the distinct keys, not by the rows of the files.
+
+A set larger than memory is built in parts, one at a time: keys are spilled to disk by index value.
+Each part is a set of its own; a row is dead if it is dead in any. Such parts are also probed one at
+a time (`masks.masks_of_parts`), so that neither building nor probing holds more than one.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,10 @@ from firnline_deletes.refusals import Refused
 
 _READ_ROWS = 1 << 20
 _FOLD_ROWS = 1 << 21  # fold what is pending into the distinct keys at this many rows: bounds memory
+_PART_READ_ROWS = 1 << 17  # rows in memory while they are divided among parts
+_PART_FOLD_ROWS = 1 << 19
+_CODE = "code"
+_LOW = np.uint64(0xFFFF)  # the low bits choose the part, the high ones the slot in it
 
 
 @dataclass(frozen=True)
@@ -115,12 +124,6 @@ def _grouped(columns: Sequence[pa.Array], codes: Codes) -> Keys:
     grouped = table.group_by(names).aggregate([("code", "max")])
     kept = tuple(grouped.column(name).combine_chunks() for name in names)
     return Keys(kept, grouped.column("code_max").to_numpy())
-
-
-_CODE = "code"
-_PART_READ_ROWS = 1 << 17  # rows in memory while they are dealt out
-_PART_FOLD_ROWS = 1 << 19
-_LOW = np.uint64(0xFFFF)  # the low bits choose the part, the high ones the slot in it
 
 
 def build_parts(
