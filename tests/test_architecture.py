@@ -307,59 +307,73 @@ def test_a_planted_deletion_is_caught(source: str) -> None:
     assert deletions(source)
 
 
-MAX_TRACE = 12  # functions
-STEP = re.compile(r"^\d+\. `(firnline_[\w.]+)`", re.MULTILINE)
+WAY = re.compile(r"^\d+\. (thread |task )?`([\w.]+)`", re.MULTILINE)
+MAX_STEPS = 12
 
 
-def traces(page: str) -> dict[str, list[str]]:
-    """Lists of functions by their headings."""
-    sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
-    found = {section.partition("\n")[0]: STEP.findall(section) for section in sections}
-    return {heading: steps for heading, steps in found.items() if steps}
+def ways() -> dict[str, list[tuple[bool, str]]]:
+    """Title -> its steps as docs/architecture.md lists them; True where a step begins a chain."""
+    page = (ROOT / "docs/architecture.md").read_text().partition("## The ways")[2]
+    parts = [part.partition("\n") for part in page.split("\n### ")[1:]]
+    return {title: [(bool(a), b) for a, b in WAY.findall(rest)] for title, _, rest in parts}
 
 
-def function_at(name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The function of a dotted name, also of a class; None where there is none."""
-    parts = name.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        file = Path(*parts[:cut]).with_suffix(".py")
-        for member in MEMBERS:
-            if (path := member / "src" / file).exists():
-                return _inside(ast.parse(path.read_text()), parts[cut:])
-    return None
+def function(dotted: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """`package.module.Class.method`, or `package.module.function`."""
+    names = dotted.split(".")
+    for cut in range(len(names) - 1, 1, -1):
+        for path in ROOT.glob(f"*/*/src/{'/'.join(names[:cut])}.py"):
+            node: ast.AST = ast.parse(path.read_text())
+            for name in names[cut:]:
+                body: list[ast.stmt] = getattr(node, "body", [])
+                node = next((one for one in body if getattr(one, "name", None) == name), ast.Pass())
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                return node
+    raise AssertionError(f"there is no {dotted}: correct docs/architecture.md")
 
 
-def _inside(node: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    for child in ast.iter_child_nodes(node):
-        if getattr(child, "name", None) == names[0]:
-            if len(names) > 1:
-                return _inside(child, names[1:])
-            return child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else None
-    return None
+def first_use(caller: ast.AST, name: str) -> int | None:
+    """The line where a function is first called, or handed to somebody who calls it."""
+    found = [
+        node.lineno
+        for node in ast.walk(caller)
+        if (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and node.attr == name)
+    ]
+    return min(found, default=None)
 
 
-def broken_links(steps: list[str]) -> list[str]:
-    """Functions that do not exist, or do not call the next one."""
-    found = []
-    for name, following in zip(steps, [*steps[1:], None], strict=True):
-        function = function_at(name)
-        if function is None:
-            found.append(f"{name} does not exist")
-        elif following and following.rpartition(".")[2] not in named(ast.unparse(function)):
-            found.append(f"{name} does not call {following}")
+def broken(steps: list[tuple[bool, str]]) -> list[str]:
+    """Steps that no step before them in their chain uses, or that are used in another order."""
+    found, chain = list[str](), list[ast.AST]()
+    last_line: dict[int, int] = {}  # of a caller, by its place in the chain
+    for begins, dotted in steps:
+        name, node = dotted.rpartition(".")[2], function(dotted)
+        if begins:
+            chain, last_line = [], {}
+        uses = [(at, first_use(one, name)) for at, one in reversed([*enumerate(chain)])]
+        at, line = next(((at, line) for at, line in uses if line is not None), (-1, None))
+        if chain and (line is None or line < last_line.get(at, 0)):
+            found.append(dotted)
+        if line is not None:
+            last_line[at] = line
+        chain.append(node)
     return found
 
 
-def test_each_function_of_a_trace_calls_the_next() -> None:
-    known = traces((ROOT / "docs/architecture.md").read_text())
-    assert known
-    for heading, steps in known.items():
-        assert len(steps) <= MAX_TRACE, heading
-        assert broken_links(steps) == [], heading
+@pytest.mark.parametrize("title", ways())
+def test_a_way_through_the_code_is_as_its_page_says(title: str) -> None:
+    steps = ways()[title]
+    assert 5 <= len(steps) <= MAX_STEPS
+    assert broken(steps) == []
 
 
-def test_a_trace_that_skips_or_invents_a_function_is_seen() -> None:
-    way = "firnline_planner.reconcile.table."
-    assert broken_links([way + "reconcile", way + "order"])
-    assert broken_links([way + "no_such_function"])
-    assert not broken_links([way + "reconcile", way + "_decide_all"])
+def test_every_service_of_the_way_is_on_one() -> None:
+    assert len(ways()) == 5
+
+
+def test_a_step_that_nobody_calls_or_in_another_order_is_seen() -> None:
+    steps = ways()["Commit to record"]
+    assert broken(steps[:5] + steps[6:])  # `_record` left out
+    swapped = [*steps[:4], steps[5], steps[4], *steps[6:]]
+    assert broken(swapped) == [steps[4][1]]
