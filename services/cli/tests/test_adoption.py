@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, pairwise
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_cli._adoption import UNREAD_IN_A_ROW, Adoption
-from firnline_cli._adoption_known import Known
-from firnline_cli._adoption_lines import expiry_words
-from firnline_cli._adoption_tables import CatalogLake, Gone, Name, Unreadable
-from firnline_cli._canary import Canary
-from firnline_cli._newcomers import FirstExpiry, Newcomer
 from firnline_cli._topics_memory import MemoryTopics
-from firnline_cli._under_way import LOOK_S, SLOW_S, Clock, Stopped, UnderWay
+from firnline_cli.adoption.canary import Canary
+from firnline_cli.adoption.catalog_tables import Gone, Name, Unreadable
+from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
+from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
+from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
 from firnline_domain.identity import MAIN, Scope, TableName, bucket_of
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
 
 REQUESTS = "resync-requests"
 
@@ -140,7 +132,7 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
-        if seconds >= LOOK_S:
+        if seconds >= REFRESH_S:
             self.deal()
         self.then()
 
@@ -174,11 +166,11 @@ class World:
 
     def adoption(self, interval_s: float = 1.0, waiting: int = 100, **more: object) -> Adoption:
         topics = MemoryTopics(self.broker)
-        known = Known(topics)
+        known = CountedTables(topics)
         known.catch_up()
         clock = Clock(lambda: self.now_s, self.sleep)
-        under_way = UnderWay(topics, known, clock, interval_s, waiting, self.told.waiting)
-        return Adoption(self.lake, known, under_way, self.told, clock.now, **more)  # type: ignore[arg-type]
+        requests = Requests(topics, known, clock, interval_s, waiting, self.told.waiting)
+        return Adoption(self.lake, known, requests, self.told, clock.now, **more)  # type: ignore[arg-type]
 
     def adopt(self, interval_s: float = 1.0, waiting: int = 100, **more: object) -> Adoption:
         adoption = self.adoption(interval_s, waiting, **more)
@@ -363,20 +355,20 @@ def test_those_that_get_no_answer_are_told_and_keep_no_place(world: World) -> No
     world.unanswerable = {"worst", "bad", "t60"}  # more than there is room for
     adoption = world.adopt(interval_s=5.0, waiting=3)
     assert len(world.requests) == 104
-    assert adoption.under_way is not None
-    assert [one.name for one in adoption.under_way.unanswered] == ["worst", "bad", "t60"]
+    assert adoption.requests is not None
+    assert [one.name for one in adoption.requests.unanswered] == ["worst", "bad", "t60"]
 
 
 def test_one_without_an_answer_at_the_end_is_told(world: World) -> None:
     world.unanswerable = {"fine"}
     adoption = world.adopt()
-    assert adoption.under_way is not None
-    assert [one.name for one in adoption.under_way.unanswered] == ["fine"]
+    assert adoption.requests is not None
+    assert [one.name for one in adoption.requests.unanswered] == ["fine"]
 
 
 def test_a_dry_run_asks_for_nothing(world: World) -> None:
     adoption = world.adoption()
-    adoption.under_way = None
+    adoption.requests = None
     adoption.run(adoption.newcomers([()], []))
     assert world.told.adopted == ["worst", "bad", "fair", "fine"]
     assert world.requests == []
@@ -394,39 +386,3 @@ def test_the_canary_is_the_same_before_and_after_its_adoption(world: World) -> N
     rest = list(second.newcomers([()], []))
     assert Canary.of(second.already, rest, 0.05) == canary
     assert len(rest) == 404 - len(canary.uuids)
-
-
-def lake_of(tmp_path: Path, **properties: str) -> tuple[CatalogLake, TableName]:
-    """A table of three snapshots, the last of which replaced all, seen 30 days later."""
-    catalog = MemoryCatalog(f"file://{tmp_path}/warehouse")
-    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())), **properties)
-    for number in range(2):
-        table.append(pa.table({"id": pa.array([number], pa.int64())}))
-    table.delete()
-    tables = MemoryTables(catalog)
-    later = time.time() + 30 * 86_400
-    lake = CatalogLake(tables, tables, Thresholds(), lambda _: None, lambda: later)  # type: ignore[arg-type]
-    return lake, tables.named(("db",), "t").identity
-
-
-def test_what_would_be_deleted_is_shown(tmp_path: Path) -> None:
-    lake, name = lake_of(tmp_path)
-    found = lake.first_expiry(name)
-    assert (found.snapshots, found.going.snapshots, found.going.files) == (3, 2, 2)
-    assert expiry_words(found).startswith("2 of 3 snapshots are old enough to be expired, with 2 ")
-    assert expiry_words(found).endswith(", 24.0 h after it is announced")
-
-
-@pytest.mark.parametrize(
-    ("properties", "words"),
-    [
-        ({"gc.enabled": "false"}, "no snapshot is expired (gc disabled)"),
-        ({"firnline.expire.enabled": "false"}, "no snapshot is expired (expire disabled)"),
-        ({"migrated": "true"}, "no snapshot is expired (foreign files)"),
-    ],
-)
-def test_why_nothing_would_be_deleted_is_shown(
-    tmp_path: Path, properties: dict[str, str], words: str
-) -> None:
-    lake, name = lake_of(tmp_path, **properties)
-    assert expiry_words(lake.first_expiry(name)) == words

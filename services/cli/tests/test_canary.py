@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import pytest
-from firnline_cli._canary_choice import Bird, Outcome, chosen, objections
+from firnline_cli.adoption.canary import Candidate, Outcome, chosen, objections
 from firnline_domain.values import replace
 
 
-def birds(namespace: str, count: int, size: int = 1000) -> list[Bird]:
-    return [Bird(f"{namespace}-{size}-{n}", (namespace,), size) for n in range(count)]
+def candidates(namespace: str, count: int, size: int = 1000) -> list[Candidate]:
+    return [Candidate(f"{namespace}-{size}-{n}", (namespace,), size) for n in range(count)]
 
 
 def test_each_namespace_and_each_size_gives_its_share() -> None:
-    kinds = [birds(name, 40, size) for name in ("a", "b", "c") for size in (10, 10**6, 10**12)]
-    found = chosen([bird for kind in kinds for bird in kind], 0.05)
-    assert [len(found & {bird.uuid for bird in kind}) for kind in kinds] == [2] * 9
+    kinds = [candidates(name, 40, size) for name in ("a", "b", "c") for size in (10, 10**6, 10**12)]
+    found = chosen([candidate for kind in kinds for candidate in kind], 0.05)
+    assert [len(found & {candidate.uuid for candidate in kind}) for kind in kinds] == [2] * 9
 
 
 def test_namespaces_with_a_table_each_give_it_together() -> None:
-    lone = [bird for n in range(1000) for bird in birds(f"n{n}", 1)]
+    lone = [candidate for n in range(1000) for candidate in candidates(f"n{n}", 1)]
     assert 30 <= len(chosen(lone, 0.05)) <= 70
 
 
 def test_whoever_asks_comes_to_the_same_ones() -> None:
-    every = birds("a", 200) + birds("b", 30)
+    every = candidates("a", 200) + candidates("b", 30)
     assert chosen(every, 0.1) == chosen(reversed(every), 0.1)
     assert chosen(every, 0.1) < chosen(every, 0.2)
 
 
 def test_tables_that_come_and_grow_move_few() -> None:
-    before = chosen(birds("a", 1000), 0.1)
-    grown = [replace(bird, bytes=bird.bytes + 500) for bird in birds("a", 1000)]
-    new = [Bird(f"new-{n}", ("a",), 1000) for n in range(50)]
+    before = chosen(candidates("a", 1000), 0.1)
+    grown = [replace(candidate, bytes=candidate.bytes + 500) for candidate in candidates("a", 1000)]
+    new = [Candidate(f"new-{n}", ("a",), 1000) for n in range(50)]
     assert len(before & chosen(grown + new, 0.1)) >= 0.9 * len(before)
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 0), (0.001, 1), (1.0, 3)])
 def test_the_ends(share: float, count: int) -> None:
-    assert len(chosen(birds("a", 3), share)) == count
+    assert len(chosen(candidates("a", 3), share)) == count
     assert chosen([], share) == frozenset()
 
 

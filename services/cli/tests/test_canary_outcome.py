@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_cli._adoption_known import Known
-from firnline_cli._adoption_lines import Lines
-from firnline_cli._canary import Canary
 from firnline_cli._topics_memory import MemoryTopics
-from firnline_cli._under_way import Stopped
 from firnline_cli.adopt import judge
+from firnline_cli.adoption.canary import Canary
+from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.adoption.report import TextReport
+from firnline_cli.adoption.requests import Stopped
 from firnline_domain.values import replace
 
 from tests.examples import make
@@ -39,9 +39,9 @@ class Fleet:
 
     def judged(self, anyway: bool = False) -> None:
         topics = MemoryTopics(self.broker)
-        known = Known(topics)
+        known = CountedTables(topics)
         known.catch_up()
-        judge(Canary(frozenset({UUID})), known, topics, Lines(False), 0.05, anyway)
+        judge(Canary(frozenset({UUID})), known, topics, TextReport(False), 0.05, anyway)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_cli._forecast import Forecast, Seen, forecast
+from firnline_cli.forecast.forecast import Forecast, Seen, forecast
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.tallies import FileTally, Tally

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from firnline_cli._newcomers import Newcomer, Ranking, Summary, by_manifests, by_summary, summary_of
+from firnline_cli.adoption.newcomers import (
+    Newcomer,
+    Ranking,
+    Summary,
+    by_manifests,
+    by_summary,
+    summary_of,
+)
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.worth import offers
 from firnline_domain.records.events import PartitionChange

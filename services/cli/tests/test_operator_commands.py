@@ -18,6 +18,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("CATALOG_URI", "KAFKA", "CONSOLE_URI", "SWEEP_AGE_S"):
         monkeypatch.delenv(f"FIRNLINE_{name}", raising=False)
+    monkeypatch.setenv("FIRNLINE_SIGNING_KEYS", f"tests:{'5e' * 32}")
 
 
 def firnline(*words: str) -> Result:

@@ -14,18 +14,17 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.settings.thresholds import thresholds
 from firnline_iceberg.tables import Tables
 
-from firnline_cli._adoption import Adoption
-from firnline_cli._adoption_known import Known
-from firnline_cli._adoption_lines import Json, Lines
-from firnline_cli._adoption_tables import CatalogLake
-from firnline_cli._canary import Canary
-from firnline_cli._canary_choice import objections
 from firnline_cli._fleet import HOW_TO, Fleet, Where, fleet_options
-from firnline_cli._newcomers import Newcomer
-from firnline_cli._settings import pairs
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics
-from firnline_cli._under_way import Clock, Stopped, UnderWay
+from firnline_cli.adoption.canary import Canary, objections
+from firnline_cli.adoption.catalog_tables import CatalogLake
+from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.adoption.newcomers import Newcomer
+from firnline_cli.adoption.report import JsonReport, TextReport
+from firnline_cli.adoption.requests import Clock, Requests, Stopped
+from firnline_cli.adoption.run import Adoption
+from firnline_cli.plan import pairs
 
 SECONDS = {"s": 1, "min": 60, "h": 3_600}
 CANARY = 0.05
@@ -122,9 +121,9 @@ def command(
     names = [name_of(one) for one in tables]
     fleet = where.fleet()
     topics = topics_of(fleet, dry_run)
-    known, report = Known(topics), Json() if json_wanted else Lines(dry_run)
+    known, report = CountedTables(topics), JsonReport() if json_wanted else TextReport(dry_run)
     clock = Clock(time.time, time.sleep)
-    under_way = UnderWay(topics, known, clock, interval_s, waiting, report.waiting)
+    requests = Requests(topics, known, clock, interval_s, waiting, report.waiting)
     lake = CatalogLake(
         Tables(fleet.catalog_uri, fleet.catalog_name, None, **ONLY_HEADS),
         Tables(fleet.catalog_uri, fleet.catalog_name),
@@ -132,7 +131,7 @@ def command(
         time.sleep,
         time.time,
     )
-    adoption = Adoption(lake, known, None if dry_run else under_way, report, time.time, limit)
+    adoption = Adoption(lake, known, None if dry_run else requests, report, time.time, limit)
     try:
         known.catch_up()
         newcomers: Iterable[Newcomer] = adoption.newcomers(below, names)
@@ -144,14 +143,19 @@ def command(
                 judge(chosen, known, topics, report, trouble, anyway)
         adoption.run(newcomers)
     except (Stopped, RetryLater) as stopped:
-        report.sum_up(adoption.tally, under_way.unanswered)
+        report.sum_up(adoption.tally, requests.unanswered)
         raise click.ClickException(str(stopped)) from None
-    report.sum_up(adoption.tally, under_way.unanswered)
-    sys.exit(1 if under_way.unanswered or adoption.tally.unread else 0)
+    report.sum_up(adoption.tally, requests.unanswered)
+    sys.exit(1 if requests.unanswered or adoption.tally.unread else 0)
 
 
 def judge(
-    canary: Canary, known: Known, topics: Topics, report: Lines | Json, limit: float, anyway: bool
+    canary: Canary,
+    known: CountedTables,
+    topics: Topics,
+    report: TextReport | JsonReport,
+    limit: float,
+    anyway: bool,
 ) -> None:
     """Say what came of the canary. Raises Stopped where it was too bad for the others to follow."""
     outcome = canary.outcome(known, topics)

@@ -6,12 +6,12 @@ import sys
 import time
 
 import click
+from firnline_domain.settings.in_force import unknown, unreadable
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 from firnline_cli._fleet import Where, fleet_options, named
-from firnline_cli._forecast_lines import Lines, as_json
-from firnline_cli._forecasts import Forecasts
-from firnline_cli._settings import pairs
+from firnline_cli.forecast.catalog import Forecasts
+from firnline_cli.forecast.report import TextReport, as_json
 
 
 @click.command("plan")
@@ -46,12 +46,23 @@ def command(
     forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
     now_ms = int(time.time() * 1000)
     names = forecasts.names(table, namespace)
-    show = as_json if json_wanted else Lines(whole=table is not None)
+    show = as_json if json_wanted else TextReport(whole=table is not None)
     found = (show(forecasts.of(name, now_ms), now_ms) for name in names)
     unread = sum(not was_read for was_read in [*found])
-    if isinstance(show, Lines):
+    if isinstance(show, TextReport):
         show.sum_up()
     sys.exit(1 if unread else 0)
+
+
+def pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """Properties. Raises BadParameter for what is none."""
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text}: write NAME=VALUE")
+    found = dict(text.split("=", 1) for text in texts)
+    if wrong := [*unknown(found), *unreadable(found)]:
+        raise click.BadParameter("; ".join(wrong))
+    return found
 
 
 def _defaults(texts: tuple[str, ...]) -> Thresholds:

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.padding import Padding
 
 from firnline_cli._figures import number, plain, size, styled
-from firnline_cli._forecast import Forecast
-from firnline_cli._forecasts import Unread
 from firnline_cli.explain import WIDTH, grid
+from firnline_cli.forecast.catalog import Unread
+from firnline_cli.forecast.forecast import Forecast
 
 KINDS = {  # of the policy's numbers, in the order of their weight
     "equality_deletes": "equality-delete files",
@@ -68,7 +68,7 @@ def _json(found: Forecast, now_ms: int) -> dict[str, Any]:
     }
 
 
-class Lines:
+class TextReport:
     """For people: a line for each table, or for each partition of the only one."""
 
     def __init__(self, whole: bool) -> None:

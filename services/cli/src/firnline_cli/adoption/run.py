@@ -13,10 +13,10 @@ from typing import Protocol, TypeVar
 
 from firnline_domain.errors import RetryLater, TaskRefused
 
-from firnline_cli._adoption_known import Known, KnownTable
-from firnline_cli._adoption_tables import Gone, Lake, Name, Unreadable
-from firnline_cli._newcomers import FirstExpiry, Newcomer, Ranking
-from firnline_cli._under_way import Stopped, UnderWay
+from firnline_cli.adoption.catalog_tables import Gone, Lake, Name, Unreadable
+from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
+from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer, Ranking
+from firnline_cli.adoption.requests import Requests, Stopped
 
 T = TypeVar("T")
 UNREAD_IN_A_ROW = 5  # then it is the catalog and not a table
@@ -54,17 +54,17 @@ class Tally:
 
 @dataclass
 class Adoption:
-    """One run. `under_way` None: a dry one. `most`: tables to adopt; None = all. `already`: of
+    """One run. `requests` None: a dry one. `most`: tables to adopt; None = all. `already`: of
     what was listed, the tables that the planner counts."""
 
     lake: Lake
-    known: Known
-    under_way: UnderWay | None
+    known: CountedTables
+    requests: Requests | None
     report: Report
     now: Callable[[], float]
     most: int | None = None
     tally: Tally = field(default_factory=Tally)
-    already: list[KnownTable] = field(default_factory=list)
+    already: list[CountedTable] = field(default_factory=list)
     _asked: set[str] = field(default_factory=set)  # uuids
     _unread_in_a_row: int = 0
 
@@ -94,8 +94,8 @@ class Adoption:
             newcomer = self._worst(ranking)
             if newcomer is not None and self._adopt(newcomer):
                 self._tell_progress(len(ranking), self.now() - began_s)
-        if self.under_way:
-            self.under_way.wait_for_all()
+        if self.requests:
+            self.requests.wait_for_all()
 
     def _count(self) -> None:
         self.tally.listed += 1
@@ -117,7 +117,7 @@ class Adoption:
         else:
             yield found
 
-    def _is_known(self, table: KnownTable) -> None:
+    def _is_known(self, table: CountedTable) -> None:
         self.tally.known += 1
         self.already.append(table)
 
@@ -136,16 +136,16 @@ class Adoption:
         table = newcomer.table
         if table.uuid in self._asked:
             return False  # the catalog has told of it twice
-        if self.under_way:
-            self.under_way.wait_for_room()
+        if self.requests:
+            self.requests.wait_for_room()
             if self.known.of(table.uuid):
                 self._leave_out(table.dotted, "the planner has come to know it by itself")
                 return False
         expiry = self._read(table.dotted, partial(self.lake.first_expiry, table))
         if expiry is None:
             return False
-        if self.under_way:
-            self.under_way.ask(table)
+        if self.requests:
+            self.requests.ask(table)
         self._asked.add(table.uuid)
         self.tally.asked += 1
         self.report.adopting(newcomer, expiry)

@@ -17,7 +17,7 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.tallying import partition_changes
 
-from firnline_cli._forecast import Forecast, Seen, forecast
+from firnline_cli.forecast.forecast import Forecast, Seen, forecast
 
 Name = tuple[str, ...]
 

@@ -9,17 +9,17 @@ import click
 from firnline_domain.identity import TableName
 from firnline_domain.values import to_plain
 
-from firnline_cli._adoption import Tally
-from firnline_cli._canary_choice import Outcome
 from firnline_cli._figures import plain, size
-from firnline_cli._newcomers import FirstExpiry, Newcomer
+from firnline_cli.adoption.canary import Outcome
+from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
+from firnline_cli.adoption.run import Tally
 
 TOLD_EVERY = 100  # tables between two words about the progress
 LISTED_EVERY = 1_000
 
 
-class Lines:
-    """See `_adoption.Report`. Tables go to the output, all else beside it."""
+class TextReport:
+    """See `run.Report`. Tables go to the output, all else beside it."""
 
     def __init__(self, dry_run: bool) -> None:
         self._verb = "would adopt" if dry_run else "adopting"
@@ -77,7 +77,7 @@ class Lines:
         )
 
 
-class Json:
+class JsonReport:
     """The same, an object for each line; `what` tells them apart."""
 
     def listed(self, count: int) -> None:
@@ -105,15 +105,15 @@ class Json:
             self._tell("progress", done=done, left=left, left_s=round(left_s))
 
     def waiting(self, why: str) -> None:
-        """See `Lines.waiting`."""
+        """See `TextReport.waiting`."""
         self._tell("waiting", why=why)
 
     def judged(self, outcome: Outcome, objections: list[str]) -> None:
-        """See `Lines.judged`."""
+        """See `TextReport.judged`."""
         self._tell("canary", **to_plain(outcome), objections=objections)
 
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
-        """See `Lines.sum_up`."""
+        """See `TextReport.sum_up`."""
         self._tell("ended", **asdict(tally), unanswered=[one.dotted for one in unanswered])
 
     def _tell(self, what: str, **fields: object) -> None:

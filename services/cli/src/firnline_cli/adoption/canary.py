@@ -1,4 +1,5 @@
-"""The first share of a fleet: which tables it is, and whether the others may follow.
+"""The canary, the first share of a fleet: which tables it is, what came of them, and whether the
+others may follow.
 
 Which tables they are is told by their uuids, so every call comes to the same ones without anybody
 having written them down. Each namespace and each order of magnitude gives its share.
@@ -7,15 +8,77 @@ having written them down. Each namespace and each order of magnitude gives its s
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.results import ALREADY_COMMITTED, RowsCompared, TaskFailed
 from firnline_domain.values import Value
 
+from firnline_cli._topics import Topics
+from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
+from firnline_cli.adoption.newcomers import Newcomer
+
 ENOUGH = 0.9  # of the canary has to be adopted: tables come and grow meanwhile
+TOPIC = "maintenance-events"
+NO_FAULT = frozenset({"paused", ALREADY_COMMITTED})
+_KINDS = ("committed", "skipped", "failed", "conflicted", "equal", "differ")
 
 
-class Bird(Value):
+@dataclass(frozen=True)
+class Canary:
+    """The uuids of its tables, adopted or not."""
+
+    uuids: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, known: Iterable[CountedTable], newcomers: Iterable[Newcomer], share: float
+    ) -> Canary:
+        """Chosen among all tables that there are."""
+        candidates = [Candidate(one.uuid, one.namespace, one.bytes) for one in known]
+        candidates += [
+            Candidate(one.table.uuid, one.table.namespace, one.bytes) for one in newcomers
+        ]
+        return cls(chosen(candidates, share))
+
+    def among(self, newcomers: Iterable[Newcomer]) -> list[Newcomer]:
+        """Those that belong to it."""
+        return [one for one in newcomers if one.table.uuid in self.uuids]
+
+    def outcome(self, known: CountedTables, topics: Topics) -> Outcome:
+        """What the planner shows of its tables and what was told of their tasks: in a month,
+        which is what the topic keeps. Raises RetryLater."""
+        told: Counter[str] = Counter()
+        for _, record in topics.news(TOPIC, self.uuids.__contains__):
+            told[_kind(record)] += 1
+        adopted = [found for uuid in self.uuids if (found := known.of(uuid))]
+        return Outcome(
+            tables=len(self.uuids),
+            adopted=len(adopted),
+            parked=sum(one.parked for one in adopted),
+            failing=sum(one.failing for one in adopted),
+            **{name: told[name] for name in _KINDS},
+        )
+
+
+def _kind(record: object) -> str:
+    match record:
+        case RewriteCommitted():
+            return "committed"
+        case RewriteSkipped():
+            return "skipped"
+        case TaskFailed(reason=reason):
+            return "" if reason in NO_FAULT else "failed"
+        case RewriteConflicted():
+            return "conflicted"
+        case RowsCompared(outcome=outcome):
+            return outcome
+    return ""
+
+
+class Candidate(Value):
     """A table that may be of the canary. `bytes`: more of them by a rewrite or two do not count."""
 
     uuid: str
@@ -23,25 +86,25 @@ class Bird(Value):
     bytes: int
 
     @property
-    def kin(self) -> tuple[str, ...]:
+    def stratum(self) -> tuple[str, ...]:
         """Tables that are alike: of one namespace, and of as many digits in their bytes."""
         return (str(len(str(max(self.bytes, 0)))), *self.namespace)
 
 
-def chosen(birds: Iterable[Bird], share: float) -> frozenset[str]:
+def chosen(candidates: Iterable[Candidate], share: float) -> frozenset[str]:
     """Uuids of `share` (0 to 1) of the tables, of at least one where there are any.
 
     Of n that are alike share * n are taken, rounded up or down by a hash of what they have in
     common: of 1,000 namespaces with a table each a share of 5 % is fifty, not none and not all.
     """
-    families: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for bird in birds:
-        families[bird.kin].append(bird.uuid)
+    strata: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for candidate in candidates:
+        strata[candidate.stratum].append(candidate.uuid)
     found: set[str] = set()
-    for kin, uuids in families.items():
+    for stratum, uuids in strata.items():
         ranked = sorted(uuids, key=_mark)
-        found.update(ranked[: int(share * len(ranked) + _mark("/".join(kin)))])
-    every = (uuid for uuids in families.values() for uuid in uuids)
+        found.update(ranked[: int(share * len(ranked) + _mark("/".join(stratum)))])
+    every = (uuid for uuids in strata.values() for uuid in uuids)
     first = min(every, key=_mark, default=None)
     return frozenset(found or ({first} if first and share > 0 else ()))
 

@@ -20,7 +20,13 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone, Tables
 from firnline_iceberg.tallying import partition_changes
 
-from firnline_cli._newcomers import FirstExpiry, Newcomer, by_manifests, by_summary, summary_of
+from firnline_cli.adoption.newcomers import (
+    FirstExpiry,
+    Newcomer,
+    by_manifests,
+    by_summary,
+    summary_of,
+)
 
 Name = tuple[str, ...]
 T = TypeVar("T")

@@ -14,7 +14,7 @@ TOPIC = "table-states"
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTable:
+class CountedTable:
     """`parked` and `failing`: whether any partition is, or waits after a failure."""
 
     uuid: str
@@ -30,12 +30,12 @@ class KnownTable:
         return (*self.namespace, self.name)
 
 
-class Known:
+class CountedTables:
     """What `table-states` has said. About half a kilobyte for each table."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self._tables: dict[str, KnownTable] = {}  # by uuid
+        self._tables: dict[str, CountedTable] = {}  # by uuid
         self._names: dict[tuple[str, ...], str] = {}  # namespace and name -> uuid
 
     def __len__(self) -> int:
@@ -46,11 +46,11 @@ class Known:
         for key, state in self._topics.news(TOPIC, _of_main):
             self._take(key.removesuffix(f"/{MAIN}"), state)
 
-    def of(self, uuid: str) -> KnownTable | None:
+    def of(self, uuid: str) -> CountedTable | None:
         """The table with this uuid."""
         return self._tables.get(uuid)
 
-    def named(self, name: tuple[str, ...]) -> KnownTable | None:
+    def named(self, name: tuple[str, ...]) -> CountedTable | None:
         """The table of that name, as the planner has heard it last."""
         return self._tables.get(self._names.get(name, ""))
 
@@ -69,12 +69,12 @@ def _of_main(key: str) -> bool:
     return key.endswith(f"/{MAIN}")
 
 
-def known_table(state: Any) -> KnownTable:
+def known_table(state: Any) -> CountedTable:
     """The part of a table's state that matters here."""
     statuses = state.statuses
     holds = state.holds
     deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
-    return KnownTable(
+    return CountedTable(
         uuid=state.table.uuid,
         namespace=tuple(state.table.namespace),
         name=state.table.name,

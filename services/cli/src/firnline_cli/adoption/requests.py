@@ -10,13 +10,13 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import ResyncTable
 
-from firnline_cli._adoption_known import Known
 from firnline_cli._topics import Topics
+from firnline_cli.adoption.counted_tables import CountedTables
 
 TOPIC = "resync-requests"
 ENRICHER = "enricher"  # its consumer group
 REASON = "adopted"
-LOOK_S = 1.0  # between two looks: some dozen calls to the broker
+REFRESH_S = 1.0  # between two looks: some dozen calls to the broker
 # Without anything that moves. A table that the planner counts is shown within a minute; one that
 # the enricher reads may be huge, or its storage away, for which it has as much patience itself.
 PATIENCE_S = 120.0
@@ -38,12 +38,12 @@ class Clock:
 
 
 @dataclass
-class UnderWay:
+class Requests:
     """`interval_s`: between two requests. `most`: tables under way at once, by the enricher's
     lag as well as by what the planner shows. `waiting` is told when nothing can be sent for now."""
 
     topics: Topics
-    known: Known
+    known: CountedTables
     clock: Clock
     interval_s: float
     most: int
@@ -51,7 +51,7 @@ class UnderWay:
     unanswered: list[TableName] = field(default_factory=list)
     _tables: dict[str, tuple[TableName, float]] = field(default_factory=dict)  # and when asked for
     _lag: int = 0  # requests before the enricher at the last look, and those sent since
-    _looked_s: float | None = None
+    _refreshed_s: float | None = None
     _due_s: float = 0.0
 
     def ask(self, table: TableName) -> None:
@@ -68,7 +68,7 @@ class UnderWay:
         Stopped."""
         if (early_s := self._due_s - self.clock.now()) > 0:
             self.clock.sleep(early_s)
-        self._look()
+        self._refresh()
         if why := self._wait_while(self._in_the_way):
             raise Stopped(
                 f"nothing has moved for {self._patience_s:.0f} s: {why}. See that enricher and "
@@ -91,8 +91,8 @@ class UnderWay:
                 moved_s, before = self.clock.now(), why
             if self.clock.now() - moved_s > self._patience_s:
                 return why
-            self.clock.sleep(LOOK_S)
-            self._look()
+            self.clock.sleep(REFRESH_S)
+            self._refresh()
         return ""
 
     @property
@@ -108,11 +108,11 @@ class UnderWay:
         left = len(self._tables)
         return f"{left:,} tables asked for are not counted yet" if left else ""
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         now = self.clock.now()
-        if self._looked_s is not None and now - self._looked_s < LOOK_S:
+        if self._refreshed_s is not None and now - self._refreshed_s < REFRESH_S:
             return
-        self._looked_s = now
+        self._refreshed_s = now
         self._lag = _tried(lambda: self.topics.unread(TOPIC, ENRICHER))
         _tried(self.known.catch_up)
         came = [uuid for uuid in self._tables if self.known.of(uuid)]
