@@ -64,7 +64,7 @@ def write_live_rows(
 ) -> Tally:
     """Write every living row of `files`, in order, in the table's `target`; the writer stays open.
 
-    `masked` is told of every row that is left out.
+    Rows that are left out are added to `masked`.
 
     Each input is masked by its own sequence number, so inputs of different age may share an
     output (spec rules 4.1). With several threads, row groups are read and masked at once, as many
@@ -93,7 +93,7 @@ def find_dead_rows(
     open_file: Open,
     masked: MaskedRows,
 ) -> Tally:
-    """Tell `masked` of every row that is dead; nothing but key columns is read. Raises Refused."""
+    """Add every dead row to `masked`; only key columns are read. Raises Refused."""
     unproved, total = replace(target, proved=()), Tally()
     inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
     known = masks_of_parts(inputs, deletes, unproved)
@@ -239,7 +239,7 @@ class _Reader:
 
 
 def _known(read: Sequence[pa.RecordBatch], wanted: Sequence[str]) -> list[str]:
-    """Top-level columns that are there already; of a struct there is only the key."""
+    """Top-level columns that were read already; of a struct only the key was."""
     fields = read[0].schema if read else ()
     return [f.name for f in fields if f.name in wanted and not pa.types.is_struct(f.type)]
 

@@ -1,4 +1,4 @@
-"""Which rows of a data file live: keep masks, row group by row group."""
+"""Keep masks of data files: which rows live, by row group."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Input = tuple[SequencedFile, ParquetSource]
 
 
 def masks_of_parts(inputs: Sequence[Input], deletes: Deletes, target: TargetSchema) -> PartMasks:
-    """What the `parts` say of the files, one part in memory at a time.
+    """Dead rows of the files by `parts`, with one part in memory at a time.
 
     The keys of every file are read once per part; its footer only once.
     """

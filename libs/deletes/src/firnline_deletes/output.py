@@ -71,7 +71,7 @@ class RollingWriter:
     _open: _OpenFile | None = None
 
     def expect(self, rows: float) -> None:
-        """Tell how many rows there will be in all, as far as is known: from it follows what is
+        """Set how many rows there will be in all, as far as is known: from it follows what is
         still to come, so that the last file is not left far below the target."""
         self._expected = rows
 

@@ -1,4 +1,4 @@
-"""What the kernel is told of a table's columns: types, defaults, partition values, names."""
+"""Describes a table's columns for the kernel: types, defaults, partition values, names."""
 
 from __future__ import annotations
 

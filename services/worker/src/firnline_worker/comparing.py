@@ -70,7 +70,7 @@ class Comparer:
     now_ms: Callable[[], int]
 
     def compare(self, order: CompareRows) -> RowsCompared:
-        """Whatever stands in the way is a reason to skip it: the commit was proved before."""
+        """Any failure skips the comparison: the commit was proved before."""
         try:
             before, after = self._sums(order)
         except Skipped as skipped:
@@ -84,7 +84,6 @@ class Comparer:
         return self._told(order, "differ", "rows_differ", text, before, after)
 
     def skipped(self, order: CompareRows, reason: str, detail: str) -> RowsCompared:
-        """It was not compared."""
         return self._told(order, "skipped", reason, detail)
 
     def _sums(self, order: CompareRows) -> tuple[RowSums, RowSums]:

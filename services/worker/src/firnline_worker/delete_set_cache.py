@@ -76,7 +76,6 @@ class DeleteSetCache:
             return "rebuilt" if identity in self._dropped else "built"
 
     def close(self) -> None:
-        """Remove the directory."""
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _join(self, identity: str) -> _Entry:

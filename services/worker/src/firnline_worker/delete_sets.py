@@ -1,4 +1,4 @@
-"""From a plan's delete files to the published sets that its groups map."""
+"""Builds the delete sets of a plan and publishes them as files that its groups map."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POSITIONS = "positions.arrow"
 
 @dataclass(frozen=True)
 class Published:
-    """Files on the cache; each is there as long as the `published` block runs.
+    """Files in the cache; each exists as long as the `published` block runs.
 
     `together`: all sets fit in memory; else they are probed one after the other.
     """
@@ -49,7 +49,7 @@ class Published:
 def published(
     cache: DeleteSetCache, table: LoadedTable, plan: Plan, budget_bytes: int
 ) -> Iterator[Published]:
-    """Build what nobody has built, or wait for who is at it. Raises Refused.
+    """Build the sets that no other task has built or builds. Raises Refused.
 
     Building holds about four times a part in memory, so a part is at most a quarter of the budget.
     """
@@ -130,7 +130,6 @@ def _vectors(by_position: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
 
 
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
-    """As the kernel wants them."""
     return tuple(
         SequencedFile(
             file.path, file.sequence_number, file.records, getattr(file, "first_row_id", None)

@@ -1,4 +1,4 @@
-"""From an order to the record that says what became of it."""
+"""From an order to its result on the topic `task-results`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Handlers:
             self._publish(self._failed(order, "result_not_sent", error, False))
 
     def dead_letter(self, delivery: Delivery, error: Exception) -> None:
-        """A record that is no order, or whose work never comes to an end of its own."""
+        """For a record that is no order, and for an order that was interrupted too often."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
         letter = dead_letter_of(delivery, reason, error, "worker", self.now_ms())
         send_to_dead_letters(self.publisher, letter)
@@ -108,14 +108,14 @@ class Handlers:
             return self._failed(order, "worker_error", error, True)
 
     def _given_up(self, order: Order) -> Result:
-        """It has taken its worker, or Spark's JVM, along each time, and would the next one's."""
+        """Each start of this attempt ended its worker or Spark's JVM; another start would, too."""
         text = f"begun {MAX_STARTS} times, and no worker lived to tell of it"
         if isinstance(order, CompareRows):
             return self.comparer.skipped(order, "not_read", text)
         return self._failed(order, "worker_error", RuntimeError(text), True)
 
     def _refuse_if_paused(self, order: Order) -> None:
-        """An order that waited while somebody paused the table is not begun any more."""
+        """Raises TaskRefused `paused` where an operator paused the table while the order waited."""
         if pause := self.pause(order.table.uuid):
             raise TaskRefused("paused", str(pause), retryable=True)
 
@@ -148,7 +148,7 @@ class Handlers:
         )
 
     def _publish(self, result: Result) -> None:
-        """Until the broker has it: an outage never loses a finished task. Twice does no harm."""
+        """Retry until the broker has it: an outage never loses a result. Two copies do no harm."""
         while True:
             sent = self.publisher.publish(RESULTS, result.table.uuid, result)
             try:

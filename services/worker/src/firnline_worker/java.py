@@ -27,7 +27,6 @@ class JavaTables:
 
     @property
     def iceberg(self) -> Any:
-        """The package `org.apache.iceberg`."""
         jvm: Any = self.spark._jvm
         return jvm.org.apache.iceberg
 

@@ -29,8 +29,8 @@ ARCHIVES = "classes-"
 
 
 def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
-    """Starts it, with further options; `spark.session` waits for the thread's end, and starts it
-    itself, or raises, where this failed."""
+    """Start the JVM in a thread. `spark.session` joins the thread; where the start failed it tries
+    again, and raises."""
     scratch = Path(settings.state_dir) / SCRATCH
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -85,8 +85,8 @@ def archive_options(settings: Settings) -> list[str]:
 
 
 def archive_path(settings: Settings) -> Path:
-    """Where the archive is, or will be. Its name tells Java and all jars by size and time: a JVM
-    takes no archive of others."""
+    """Its name depends on Java's and all jars' sizes and times: a JVM takes no archive of other
+    ones."""
     about = hashlib.sha256()
     for file in _inputs(settings):
         with suppress(OSError):

@@ -29,7 +29,7 @@ class Busy(Exception):
 
 
 def lease_of(order: Order) -> str:
-    """One task per table and scope, one expiry per table, one look at a task's commit."""
+    """One task per table and scope, one expiry per table, one comparison per task."""
     if isinstance(order, CompareRows):
         return f"compare:{order.table.uuid}:{order.task_id}"
     if isinstance(order, ExpireSnapshots):
@@ -81,7 +81,7 @@ class TaskLeases:
             self._try(lambda: self.leases.release(name, owner))
 
     def note(self, name: str, task_id: str, start_snapshot_id: int) -> None:
-        """Write beside a held lease who runs what from which snapshot."""
+        """Store the task and its start snapshot with a held lease."""
         text = json.dumps(
             {"worker": self.worker, "task_id": task_id, "start_snapshot_id": start_snapshot_id}
         )

@@ -49,19 +49,18 @@ class TaskLoop:
     _running: dict[Future[None], Delivery] = field(default_factory=dict)
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Poll until told to stop."""
         while not stopping():
             self.poll_once(BUSY_S if self._running else IDLE_S)
 
     def poll_once(self, timeout_s: float) -> None:
-        """Read, start what fits, put away what has ended, commit."""
+        """Read orders, start tasks while there is room, finish those that ended, commit offsets."""
         for delivery in self.inbox.poll(timeout_s):
             self._take(delivery)
         self._start()
         self.settle()
 
     def settle(self) -> None:
-        """Put away what has ended and prolong the leases of what has not."""
+        """Finish the tasks that have ended; prolong the leases of the others."""
         for future in [future for future in self._running if future.done()]:
             self._end(self._running.pop(future), future)
         self._commit()
@@ -76,7 +75,6 @@ class TaskLoop:
 
     @property
     def running(self) -> int:
-        """Tasks in work."""
         return len(self._running)
 
     def _take(self, delivery: Delivery) -> None:
@@ -89,8 +87,8 @@ class TaskLoop:
         )
 
     def _start(self) -> None:
-        """On each lane tables take turns, and of a table the first that came; but who waits for a
-        lease lets others pass. One table may have a hundred orders out."""
+        """On each lane tables alternate, as one table may have a hundred orders; a table's orders
+        start in the order they came, but those that wait for a lease are passed over."""
         while len(self._running) < self.max_running:
             first = self._first()
             lane = self.turns.take(first)
@@ -103,7 +101,7 @@ class TaskLoop:
             self._running[self.executor.submit(self.work, delivery.record)] = delivery
 
     def _first(self) -> dict[Lane, tuple[float, Delivery]]:
-        """What may be begun next on each lane."""
+        """The order to start next, by lane."""
         now, found = self.now(), dict[Lane, tuple[float, Delivery]]()
         for item in self._waiting:
             lane = lane_at(item[1].topic)

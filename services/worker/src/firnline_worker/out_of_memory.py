@@ -31,7 +31,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def which(error: BaseException) -> Memory:
-    """The memory that ended, of an error that says that one did. On clusters the JVM of an executor
+    """Which memory ran out, of an error that says so. On clusters the JVM of an executor
     has a heap, too, which does little: the driver's is meant."""
     text = str(error)
     is_heap = not isinstance(error, MemoryError) and _JAVA in text and _NOT_ITS_HEAP not in text

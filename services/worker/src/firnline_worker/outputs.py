@@ -19,7 +19,7 @@ _SPARE = 2  # files above twice the inputs' bytes: a codec may do worse than the
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """What a run keeps beside its outputs until its commit."""
+    """A run's own files beside its outputs, kept until its commit."""
 
     list: str  # the write-ahead list of everything that it may write
     row_map: str

@@ -58,7 +58,7 @@ class TimeSpanLimit:
 
 
 def time_span_limit(table: LoadedTable) -> TimeSpanLimit:
-    """As the table's property says."""
+    """From the table's property `firnline.rewrite.max-span-ms`."""
     times = {one.sequence_number or 0: one.timestamp_ms for one in table.snapshots}
     return TimeSpanLimit(milliseconds(table, MAX_SPAN, 0), times)
 
@@ -81,7 +81,6 @@ class Plan:
 
     @property
     def inputs(self) -> tuple[DataFileEntry, ...]:
-        """Files that are replaced."""
         return tuple(file for group in self.groups for file in group)
 
     @property
@@ -167,7 +166,7 @@ def _chosen(
     converts = action == Action.CONVERT
 
     def needs_rewrite(file: PlannedFile) -> bool:
-        """A conversion leaves what is said of a larger file by position."""
+        """A conversion leaves larger files' position deletes as they are."""
         kept = converts and size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
         return any(not kept or one.kind is DeleteKind.EQUALITY for one in file.deletes)
 

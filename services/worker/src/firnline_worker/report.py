@@ -1,4 +1,4 @@
-"""What a rewrite says when it is over: the pieces of `RewriteFinished`."""
+"""Builds `RewriteFinished`, the result of a rewrite."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def finished(
 def handed_over(
     task: TaskContext, reason: str, snapshot_id: int | None, at_ms: int
 ) -> RewriteFinished:
-    """Iceberg's own action did it; `snapshot_id` None = it found nothing to do."""
+    """Iceberg's own action ran; `snapshot_id` None = it found nothing to do."""
     return _result(
         task, Mode.HANDED_OVER, at_ms, handover_reason=reason, committed_snapshot_id=snapshot_id
     )

@@ -1,4 +1,4 @@
-"""The delete-apply rewrite: plan, build the sets once, run the groups, describe the outputs."""
+"""The delete-apply rewrite: check, plan, write ahead, build delete sets, run groups, report."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from firnline_worker.stage import (
 )
 
 Note = Callable[[int], None]
-"""Told the start snapshot as soon as it is known, so that no expiry takes it."""
+"""Called with the start snapshot as soon as it is known, so that no expiry removes it."""
 
 
 class Stage(Protocol):
     """Where groups run."""
 
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
-        """Results of all groups. Blocks."""
+        """Blocks until all groups have ended."""
 
 
 class OutsideLocations(Exception):
@@ -160,7 +160,6 @@ class Rewriter:
 
 
 def target_bytes(table: LoadedTable) -> int:
-    """The table's target file size, as the counters take it."""
     return target_bytes_of(table.properties)
 
 

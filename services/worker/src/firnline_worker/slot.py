@@ -26,7 +26,7 @@ class WorkerSlot:
     file: FileIO
 
     def owner(self) -> str:
-        """Of leases, in this life: see `Leases.acquire`."""
+        """The owner of this process's leases: see `Leases.acquire`."""
         return lease_owner(self.name, uuid.uuid4().hex[:8])
 
 

@@ -48,7 +48,7 @@ def catalog(settings: Settings) -> dict[str, str]:
 
 
 class Driver:
-    """The JVM behind a session: without it every task would fail, for as long as this lives."""
+    """The session's JVM. When it has ended every task fails, so the worker ends, too."""
 
     def __init__(self, spark: SparkSession) -> None:
         gateway: Any = spark.sparkContext._gateway
@@ -86,7 +86,7 @@ class SparkStage:
 
     @contextmanager
     def _counted(self, groups: int) -> Iterator[int]:
-        """Groups that run while these do."""
+        """The number of groups that run, these included."""
         with self._lock:
             self._running += groups
             running = self._running

@@ -28,7 +28,7 @@ from pyiceberg.io import FileIO
 
 @dataclass(frozen=True)
 class StageOrder:
-    """The same for all groups of a task."""
+    """What all groups of a task share."""
 
     io_properties: Mapping[str, str]
     location: str
