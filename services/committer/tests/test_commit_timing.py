@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from firnline_committer.commit_timing import LONGEST_MS, commit_interval_ms, names_rows
+from firnline_committer.commit_timing import (
+    LATE,
+    LONGEST_MS,
+    POLL_S,
+    CommitTiming,
+    commit_interval_ms,
+    names_rows,
+)
 
 NOW = 1_000_000
 
@@ -59,3 +66,36 @@ def test_a_clock_that_is_ahead_of_ours_still_has_an_interval() -> None:
 )
 def test_who_names_rows(summary: dict[str, str], operation: str, named: bool) -> None:
     assert names_rows(summary, operation) is named
+
+
+class QuietTable:
+    """A table that nobody commits to, whose read takes a busy host's time."""
+
+    identity = None
+
+    def __init__(self, clock: list[int], read_ms: int) -> None:
+        self.clock, self.read_ms, self.reads = clock, read_ms, 0
+
+    def load(self, _: object) -> QuietTable:
+        self.clock[0] += self.read_ms
+        self.reads += 1
+        return self
+
+    def head_id(self, _: str) -> None:
+        return None
+
+    def ancestors(self, _: None) -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize("read_ms", [1, 200, 30_000])
+def test_a_writer_is_waited_for_by_the_clock_however_long_a_read_takes(read_ms: int) -> None:
+    clock = [NOW]
+    table = QuietTable(clock, read_ms)
+
+    def sleep(seconds: float) -> None:
+        clock[0] += round(seconds * 1000)
+
+    CommitTiming(table, lambda: clock[0], sleep).wait(table, "main", LONGEST_MS)  # type: ignore[arg-type]
+    assert clock[0] - NOW <= LATE * LONGEST_MS + read_ms + POLL_S * 1000
+    assert table.reads >= 1
