@@ -17,7 +17,7 @@ REFERENCE = runpy.run_path(str(DOCS / "reference/generate.py"))
 SOURCES = [
     *ROOT.glob("schemas/src/**/*.py"),
     *ROOT.glob("*/*/src/**/*.py"),
-    *ROOT.glob("tests/*/*/*.py"),
+    *(path for path in ROOT.glob("tests/**/*.py") if path != Path(__file__)),
 ]
 CODE = "\n".join(path.read_text() for path in [*SOURCES, ROOT / "docker-compose.yml"])
 SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")

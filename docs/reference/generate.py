@@ -17,9 +17,11 @@ from firnline_adapters.settings import Setting, all_settings
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry import ExpiryReason
 from firnline_domain.records.events import ConflictReason
+from firnline_domain.settings.advanced import ADVANCED, WHY_OF_WORKERS
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds
 from firnline_schemas.topics import Topic, all_topics
+from firnline_worker.preconditions import HOLD_OFF, HOLD_OFF_MS
 
 FOLDER = Path(__file__).parent
 BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -61,21 +63,37 @@ def _topic(one: Topic) -> str:
 
 
 def properties(meanings: Mapping[str, str]) -> str:
-    """Defaults and what a value may be."""
-    defaults = Thresholds()
-    known = {
-        name: (_text(getattr(defaults, field)), _range(field)) for name, field in PROPERTIES.items()
-    }
-    known |= {name: ("0", one.words) for name, one in WORKERS.items()}
+    """The ten that people set: defaults and what a value may be."""
     rows = [
-        f"`{name}` | `{default}` | {values} | {meanings.get(name, '')}"
-        for name, (default, values) in known.items()
+        f"{_property(name)} | {meanings.get(name, '')}"
+        for name in PROPERTIES
+        if name not in ADVANCED
     ]
     return table("property | default | value | meaning", rows)
 
 
+def advanced(meanings: Mapping[str, str]) -> str:
+    """The others, with the reason why one would set them."""
+    rows = [
+        f"{_property(name)} | {why} | {meanings.get(name, '')}" for name, why in ADVANCED.items()
+    ]
+    rows += [
+        f"`{name}` | `{HOLD_OFF_MS if name == HOLD_OFF else 0}` | {WORKERS[name].words} | {why} | "
+        f"{meanings.get(name, '')}"
+        for name, why in WHY_OF_WORKERS.items()
+    ]
+    return table("property | default | value | set it where | meaning", rows)
+
+
+def _property(name: str) -> str:
+    field = PROPERTIES[name]
+    return f"`{name}` | `{_text(getattr(Thresholds(), field))}` | {_range(field)}"
+
+
 def _text(value: object) -> str:
-    return {True: "true", False: "false", None: "unset", "": "unset"}.get(value, str(value))  # type: ignore[call-overload,no-any-return]
+    if value is None or value == "":
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _range(field: str) -> str:
@@ -107,6 +125,7 @@ BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "metrics": metrics,
     "topics": topics,
     "properties": properties,
+    "advanced": advanced,
     "parquet": parquet,
     "ordered": reasons([one.value for one in Reason if one in ORDERS]),
     "kept-back": reasons([one.value for one in Reason if one not in ORDERS]),

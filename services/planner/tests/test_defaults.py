@@ -30,7 +30,7 @@ def test_settings_by_their_names_and_the_others_stay() -> None:
         ('{"firnline.retain.hours": "two days"}', "cannot be read"),
         ('{"firnline.window": "at night"}', "write '[DAYS] HH:MM-HH:MM"),
         ('{"write.target-file-size-bytes": "1"}', "writers and workers read it there"),
-        ('{"self-optimizing.quota": "0.5"}', "firnline.rewrite.max-in-flight"),
+        ('{"self-optimizing.quota": "0.5"}', "does nothing here"),
         ('{"firnline.group": "etl"}', "firnline.group=etl: the fleet has no such group"),
         ('{"firnline.rewrite.max-in-flight": "0"}', "no rewrite is ever ordered"),
     ],

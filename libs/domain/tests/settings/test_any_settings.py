@@ -11,7 +11,7 @@ from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.settings.amoro import UNDERSTOOD, UNUSED
+from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import effective, shown
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds, thresholds
 
@@ -19,7 +19,9 @@ NOW_MS = 1_795_000_000_000
 NAMES = (
     *PROPERTIES,
     *UNDERSTOOD,
-    *UNUSED,
+    "self-optimizing.quota",
+    "self-optimizing.fragment-ratio",
+    "self-optimizing.full.trigger.interval",
     "firnline.",
     "firnline.rewrite.hold-off-ms",
     "firnline.rewrite.max-span-ms",

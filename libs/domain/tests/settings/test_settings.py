@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from firnline_domain.records.states import SettingInForce
-from firnline_domain.settings.amoro import NEVER_MS, UNDERSTOOD, UNUSED
+from firnline_domain.settings.advanced import ADVANCED, WHY_OF_WORKERS
+from firnline_domain.settings.amoro import NEVER_MS, NO_DIFFERENCE, UNDERSTOOD
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.groups import groups_of, unserved
 from firnline_domain.settings.in_force import (
@@ -17,7 +18,7 @@ from firnline_domain.settings.in_force import (
     unused,
     with_namespace,
 )
-from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, WORKERS, Thresholds, thresholds
 
 FRAGMENTS = "firnline.rewrite.min-fragments"
 AMORO_COUNT = "self-optimizing.minor.trigger.file-count"
@@ -109,15 +110,17 @@ def test_a_text_of_amoro_that_cannot_be_read_is_told_once() -> None:
     assert len([*unreadable({AMORO_COUNT: "a dozen"})]) == 1
 
 
-def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_reason() -> None:
+def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_page_of_reasons() -> None:
     settings = {"self-optimizing.quota": "0.5", "namespace:self-optimizing.num-retries": "5"}
     retries, quota = unused({**settings, "self-optimizing.fragment-ratio": "8"})
-    assert quota.startswith("self-optimizing.quota=0.5: workers take")
-    assert retries.startswith("self-optimizing.num-retries=5 (of the namespace): a failure")
+    why = "does nothing here: docs/reference/properties.md#amoros-names says why"
+    assert quota == f"self-optimizing.quota=0.5 {why}"
+    assert retries == f"self-optimizing.num-retries=5 (of the namespace) {why}"
     assert [*unused({"self-optimizing.group": "etl"})] == []
     assert [*unused({"self-optimizing.fragment-ratio": "16"})] != []
     assert [*unused({AMORO_COUNT: "20", FRAGMENTS: "2"})] == []
-    assert not set(UNUSED) & set(UNDERSTOOD)
+    assert [*unused({"self-optimizing.enable": "true"})] == []  # misspelt: `unknown` tells it
+    assert not {name for name, _ in NO_DIFFERENCE} & set(UNDERSTOOD)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,8 @@ def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:
 
 
 def test_known_names_are_not_told() -> None:
-    every = (*PROPERTIES, *UNUSED, *UNDERSTOOD, *READ_ELSEWHERE, "write.delete.mode")
+    amoros = ("self-optimizing.full.trigger.interval", "self-optimizing.execute.num-retries")
+    every = (*PROPERTIES, *amoros, *UNDERSTOOD, *READ_ELSEWHERE, "write.delete.mode")
     assert [*unknown(dict.fromkeys(every, "1"))] == []
 
 
@@ -214,3 +218,9 @@ def test_two_retentions_at_one_place() -> None:
     assert told(age) == told(hours) == []
     [said] = told({**hours, "gc.enabled": "false"})
     assert said.startswith("firnline.retain.hours=24 has no effect: gc.enabled=false")
+
+
+def test_ten_properties_are_for_everybody_and_the_others_say_when_to_set_them() -> None:
+    assert len(set(PROPERTIES) - set(ADVANCED)) == 10
+    assert set(ADVANCED) <= set(PROPERTIES)
+    assert set(WHY_OF_WORKERS) == set(WORKERS)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from firnline_domain.policy.expiry import SHARED_BY
 from firnline_domain.records.tallies import TARGET_BYTES
 from firnline_domain.settings.amoro import PREFIX as AMORO
-from firnline_domain.settings.amoro import UNDERSTOOD, UNUSED
+from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import OURS, PERIODS, READ_ELSEWHERE
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.thresholds import PROPERTIES
@@ -36,7 +36,7 @@ _EXACT = (
     *SHARED_BY,
     *PARQUET,
 )
-KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *UNDERSTOOD, *UNUSED, *_EXACT)))
+KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *UNDERSTOOD, *_EXACT)))
 
 
 def of_table(properties: Mapping[str, str]) -> dict[str, str]:

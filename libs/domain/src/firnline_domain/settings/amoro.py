@@ -1,5 +1,6 @@
-"""Amoro's table properties: which of them mean something here, and what.
+"""Amoro's table properties that mean something here, and what.
 
+The others are a table in docs/reference/properties.md.
 Names and defaults as of Amoro 0.9 (its page "Table Configurations", and `TableProperties`).
 """
 
@@ -67,39 +68,6 @@ UNDERSTOOD = {
     ),
     "snapshot.keep.min-count": Meaning(("min_snapshots",)),
     "self-optimizing.group": Meaning(("group",)),
-}
-_SHARES = "workers take what is ordered: firnline.rewrite.max-in-flight limits one table"
-_POLLING = "nothing is polled here: every commit is looked at when it comes"
-_SIZES = "every engine's writers and Firnline take the file size of write.target-file-size-bytes"
-_RETRIES = "a failure is tried again, then the partition is parked (docs/how-to/troubleshoot.md)"
-_FULL = "a rewrite that would change nothing is never ordered, however long ago the last one was"
-_TASKS = "a task is one partition and streams through its files, however many they are"
-UNUSED = {
-    "self-optimizing.quota": _SHARES,
-    "self-optimizing.break-quota-limit-enabled": _SHARES,
-    "self-optimizing.num-retries": _RETRIES,
-    "self-optimizing.execute.num-retries": _RETRIES,
-    "self-optimizing.allow-partial-commit": "groups that can be committed always are",
-    "self-optimizing.target-size": _SIZES,
-    "self-optimizing.fragment-ratio": "a fragment is below an eighth of the target size, always",
-    "self-optimizing.min-target-size-ratio": "a file is undersized below 75 % of the target size, "
-    "as for Iceberg itself",
-    "self-optimizing.max-task-size-bytes": _TASKS,
-    "self-optimizing.max-file-count": _TASKS,
-    "self-optimizing.major.trigger.duplicate-ratio": "delete files are counted, not the rows in "
-    "them: firnline.rewrite.min-position-deletes, firnline.rewrite.min-equality-deletes",
-    "self-optimizing.full.trigger.interval": _FULL,
-    "self-optimizing.full.rewrite-all-files": _FULL,
-    "self-optimizing.filter": "whole partitions are maintained, and each of them",
-    "self-optimizing.min-plan-interval": _POLLING,
-    "self-optimizing.refresh-table.adaptive.max-interval-ms": _POLLING,
-    "self-optimizing.refresh-table.adaptive.increase-step-ms": _POLLING,
-    "self-optimizing.refresh-event.identifier": _POLLING,
-    "self-optimizing.evaluation.fallback-interval": _POLLING,
-    "self-optimizing.evaluation.file-size.mse-tolerance": _POLLING,
-    "self-optimizing.rewrite.use-parquet-row-group-merge.enabled": "row groups are made anew",
-    "self-optimizing.rewrite.use-parquet-row-group-merge.min-avg-row-group-size-bytes": "row "
-    "groups are made anew",
 }
 # These texts ask for what Firnline does anyway: nothing to say about them.
 NO_DIFFERENCE = frozenset(
