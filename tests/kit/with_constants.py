@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from firnline_adapters import service as beginning
 from firnline_adapters.settings import declared
 from firnline_local.command import Command
 
@@ -27,15 +28,14 @@ def with_constants(command: Command, service: str, **constants: Any) -> Command:
 
 def run(service: str, constants: Mapping[str, Any]) -> None:
     """Its `main`, which ends the process."""
-    main = import_module(f"firnline_{service}.__main__")
-    read = main.from_environment
+    read = beginning.from_environment
 
     def changed(settings: type[Any], environment: Mapping[str, str]) -> Any:
         assert not constants.keys() & declared(settings).keys(), "a variable says that"
         return replace(read(settings, environment), **constants)
 
-    main.from_environment = changed
-    sys.exit(main.main())
+    beginning.from_environment = changed  # type: ignore[assignment]
+    sys.exit(import_module(f"firnline_{service}.__main__").main())
 
 
 if __name__ == "__main__":
