@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from firnline_adapters.logs import Log
 
 STALLED = 75  # EX_TEMPFAIL: start me again
-LOOKS = 6  # per stall time
+CHECKS = 6  # per stall time
 
 
 def stop(log: Log, reason: str) -> NoReturn:
@@ -52,12 +52,12 @@ class Watchdog:
         self._ended.set()
 
     def _watch(self) -> None:
-        pause = self._stall_s / LOOKS
+        pause = self._stall_s / CHECKS
         while not self._ended.wait(pause):
-            self.look(pause)
+            self.check(pause)
 
-    def look(self, passed_s: float) -> None:
-        """Compare the marks with those of the last look, `passed_s` ago."""
+    def check(self, passed_s: float) -> None:
+        """Compare the marks with those of the last check, `passed_s` ago."""
         for name, sign in self._signs.items():
             mark = sign()
             moved = mark is None or mark != self._marks.get(name)

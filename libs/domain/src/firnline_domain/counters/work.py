@@ -166,7 +166,7 @@ class TableWork(Value):
         return replace(self, running=tuple(one for one in self.running if one is not task))
 
     def reconciled_by(self, at_ms: int | None) -> TableWork:
-        """With a look at `at_ms` at the latest."""
+        """To be reconciled at `at_ms` at the latest."""
         if at_ms is None or (self.reconcile_ms is not None and self.reconcile_ms <= at_ms):
             return self
         return replace(self, reconcile_ms=at_ms)

@@ -32,21 +32,21 @@ class Assign(StrEnum):
 class Route(Value):
     """What one bucket keeps of a table that was assigned once; without one, a table is at home.
 
-    `bucket`: at its home, where to send its records, None = it is back. `is_guest`: in the bucket
-    that it was assigned to. `recalled_for`: at its home, asked back to go to that bucket; the
-    records that come meanwhile wait, `waiting` of them.
+    `bucket`: at its home, where to send its records, None = it is back. `is_assigned_here`: in the
+    bucket that it was assigned to. `recalled_for`: at its home, asked back to go to that bucket;
+    the records that come meanwhile wait, `waiting` of them.
     """
 
     epoch: int
     bucket: int | None = None
-    is_guest: bool = False
+    is_assigned_here: bool = False
     recalled_for: int | None = None
     waiting: int = 0
 
     @property
     def is_away(self) -> bool:
         """True where the hash does not say who counts the table."""
-        return self.is_guest or self.bucket is not None
+        return self.is_assigned_here or self.bucket is not None
 
 
 def next_epoch(last: int, now_ms: int) -> int:

@@ -1,5 +1,5 @@
-"""TableScanned: how often a table is read, and by what; another look at it where that changes its
-policy, another word to its owner where that changes the advice."""
+"""TableScanned: how often a table is read, and by what; it is reconciled where that
+changes its policy, and published where that changes the advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firnline_planner.reconcile.publishing import with_publication
 
 def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     """Count the scans for `main`: reports name a snapshot and no ref. Nothing is decided here: the
-    moments of all partitions move with the rate, so the table is due for a look at them."""
+    moments of all partitions move with the rate, so the table is due to be reconciled."""
     now_ms = context.now_ms
     table = context.state.table(event.table.uuid, MAIN)
     if table is None or table.counters.removed:

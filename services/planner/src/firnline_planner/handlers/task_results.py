@@ -1,4 +1,4 @@
-"""What became of orders, as the committer tells it on `maintenance-events`."""
+"""What became of orders, as workers and the committer report it on `maintenance-events`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _rewrite_ended(
 ) -> Table:
     task = table.work.task(event.task_id)
     if task is None:
-        return table  # told twice, or after its deadline
+        return table  # reported twice, or after its deadline
     match event:
         case RewriteCommitted():
             return _committed(context, table, task, event)
@@ -97,14 +97,14 @@ def _committed(
 ) -> Table:
     """In flight until the counters contain the commit (docs/architecture.md, rule 6)."""
     note_success(context, task)
-    told = replace(
+    reported = replace(
         task,
         committed_snapshot_ids=event.snapshot_ids,
         committed_at_ms=event.committed_at_ms,
     )
-    if is_in_counters(table.counters, told):
+    if is_in_counters(table.counters, reported):
         return finish(context, table, task)
-    running = tuple(told if one is task else one for one in table.work.running)
+    running = tuple(reported if one is task else one for one in table.work.running)
     return replace(table, work=replace(table.work, running=running))
 
 

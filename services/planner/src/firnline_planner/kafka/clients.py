@@ -54,7 +54,7 @@ class KafkaClients:
         )
 
     def changelog_reader(self) -> Consumer:
-        """Reads partitions that it is told to, without a group; says when it is at their end."""
+        """Reads the partitions that it is assigned, without a group; says when it is at the end."""
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,

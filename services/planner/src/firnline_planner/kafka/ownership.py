@@ -118,7 +118,7 @@ class OwnedBuckets:
         """What the batch changed is in the changelog, up to `position`."""
         owned = self._owned[partition]
         if changes:
-            assert position is not None, "the broker has not told where the changes are"
+            assert position is not None, "the broker did not say where the changes are"
             owned.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
         owned.buffer.discard()
 
@@ -134,7 +134,7 @@ class Membership:
         self._consumer = consumer
         self._buckets = buckets
         self._topics = topics
-        self.is_new = False  # given partitions since somebody last looked
+        self.is_new = False  # given partitions since it was last asked
 
     def join(self) -> None:
         """From now on `consume` gives and takes buckets. Raises KafkaException."""

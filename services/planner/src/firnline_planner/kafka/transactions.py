@@ -77,12 +77,14 @@ class KafkaTransactions:
         for partition, changes in batch.changes.items():
             last = next(reversed(changes), None)  # its offset is the highest of the partition
             for key, value in changes.items():
-                told = self._kept if key == last else None
-                self._put(Send(self._changelog, partition, key, value, []), told)
+                on_delivery = self._note_position if key == last else None
+                self._put(Send(self._changelog, partition, key, value, []), on_delivery)
         for send in batch.sends:
             self._put(send, None)
 
-    def _put(self, send: Send, told: Callable[[KafkaError | None, Message], None] | None) -> None:
+    def _put(
+        self, send: Send, on_delivery: Callable[[KafkaError | None, Message], None] | None
+    ) -> None:
         headers = list[Header](send.headers)
         while True:
             try:
@@ -91,14 +93,14 @@ class KafkaTransactions:
                     send.value,
                     send.key,
                     send.partition,
-                    on_delivery=told,
+                    on_delivery=on_delivery,
                     headers=headers,
                 )
                 return
             except BufferError:  # the local queue is full: let it drain
                 self._producer.poll(0.5)
 
-    def _kept(self, error: KafkaError | None, message: Message) -> None:
+    def _note_position(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._positions[message.partition()] = message.offset() + 1
 

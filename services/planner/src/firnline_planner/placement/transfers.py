@@ -110,7 +110,7 @@ class Transfers:
         if self.is_over(uuid, record.epoch) or (route and route.epoch > record.epoch):
             return
         if install_chunk(context.state, record):
-            context.state.put_route(uuid, Route(record.epoch, is_guest=True))
+            context.state.put_route(uuid, Route(record.epoch, is_assigned_here=True))
 
     def _install_returned(self, record: TableHanded, context: TableContext) -> list[bytes]:
         uuid, state = record.table_uuid, context.state
@@ -134,17 +134,17 @@ class Transfers:
         """Send a table that is assigned to this bucket home."""
         uuid = order.table_uuid
         route = context.state.route(uuid)
-        if route is None or not route.is_guest or route.epoch != order.epoch:
+        if route is None or not route.is_assigned_here or route.epoch != order.epoch:
             return  # it is on its way back
         context.state.drop_route(uuid)
         self._send(uuid, table_chunks(context.state, uuid, order.epoch), self.home(uuid), context)
 
     def forgotten(self, uuid: str, context: TableContext) -> None:
-        """A table is no more: its assignment ends, and its home is told."""
+        """A table is no more: its assignment ends, and its home hears of it."""
         route = context.state.route(uuid)
         if route is None:
             return
-        if not route.is_guest:
+        if not route.is_assigned_here:
             self._withdraw(uuid, context)
             return
         context.state.drop_route(uuid)
@@ -155,7 +155,7 @@ class Transfers:
         context.effects.outputs.append(Output(TOPIC, uuid, None))
 
 
-CHUNK_BYTES = 512 * 1024  # brokers take 1 MB unless told otherwise; a table may have 0.4 MB itself
+CHUNK_BYTES = 512 * 1024  # brokers take 1 MB by default; a table may have 0.4 MB itself
 
 
 def table_chunks(state: BucketState, uuid: str, epoch: int) -> list[TableHanded]:
@@ -170,7 +170,7 @@ def table_chunks(state: BucketState, uuid: str, epoch: int) -> list[TableHanded]
 
 def install_chunk(state: BucketState, record: TableHanded) -> bool:
     """Keep a chunk; True if it was the last one. The table itself is the last pair of all, so
-    nothing looks at it before."""
+    nothing finds it before."""
     if record.chunk == 0 and record.pairs:
         _drop(state, record.table_uuid)
     for pair in record.pairs:

@@ -1,4 +1,4 @@
-"""Advice for a table's owner: judged whenever its state is shown, told when it changes."""
+"""Advice for a table's owner: judged whenever its state is published, sent when it changes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from firnline_planner.effects import ADVICE, Effects, Output
 MAX_SAID = 500  # characters; a path may be longer than anybody reads
 
 
-def advised(known: Known, step: Effects) -> Table:
-    """The table with the advice that holds for it; what changed is told."""
+def advised(known: Known, effects: Effects) -> Table:
+    """The table with the advice that holds for it; what changed is sent."""
     after = advise(known)
-    step.send(Output(ADVICE, _key(one), one) for one in after.told)
+    effects.send(Output(ADVICE, _key(one), one) for one in after.told)
     return replace(known.table, work=replace(known.table.work, advice=after.given))
 
 

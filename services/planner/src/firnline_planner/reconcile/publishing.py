@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 
 from firnline_domain.advice.finding import Known
 from firnline_domain.counters.spread import Spread
@@ -13,7 +14,7 @@ from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import ExpiryReason, begins_ms
 from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
-from firnline_domain.policy.rewrite import admit, decide, depth, explain, mendable, status_of
+from firnline_domain.policy.rewrite import admit, decide, explain, mendable, status_of
 from firnline_domain.records.states import (
     ExpiryPlan,
     PartitionState,
@@ -42,11 +43,11 @@ def with_publication(context: TableContext, table: Table) -> Table:
     """With a time at which its state is published."""
     work, latest_ms = table.work, context.now_ms + interval_ms(table)
     # Never later: where the clock was set back, it was published in what is now the future.
-    show_ms = min(max(context.now_ms, work.published_ms + interval_ms(table)), latest_ms)
+    publish_ms = min(max(context.now_ms, work.published_ms + interval_ms(table)), latest_ms)
     planned = work.publish_ms
-    if planned is not None and (planned <= show_ms or table.counters.removed):
+    if planned is not None and (planned <= publish_ms or table.counters.removed):
         return table
-    return replace(table, work=replace(work, publish_ms=show_ms))
+    return replace(table, work=replace(work, publish_ms=publish_ms))
 
 
 def publish_or_forget(context: TableContext, table: Table) -> None:
@@ -62,7 +63,8 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     statuses = Statuses(table, context.limits, context.now_ms)
     every = statuses.through(spread.through(recount.through(_without_gone(context, table))))
     debt = DebtFiles(table, context.limits)
-    deepest = heapq.nlargest(PUBLISHED_PARTITIONS, every, key=debt.counted)
+    counted = ((debt.counted(partition), partition) for partition in every)
+    deepest = heapq.nlargest(PUBLISHED_PARTITIONS, counted, key=itemgetter(0))
     table = replace(table, counters=recount.checked(context.now_ms))
     known = Known(table, spread, context.limits, context.fleet, context.now_ms)
     table = advised(known, context.effects)
@@ -119,7 +121,10 @@ class DebtFiles:
 
 
 def table_state(
-    context: TableContext, table: Table, deepest: Iterable[Partition], statuses: Mapping[str, int]
+    context: TableContext,
+    table: Table,
+    deepest: Iterable[tuple[int, Partition]],
+    statuses: Mapping[str, int],
 ) -> TableState:
     """The state to publish. `statuses`: of all partitions, not of the deepest alone."""
     counters, limits, now_ms = table.counters, context.limits, context.now_ms
@@ -133,7 +138,9 @@ def table_state(
         format_version=counters.format_version,
         holds=counters.totals.holds,
         partition_count=counters.totals.partitions,
-        partitions=tuple(partition_state(context, table, partition) for partition in deepest),
+        partitions=tuple(
+            partition_state(context, table, partition, debt) for debt, partition in deepest
+        ),
         snapshot_count=counters.snapshot_count,
         oldest_snapshot_ms=counters.oldest_snapshot_ms,
         waiting_for_resync=counters.waiting is not None,
@@ -193,7 +200,9 @@ def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
     return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
 
 
-def partition_state(context: TableContext, table: Table, partition: Partition) -> PartitionState:
+def partition_state(
+    context: TableContext, table: Table, partition: Partition, debt_files: int
+) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
     limits, now_ms = context.limits, context.now_ms
     decision = decide(table, partition, limits, now_ms)
@@ -215,5 +224,5 @@ def partition_state(context: TableContext, table: Table, partition: Partition) -
         task_id=task.task_id if task else None,
         until_ms=until_ms,
         failures=partition.work.failures,
-        debt_files=depth(table, partition, limits),
+        debt_files=debt_files,
     )

@@ -65,8 +65,8 @@ def _ask_for_missing(context: TableContext, table: Table) -> Table:
 
 
 def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Table:
-    look_ms = table.work.reconcile_ms
-    if look_ms is not None and look_ms <= context.now_ms:
+    due_ms = table.work.reconcile_ms
+    if due_ms is not None and due_ms <= context.now_ms:
         table = replace(table, work=replace(table.work, reconcile_ms=None))
         partitions = (_aged(context, table, one) for one in context.partitions(table))
         context.effects.fully_reconciled.add(
@@ -153,7 +153,7 @@ def order(
 
 
 def together(orders: list[Output]) -> list[Output]:
-    """Orders of one table and moment, each told how many they are."""
+    """Orders of one table and moment, each with their number."""
     if len(orders) < 2:
         return orders
     several = len(orders)

@@ -15,7 +15,7 @@ from firnline_planner.reconcile.context import TableContext
 def end_task(context: TableContext, table: Table, task: RunningTask, work: PartitionWork) -> Table:
     """An order is out no more; its partition goes on with `work`."""
     context.put_partition(table, replace(context.partition(table, task.scope), work=work))
-    # Partitions that found the table busy, or held, are found again only by a look at all.
+    # Partitions that found the table busy, or held, are found again only where all are reconciled.
     was_full = not table.work.has_room(SLOTS, context.limits)
     ended = replace(table, work=table.work.ended(task))
     hold = rewrite_hold_of(ended, context.limits, context.now_ms)
@@ -47,7 +47,7 @@ def finish(context: TableContext, table: Table, task: RunningTask) -> Table:
 
 
 def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
-    """True if a commit that the committer told of is in the counters."""
+    """True if a commit that the committer has reported is in the counters."""
     if task.committed_at_ms is None:
         return False
     if not task.committed_snapshot_ids:

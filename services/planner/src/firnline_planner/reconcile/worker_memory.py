@@ -1,4 +1,4 @@
-"""The heavy lanes' memory: what outcomes show of it, and what is wished for (`memory_tuning`)."""
+"""The heavy lanes' memory: what results say of it, and what workers are to have."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ from firnline_planner.state.encoding import (
 from firnline_planner.state.fleet_share import FleetShare
 from firnline_planner.state.stores import KeyValueStore
 
-# Values of a bucket, for tables that change often and for what is shown a second later. More are
-# memory that is in no cache when it is let go of.
+# Values of a bucket, for tables that change often and are published a second later. More are
+# memory that is in no processor cache when it is freed.
 REMEMBERED = 500
 # Of a key with its value: Faust's changelog takes 1 MB of one record. A table may hold 0.5 MB of
 # changes back (`gaps.HELD_BYTES`), and its settings are 0.2 MB at most (`kept_settings`).

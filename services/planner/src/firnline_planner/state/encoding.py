@@ -124,7 +124,7 @@ def partition_key(uuid: str, ref: str, scope: Scope) -> bytes:
 
 
 def pause_key(uuid: str | None) -> bytes:
-    """Key of a table's switch, or of the fleet's."""
+    """Key of a table's pause, or of the fleet's."""
     return PAUSE + (uuid or "").encode()
 
 
