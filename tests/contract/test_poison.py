@@ -17,7 +17,7 @@ from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
 from firnline_console.handlers import on_deliveries, topics_read
-from firnline_console.memory import MemoryReadModel
+from firnline_console.in_memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.identity import bucket_of
 from firnline_domain.policy.lanes import Lane, topic_of

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import redis
+from firnline_console.in_memory import MemoryReadModel
 from firnline_console.keys import Keys
 from firnline_console.listing import BadQuery, Query
-from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
 from firnline_console.redis_model import RedisReadModel
 from firnline_domain.identity import TableName

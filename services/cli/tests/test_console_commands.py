@@ -21,7 +21,7 @@ from firnline_cli.__main__ import main
 from firnline_cli.explain import report
 from firnline_cli.undo import known
 from firnline_console.api import Api
-from firnline_console.memory import MemoryReadModel
+from firnline_console.in_memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.identity import TableName
 from firnline_domain.records.states import TableState

@@ -11,8 +11,8 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 from firnline_console.api import Api
 from firnline_console.capacity import Hands
-from firnline_console.folds import OfGroup
-from firnline_console.memory import MemoryReadModel
+from firnline_console.folding import OfGroup
+from firnline_console.in_memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_console.workers import workers_json
 from firnline_domain.errors import RetryLater

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from firnline_console.explain import explained
-from firnline_console.settings_shown import settings_json
+from firnline_console.labels import DECISIONS, EXPIRIES, WORDS, label_of
+from firnline_console.table_settings import settings_json
 from firnline_console.tables import TableStates, fold_state, fold_states
-from firnline_console.words import DECISIONS, EXPIRIES, WORDS, in_words
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import ExpiryReason
 from firnline_domain.records.events import ConflictReason
@@ -185,14 +185,14 @@ def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
     sent |= {"size_error": 0.9, "mendable_size_error": 0.3, "max_size_error": 0.2}
     sent |= {"read_s_spared": 0.5, "rewrite_cpu_s": 9.0, "undersized": 3.0}
     for code, phrase in (DECISIONS | EXPIRIES).items():
-        assert "{" not in in_words(code, sent)
-        assert in_words(code, sent) != code.replace("_", " ") or "{" not in phrase
+        assert "{" not in label_of(code, sent)
+        assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase
 
 
 def test_a_table_that_is_held_back_says_so_first(make: Make) -> None:
     state = make("table_state/paused")
     assert answer(state)["verdict"] == (
-        "Held back: maintenance is paused by a person; `firnline resume` lets it go on, "
+        "Held back: maintenance is paused by a person; `firnline status` says how to end it, "
         "since 2026-09-21 14:13Z, by ops: storage migration."
     )
     assert answer(state)["hold"]["reason"] == "paused"
@@ -212,7 +212,7 @@ def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
     shown = replace(state, partitions=(would,), statuses={"would_order": 1})
     assert answer(shown)["verdict"] == (
         "Shadow mode: a rewrite of 1 partition of 1 would be ordered now. The deepest, 2026-11-21: "
-        f"{in_words('old_debt')}."
+        f"{label_of('old_debt')}."
     )
     idle = replace(would, status="idle", reason="healthy")
     assert answer(replace(state, partitions=(idle,)))["verdict"] == (
@@ -222,12 +222,12 @@ def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
 
 def test_what_the_last_rewrite_has_left_is_not_counted_against_the_threshold() -> None:
     numbers = {"fragments": 9, "new_fragments": 1, "min_fragments": 8}
-    assert in_words("accumulating", numbers) == (
+    assert label_of("accumulating", numbers) == (
         "not enough yet (small files 1 of 8 since the last rewrite, which could do nothing about "
         "the other 8)"
     )
     of_all = {"global_deletes": 3, "new_global_deletes": 3, "min_equality_deletes": 4}
-    assert in_words("accumulating", of_all) == "not enough yet (global equality deletes 3 of 4)"
+    assert label_of("accumulating", of_all) == "not enough yet (global equality deletes 3 of 4)"
 
 
 def test_an_announced_expiry_says_when_and_how_much_and_how_to_stop_it(make: Make) -> None:

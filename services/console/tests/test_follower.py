@@ -12,8 +12,8 @@ from firnline_adapters.logs import Log
 from firnline_console.follower import Follower
 from firnline_console.gauges import set_totals
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
+from firnline_console.in_memory import MemoryReadModel
 from firnline_console.listing import Query
-from firnline_console.memory import MemoryReadModel
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Delivery, Inbox, Place

@@ -7,10 +7,10 @@ from importlib.resources import files
 from inspect import getsource
 
 import pytest
-from firnline_console import lines, statuses
+from firnline_console import event_text, statuses
 
 PAGE = files("firnline_console").joinpath("page.html").read_text()
-EVENTS = set(re.findall(r'_line\([^"]*?"(\w+)"', getsource(lines), re.DOTALL)) | {
+EVENTS = set(re.findall(r'_event\([^"]*?"(\w+)"', getsource(event_text), re.DOTALL)) | {
     "commit",
     "table",
     "counters",
@@ -30,7 +30,7 @@ def literal(name: str) -> str:
 
 def test_events_of_every_kind_have_a_name_and_a_group() -> None:
     assert {"compared", "committed", "own", "order"} <= EVENTS
-    assert lines.MAKERS
+    assert event_text.MAKERS
     assert {kind for kind in EVENTS if f"{kind}:" not in literal("KINDS")} == set()
     assert {kind for kind in EVENTS if f'"{kind}"' not in literal("GROUPS")} == set()
 

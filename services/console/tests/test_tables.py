@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_console.folds import Key, fold, touched
+from firnline_console.folding import Key, fold, touched
 from firnline_console.tables import TableStates, TableView, totals_of, writer_of
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange

@@ -31,7 +31,7 @@ TOO_LONG = "write it in fewer words"
 
 @dataclass(frozen=True)
 class Fleet:
-    """`catalog_uri`: the gateway's. `kafka`: bootstrap servers; None = nobody can be told. `state`:
+    """`catalog_uri`: the gateway's. `kafka`: bootstrap servers; None = no orders. `state`:
     of the embedded stack that it is."""
 
     catalog_uri: str

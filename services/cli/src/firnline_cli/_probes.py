@@ -33,11 +33,11 @@ def _probe(part: str, ports: dict[str, int]) -> str:
     asks: dict[str, Callable[[], str]] = {
         "redis": lambda: _bytes(ports["redis"], b"PING\r\n"),
         "kafka": lambda: _bytes(ports["kafka"], API_VERSIONS),
-        "catalog": lambda: _http(ports["catalog"], "/v1/config"),
+        "catalog": lambda: _http(ports["catalog"], "/v1/config", TIMEOUT_S),
         "console": lambda: _http(ports["console"], "/healthz", CONSOLE_S),
     }
     try:
-        return asks.get(part, lambda: _http(ports[f"{part}-metrics"], "/metrics"))()
+        return asks.get(part, lambda: _http(ports[f"{part}-metrics"], "/metrics", TIMEOUT_S))()
     except KeyError:
         return ""  # nowhere to ask
     except (OSError, HTTPException):
@@ -50,7 +50,7 @@ def _bytes(port: int, request: bytes) -> str:
         return "" if connection.recv(1) else SILENT
 
 
-def _http(port: int, path: str, timeout_s: float = TIMEOUT_S) -> str:
+def _http(port: int, path: str, timeout_s: float) -> str:
     try:
         with _open(f"http://{LOOPBACK}:{port}{path}", timeout=timeout_s):
             return ""

@@ -40,22 +40,22 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
 
 
 def report(answer: dict[str, Any], about: str) -> Group:
-    """Every word by table: what was found, since when, and what to do."""
+    """The hints of each table: what was found, since when, and what to do."""
     if not answer["advice"]:
         return Group(styled(f"Nothing to say about {about}.", "dim"))
     parts: list[RenderableType] = []
-    for name, words in groupby(answer["advice"], key=lambda word: word["table"]):
+    for name, hints in groupby(answer["advice"], key=lambda hint: hint["table"]):
         parts.append(styled(name, "bold"))
-        parts.extend(Padding(one, (0, 0, 0, 2)) for one in lines(words, answer["now_ms"]))
+        parts.extend(Padding(one, (0, 0, 0, 2)) for one in lines(hints, answer["now_ms"]))
     return Group(*parts)
 
 
-def lines(words: Any, now_ms: int) -> list[RenderableType]:
-    """Two lines for each word of advice."""
+def lines(hints: Any, now_ms: int) -> list[RenderableType]:
+    """Two lines for each hint."""
     found: list[RenderableType] = []
-    for word in words:
-        since = styled(f"  (for {age(word['since_ms'], now_ms)})", "dim")
-        rule = styled(word["rule"].replace("_", " "), "yellow")
-        found.append(Text.assemble(rule, ": ", styled(word["finding"]), since))
-        found.append(Padding(Text.assemble(styled("-> ", "dim"), styled(word["remedy"])), (0, 2)))
+    for hint in hints:
+        since = styled(f"  (for {age(hint['since_ms'], now_ms)})", "dim")
+        rule = styled(hint["rule"].replace("_", " "), "yellow")
+        found.append(Text.assemble(rule, ": ", styled(hint["finding"]), since))
+        found.append(Padding(Text.assemble(styled("-> ", "dim"), styled(hint["remedy"])), (0, 2)))
     return found

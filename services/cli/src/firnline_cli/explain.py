@@ -99,13 +99,13 @@ def snapshot_count(count: int | None) -> str:
     return "- snapshots" if count is None else counted(count, "snapshot")
 
 
-def advice(words: list[dict[str, Any]]) -> list[RenderableType]:
+def advice(hints: list[dict[str, Any]]) -> list[RenderableType]:
     """What the table's owner could do better; `firnline advise` says what exactly."""
-    if not words:
+    if not hints:
         return []
-    table = words[0]["table"]
+    table = hints[0]["table"]
     lines: list[RenderableType] = ["", styled("Advice", "bold")]
-    lines += [styled(f"{word['rule'].replace('_', ' ')}: {word['finding']}") for word in words]
+    lines += [styled(f"{hint['rule'].replace('_', ' ')}: {hint['finding']}") for hint in hints]
     return [*lines, styled(f"What to do: firnline advise {table}", "dim")]
 
 

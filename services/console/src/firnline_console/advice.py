@@ -13,7 +13,7 @@ from firnline_console.tables import TableView
 
 
 class AdviceView(Value):
-    """The newest word by each rule about one table, the withdrawn ones too: they may be told
+    """The newest advice by each rule about one table, withdrawn advice too: records may come
     again, in any order."""
 
     uuid: str
@@ -28,7 +28,7 @@ class AdviceView(Value):
 
 
 def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
-    """The later word holds; at one moment the withdrawal does."""
+    """The later record counts; of two at one moment, the withdrawal."""
     known = old or AdviceView(fact.table.uuid, fact.table.dotted)
     before = known.words.get(fact.rule)
     if before is not None and _age(before) > _age(fact):
@@ -42,8 +42,8 @@ def _age(one: TableAdvice) -> tuple[int, bool]:
 
 
 def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
-    """Only what holds by the planner's newest state: one that has lost its own withdraws nothing,
-    but lists what it has given."""
+    """Only what the planner's newest state lists: a planner that has lost its state withdraws
+    nothing."""
     summary = table.summary if table else None
     if table is None or summary is None or table.is_dropped:
         return replace(view, words={})
@@ -55,14 +55,14 @@ def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
     return replace(view, words=words)
 
 
-def foremost(found: Sequence[AdviceView], limit: int) -> list[AdviceView]:
+def most_advised(found: Sequence[AdviceView], limit: int) -> list[AdviceView]:
     """Tables with most advice first."""
     some = [one for one in found if one.words]
     return sorted(some, key=lambda one: (len(one.words), one.uuid), reverse=True)[:limit]
 
 
 def advice_json(one: TableAdvice) -> dict[str, Any]:
-    """One word of advice."""
+    """One piece of advice."""
     return {
         "table": one.table.dotted,
         "table_uuid": one.table.uuid,

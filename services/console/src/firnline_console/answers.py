@@ -9,12 +9,12 @@ from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import to_plain
 
 from firnline_console.amounts import scope_label
-from firnline_console.letters import LetterView
+from firnline_console.dead_letters import DeadLetterView
+from firnline_console.labels import label_of
 from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Numbered
 from firnline_console.tables import TableView
 from firnline_console.tasks import Order, Outcome, Status, TaskView
-from firnline_console.words import in_words
 
 
 def id_text(number: int | None) -> str | None:
@@ -88,7 +88,7 @@ def _summary_json(view: TableView) -> dict[str, Any]:
 
 def hold_json(hold: Hold | None) -> dict[str, Any] | None:
     """What keeps all orders of a table back."""
-    return None if hold is None else {**to_plain(hold), "words": in_words(hold.reason)}
+    return None if hold is None else {**to_plain(hold), "words": label_of(hold.reason)}
 
 
 def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
@@ -121,12 +121,12 @@ def _order_json(order: Order) -> dict[str, Any]:
     return {
         **to_plain(order),
         "trigger_snapshot_id": id_text(order.trigger_snapshot_id),
-        "words": in_words(order.reason, order.numbers),
+        "words": label_of(order.reason, order.numbers),
     }
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    words = in_words(outcome.reason) if outcome.reason else ""
+    words = label_of(outcome.reason) if outcome.reason else ""
     ids = [str(one) for one in outcome.snapshot_ids]
     more = {"status": outcome.status.value, "words": words, "snapshot_ids": ids}
     return {**to_plain(outcome), **more}
@@ -138,10 +138,10 @@ def event_json(one: Numbered) -> dict[str, Any]:
 
 
 def pause_json(view: PauseView) -> dict[str, Any]:
-    """A switch that is pulled; `table` is empty for the fleet's."""
+    """A pause in force; `table` is empty for the fleet's."""
     return {"table": view.table, "since_ms": view.at_ms, "by": view.by, "reason": view.reason}
 
 
-def letter_json(view: LetterView) -> dict[str, Any]:
+def dead_letter_json(view: DeadLetterView) -> dict[str, Any]:
     """A dead letter."""
-    return {**to_plain(view), "words": in_words(view.reason)}
+    return {**to_plain(view), "words": label_of(view.reason)}

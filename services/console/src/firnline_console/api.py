@@ -14,8 +14,8 @@ from firnline_domain.settings.groups import Group, named
 
 from firnline_console.advice import advice_json
 from firnline_console.answers import (
+    dead_letter_json,
     event_json,
-    letter_json,
     pause_json,
     status_of,
     table_json,
@@ -193,7 +193,7 @@ class Api:
     async def events(self, request: web.Request) -> web.Response:
         """`?after=&limit=`: events after a number in order of arrival, or the newest by time.
 
-        `cursor` is what to go on from; what arrives meanwhile may be told twice, never missed.
+        `cursor` is what to go on from; what arrives meanwhile may come twice, never not at all.
         """
         after = after_of(request)
         cursor = await asyncio.to_thread(self._model.cursor)
@@ -209,7 +209,7 @@ class Api:
     async def letters(self, request: web.Request) -> web.Response:
         """`?limit=`: the newest dead letters."""
         found = await asyncio.to_thread(self._model.letters, limit_of(request))
-        return web.json_response({"dead_letters": [letter_json(one) for one in found]})
+        return web.json_response({"dead_letters": [dead_letter_json(one) for one in found]})
 
 
 @web.middleware

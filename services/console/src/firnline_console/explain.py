@@ -13,11 +13,11 @@ from firnline_domain.values import to_plain
 from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
-from firnline_console.readers import reads_json
-from firnline_console.settings_shown import settings_json
+from firnline_console.labels import label_of
+from firnline_console.reads import reads_json
+from firnline_console.table_settings import settings_json
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
-from firnline_console.words import in_words
 
 
 def explained(
@@ -58,15 +58,15 @@ def verdict(view: TableView, state: TableState | None) -> str:
     if state.waiting_for_resync:
         return "Commits are missing from the counters; nothing is ordered until they are read."
     if state.hold is not None and state.hold.reason == HoldReason.SHADOW:
-        return _shadowed(state)
+        return _shadow_verdict(state)
     if state.hold is not None:
-        return f"Held back: {_held(state.hold)}."
+        return f"Held back: {_hold_words(state.hold)}."
     if not state.partitions:
         return "The table holds no files."
     return _leading(state)
 
 
-def _shadowed(state: TableState) -> str:
+def _shadow_verdict(state: TableState) -> str:
     count = state.statuses.get("would_order", 0)
     if not count:
         return "Shadow mode: nothing would be ordered now."
@@ -79,10 +79,10 @@ def _shadowed(state: TableState) -> str:
     return f"{text} The deepest, {where}: {why}."
 
 
-def _held(hold: Hold) -> str:
-    since, until = _moment(hold.since_ms), _moment(hold.until_ms)
+def _hold_words(hold: Hold) -> str:
+    since, until = _minute(hold.since_ms), _minute(hold.until_ms)
     parts = (
-        in_words(hold.reason),
+        label_of(hold.reason),
         f"since {since}" if since else "",
         f"until {until}" if until else "",
         hold.detail,
@@ -90,7 +90,7 @@ def _held(hold: Hold) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _moment(at_ms: int | None) -> str:
+def _minute(at_ms: int | None) -> str:
     return "" if at_ms is None else f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%MZ}"
 
 
@@ -116,7 +116,7 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
     plan = state.expiry_plan if state else None
     return {
         "reason": reason,
-        "words": planned(plan) if plan else in_words(reason) if reason else "not decided yet",
+        "words": planned(plan) if plan else label_of(reason) if reason else "not decided yet",
         "plan": to_plain(plan) if plan else None,
         "snapshots": state.snapshot_count if state else None,
         "oldest_snapshot_ms": state.oldest_snapshot_ms if state else None,
@@ -128,14 +128,14 @@ def planned(plan: ExpiryPlan) -> str:
     snapshots, files = counted(plan.snapshots, "snapshot"), counted(plan.files, "file")
     return (
         f"expiry of {snapshots} ({files}, about {in_bytes(plan.bytes)}) begins at "
-        f"{_moment(plan.begins_ms)}; set firnline.expire.enabled=false to stop it, "
+        f"{_minute(plan.begins_ms)}; set firnline.expire.enabled=false to stop it, "
         "=true to begin at once"
     )
 
 
 def partition_words(part: PartitionState) -> str:
     """The last decision in words; `reason` of a paused partition is that of its last failure."""
-    words = in_words(part.reason, part.numbers)
+    words = label_of(part.reason, part.numbers)
     if part.status not in ("backing_off", "parked") or not part.failures:
         return words
     times = "once" if part.failures == 1 else f"{part.failures:,} times in a row"

@@ -9,8 +9,8 @@ from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Inbox
 
+from firnline_console.dead_letters import GROUP
 from firnline_console.handlers import on_deliveries
-from firnline_console.letters import GROUP
 from firnline_console.readmodel import Built, ReadModel, ViewLost
 
 POLL_S = 0.5

@@ -13,7 +13,7 @@ from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
 
-from firnline_console.folds import OfGroup
+from firnline_console.folding import OfGroup
 from firnline_console.readmodel import ReadModel, ViewLost
 
 TOPICS = (

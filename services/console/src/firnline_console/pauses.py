@@ -1,4 +1,4 @@
-"""Switches that people have pulled, as the console shows them."""
+"""Pauses that people have ordered, as the console shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FLEET = "fleet"  # in place of a table's uuid
 
 
 class PauseView(Value):
-    """The newest word about one switch. `table` is '' for the fleet's."""
+    """The newest order about one pause. `table` is '' for the fleet's."""
 
     place: str  # uuid, or FLEET
     table: str
@@ -19,16 +19,16 @@ class PauseView(Value):
     reason: str = ""
 
 
-def place_of_switch(fact: PauseMaintenance | ResumeMaintenance) -> str:
-    """Which switch it is about."""
+def pause_key(fact: PauseMaintenance | ResumeMaintenance) -> str:
+    """Which pause it is about: a table's, or the fleet's."""
     return fact.table.uuid if fact.table else FLEET
 
 
 def fold_pause(old: PauseView | None, fact: PauseMaintenance | ResumeMaintenance) -> PauseView:
-    """The later word holds, in whatever order they are told; at one moment the pause does."""
+    """The later order counts, whatever arrives first; of two at one moment, the pause."""
     paused = isinstance(fact, PauseMaintenance)
     new = PauseView(
-        place=place_of_switch(fact),
+        place=pause_key(fact),
         table=fact.table.dotted if fact.table else "",
         paused=paused,
         at_ms=fact.requested_at_ms,
@@ -38,6 +38,6 @@ def fold_pause(old: PauseView | None, fact: PauseMaintenance | ResumeMaintenance
     return max(old or new, new, key=lambda one: (one.at_ms, one.paused))
 
 
-def pulled(switches: list[PauseView]) -> list[PauseView]:
-    """Those that hold now: the fleet's first, then by table."""
-    return sorted((one for one in switches if one.paused), key=lambda one: one.table)
+def active_pauses(pauses: list[PauseView]) -> list[PauseView]:
+    """Those in force: the fleet's first, then by table."""
+    return sorted((one for one in pauses if one.paused), key=lambda one: one.table)

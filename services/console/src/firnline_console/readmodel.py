@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from firnline_domain.values import Value
 
 from firnline_console.advice import AdviceView
-from firnline_console.letters import LetterView
-from firnline_console.lines import EventView
+from firnline_console.dead_letters import DeadLetterView
+from firnline_console.event_text import EventView
 from firnline_console.listing import Page, Query
 from firnline_console.pauses import PauseView
 from firnline_console.tables import TableStates, TableView
@@ -60,7 +60,7 @@ class ReadModel(Protocol):
         """
 
     def apply(self, generation: str, facts: Sequence[Any]) -> None:
-        """Fold domain records in, all or none. Telling a record twice changes nothing.
+        """Fold domain records in, all or none. A record applied twice changes nothing.
 
         Raises ViewLost where `generation` is not in force.
         """
@@ -95,17 +95,17 @@ class ReadModel(Protocol):
         Without a cursor the newest by time, in order of time.
         """
 
-    def letters(self, limit: int) -> list[LetterView]:
+    def letters(self, limit: int) -> list[DeadLetterView]:
         """The newest dead letters."""
 
     def advice(self, limit: int) -> list[AdviceView]:
         """Tables with advice that holds now, those with most of it first."""
 
     def advice_of(self, uuid: str) -> AdviceView | None:
-        """What holds now for one table; None where nothing was ever said about it."""
+        """What holds now for one table; None where it never had advice."""
 
     def pauses(self) -> list[PauseView]:
-        """Switches that are pulled now, the fleet's first."""
+        """Pauses in force, the fleet's first."""
 
 
 def chosen(found: Sequence[TableView]) -> TableView | None:

@@ -17,13 +17,13 @@ import redis
 from firnline_domain.errors import RetryLater
 from redis.client import Pipeline
 
-from firnline_console.advice import AdviceView, foremost, in_force
-from firnline_console.folds import Doc, Key, fold, touched
+from firnline_console.advice import AdviceView, in_force, most_advised
+from firnline_console.dead_letters import DeadLetterView
+from firnline_console.event_text import EventView
+from firnline_console.folding import Doc, Key, fold, touched
 from firnline_console.keys import Keys
-from firnline_console.letters import LetterView
-from firnline_console.lines import EventView
 from firnline_console.listing import Page, Query, TableRow, page_of, row_of
-from firnline_console.pauses import PauseView, pulled
+from firnline_console.pauses import PauseView, active_pauses
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
 from firnline_console.redis_writes import DOCS, NUL, Writer
 from firnline_console.tables import TableStates, TableView
@@ -237,7 +237,7 @@ class RedisReadModel:
             if number is not None and text is not None  # trimmed a moment ago
         ]
 
-    def letters(self, limit: int) -> list[LetterView]:
+    def letters(self, limit: int) -> list[DeadLetterView]:
         """See `ReadModel.letters`."""
         with self._reachable():
             places = self._client.zrange(self._keys["letters"], 0, limit - 1, desc=True)
@@ -247,7 +247,7 @@ class RedisReadModel:
         """See `ReadModel.advice`."""
         with self._reachable():
             uuids = self._client.zrange(self._keys["advised"], 0, limit - 1, desc=True)
-            return foremost(self._advice(cast("list[str]", uuids)), limit)
+            return most_advised(self._advice(cast("list[str]", uuids)), limit)
 
     def advice_of(self, uuid: str) -> AdviceView | None:
         """See `ReadModel.advice_of`."""
@@ -262,7 +262,7 @@ class RedisReadModel:
         """See `ReadModel.pauses`."""
         with self._reachable():
             texts = cast("list[str]", self._client.hvals(self._keys["pause-docs"]))
-            return pulled([msgspec.json.decode(text, type=PauseView) for text in texts])
+            return active_pauses([msgspec.json.decode(text, type=PauseView) for text in texts])
 
     def _docs(self, kind: str, ids: list[str]) -> list[Any]:
         if not ids:

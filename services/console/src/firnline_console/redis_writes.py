@@ -8,10 +8,10 @@ import msgspec
 from redis.client import Pipeline
 
 from firnline_console.advice import AdviceView
-from firnline_console.folds import Doc, Docs, Folded, totals_moved
+from firnline_console.dead_letters import DeadLetterView
+from firnline_console.event_text import EventView
+from firnline_console.folding import Doc, Docs, Folded, totals_moved
 from firnline_console.keys import Keys
-from firnline_console.letters import LetterView
-from firnline_console.lines import EventView
 from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Limits
 from firnline_console.tables import TableStates, TableView
@@ -21,7 +21,7 @@ DOCS: dict[str, type[Doc]] = {  # what each kind of document is, as JSON
     "table": TableView,
     "state": TableStates,
     "task": TaskView,
-    "letter": LetterView,
+    "letter": DeadLetterView,
     "pause": PauseView,
     "advice": AdviceView,
 }
@@ -108,7 +108,7 @@ class Writer:
             self._index_task(doc)
         elif isinstance(doc, AdviceView):
             self._index_advice(doc)
-        elif isinstance(doc, LetterView):
+        elif isinstance(doc, DeadLetterView):
             self._pipe.zadd(self._keys["letters"], {doc.place: doc.at_ms})
 
     def _name(self, index: str, doc_id: str, before: str, member: str) -> None:

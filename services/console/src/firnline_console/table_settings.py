@@ -10,13 +10,13 @@ NOT_SET = "not set"
 
 
 def settings_json(state: TableState | None) -> list[dict[str, str]]:
-    """Every setting, as the planner last told; before it did, as they would hold without a fleet's
+    """Every setting, as the planner last published it; before, as it would hold without a fleet's
     defaults."""
     defaults = effective({})
-    told = effective(state.settings) if state else {}
+    published = effective(state.settings) if state else {}
     if state is not None and state.in_force is not None:
-        told = {one.name: one for one in state.in_force}
-    every = {**defaults, **told}  # a planner may know settings that this console does not
+        published = {one.name: one for one in state.in_force}
+    every = {**defaults, **published}  # a planner may know settings that this console does not
     return [_setting_json(one, defaults.get(name)) for name, one in every.items()]
 
 

@@ -9,7 +9,7 @@ SHOWN_BYTES = 64
 GROUP = "firnline-console-"  # and the view's generation: the console's consumer group
 
 
-class LetterView(Value):
+class DeadLetterView(Value):
     """A dead letter; `place` (where the bad record stands) and the service that gave up name it."""
 
     place: str
@@ -25,7 +25,7 @@ class LetterView(Value):
     at_ms: int
 
 
-def place_of(fact: DeadLettered) -> str:
+def letter_key(fact: DeadLettered) -> str:
     """The same record rejected by two services is two letters."""
     offset = fact.offset if fact.offset >= 0 else f"unsent-{fact.at_ms}"
     return f"{fact.topic}/{fact.partition}/{offset} {service_of(fact)}"
@@ -36,13 +36,13 @@ def service_of(fact: DeadLettered) -> str:
     return "console" if fact.service.startswith(GROUP) else fact.service
 
 
-def fold_letter(old: LetterView | None, fact: DeadLettered) -> LetterView:
+def fold_dead_letter(old: DeadLetterView | None, fact: DeadLettered) -> DeadLetterView:
     """What is kept of it: when it was rejected first. The whole record stays on its topic."""
     if old is not None and old.at_ms <= fact.at_ms:
         return old
     value = fact.value or b""
-    return LetterView(
-        place=place_of(fact),
+    return DeadLetterView(
+        place=letter_key(fact),
         topic=fact.topic,
         partition=fact.partition,
         offset=fact.offset,

@@ -27,9 +27,9 @@ from firnline_domain.values import Value
 
 from firnline_console import tables, tasks
 from firnline_console.advice import AdviceView, fold_advice
-from firnline_console.letters import LetterView, fold_letter, place_of
-from firnline_console.lines import EventView, line_of
-from firnline_console.pauses import PauseView, fold_pause, place_of_switch
+from firnline_console.dead_letters import DeadLetterView, fold_dead_letter, letter_key
+from firnline_console.event_text import EventView, event_of
+from firnline_console.pauses import PauseView, fold_pause, pause_key
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
 
@@ -51,7 +51,7 @@ class OfGroup(Value):
     group: str
 
 
-Doc = TableView | TableStates | TaskView | LetterView | PauseView | AdviceView
+Doc = TableView | TableStates | TaskView | DeadLetterView | PauseView | AdviceView
 
 
 class Key(NamedTuple):
@@ -83,9 +83,9 @@ def touched(fact: Any) -> tuple[Key, ...]:
     if isinstance(fact, TASK_FACTS):
         return (Key("task", fact.task_id),)
     if isinstance(fact, DeadLettered):
-        return (Key("letter", place_of(fact)),)
+        return (Key("letter", letter_key(fact)),)
     if isinstance(fact, PauseMaintenance | ResumeMaintenance):
-        return (Key("pause", place_of_switch(fact)),)
+        return (Key("pause", pause_key(fact)),)
     if isinstance(fact, TableAdvice):
         return (Key("advice", fact.table.uuid),)
     return ()
@@ -96,7 +96,7 @@ def fold(old: Docs, facts: Sequence[Any]) -> Folded:
     folded = Folded(dict(old))
     for fact in facts:
         _fold_one(folded.docs, fact)
-        if line := line_of(fact.order if isinstance(fact, OfGroup) else fact):
+        if line := event_of(fact.order if isinstance(fact, OfGroup) else fact):
             folded.events.append(line)
     return folded
 
@@ -119,7 +119,7 @@ def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
             return tables.fold_state(old, fact)
         return tables.fold_states(old, fact)
     if isinstance(fact, DeadLettered):
-        return fold_letter(old, fact)
+        return fold_dead_letter(old, fact)
     if isinstance(fact, PauseMaintenance | ResumeMaintenance):
         return fold_pause(old, fact)
     if isinstance(fact, TableAdvice):
@@ -133,7 +133,7 @@ def totals_of(doc: Doc | None) -> Counter[str]:
         return tables.totals_of(doc)
     if isinstance(doc, TaskView):
         return tasks.totals_of(doc)
-    if isinstance(doc, LetterView):
+    if isinstance(doc, DeadLetterView):
         return Counter(dead_letters=1)
     return Counter()
 

@@ -1,4 +1,4 @@
-"""Reason codes in words. A code that is not listed here is shown as it is."""
+"""Reason codes as people read them. A code that is not listed here is shown as it is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DECISIONS = {
     "backing_off": "waits after a failure, {failures} in a row",
     "parked": "parked: no retry helped, {failures} failures in a row",
     "undone": "its last rewrite was undone by a person; `firnline unpark` lets it go on",
-    "paused": "maintenance is paused by a person; `firnline resume` lets it go on",
+    "paused": "maintenance is paused by a person; `firnline status` says how to end it",
     "blackout": "nothing is ordered during a blackout (firnline.blackout)",
     "outside_window": "nothing is ordered outside the maintenance window (firnline.window)",
     "unreadable_window": "nothing is ordered while firnline.window or firnline.blackout cannot be "
@@ -131,7 +131,7 @@ ENDS = {
 WORDS = {**DECISIONS, **EXPIRIES, **CONFLICTS, **ENDS}
 
 
-def in_words(code: str, numbers: Mapping[str, float] | None = None) -> str:
+def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     """A phrase for a known code with its numbers, else the code itself.
 
     Without the numbers that a phrase needs, the code is all that can be said.

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from firnline_console.advice import AdviceView, foremost, in_force
-from firnline_console.folds import Doc, Folded, Key, fold, totals_moved, touched
-from firnline_console.letters import LetterView
-from firnline_console.lines import EventView
+from firnline_console.advice import AdviceView, in_force, most_advised
+from firnline_console.dead_letters import DeadLetterView
+from firnline_console.event_text import EventView
+from firnline_console.folding import Doc, Folded, Key, fold, totals_moved, touched
 from firnline_console.listing import Page, Query, page_of, row_of
-from firnline_console.pauses import PauseView, pulled
+from firnline_console.pauses import PauseView, active_pauses
 from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
@@ -91,8 +91,8 @@ class MemoryReadModel:
         tasks = [doc for doc in self._docs.values() if isinstance(doc, TaskView)]
         return sorted(tasks, key=lambda one: (one.changed_at_ms, one.task_id), reverse=True)
 
-    def _letters(self) -> list[LetterView]:
-        letters = [doc for doc in self._docs.values() if isinstance(doc, LetterView)]
+    def _letters(self) -> list[DeadLetterView]:
+        letters = [doc for doc in self._docs.values() if isinstance(doc, DeadLetterView)]
         return sorted(letters, key=lambda one: (one.at_ms, one.place), reverse=True)
 
     def _dropped(self) -> list[TableView]:
@@ -156,14 +156,14 @@ class MemoryReadModel:
         newer = [one for one in self._events.values() if one.number > after]
         return sorted(newer, key=lambda one: one.number)[:limit]
 
-    def letters(self, limit: int) -> list[LetterView]:
+    def letters(self, limit: int) -> list[DeadLetterView]:
         """See `ReadModel.letters`."""
         return self._letters()[:limit]
 
     def advice(self, limit: int) -> list[AdviceView]:
         """See `ReadModel.advice`."""
         views = [doc for doc in self._docs.values() if isinstance(doc, AdviceView)]
-        return foremost([self._in_force(one) for one in views], limit)
+        return most_advised([self._in_force(one) for one in views], limit)
 
     def advice_of(self, uuid: str) -> AdviceView | None:
         """See `ReadModel.advice_of`."""
@@ -176,7 +176,7 @@ class MemoryReadModel:
 
     def pauses(self) -> list[PauseView]:
         """See `ReadModel.pauses`."""
-        return pulled([doc for doc in self._docs.values() if isinstance(doc, PauseView)])
+        return active_pauses([doc for doc in self._docs.values() if isinstance(doc, PauseView)])
 
 
 def _deadline(task: TaskView) -> int:

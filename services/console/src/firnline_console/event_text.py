@@ -1,4 +1,4 @@
-"""The event list: one line in words per fact."""
+"""The event list: the text of each fact."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from firnline_domain.records.summaries import TASK_ID, number_in
 from firnline_domain.values import Value
 
 from firnline_console.amounts import counted, in_bytes, scope_label
-from firnline_console.letters import place_of, service_of
-from firnline_console.words import in_words
+from firnline_console.dead_letters import letter_key, service_of
+from firnline_console.labels import label_of
 
 
 class EventView(Value):
-    """A line of the live tail. `id` is the same however often the fact is told."""
+    """A line of the live tail. `id` stays the same when the fact comes again."""
 
     id: str
     at_ms: int
@@ -49,13 +49,13 @@ class EventView(Value):
     task_id: str = ""
 
 
-def line_of(fact: Any) -> EventView | None:
-    """The line of a fact; None for those that say nothing new to a person."""
+def event_of(fact: Any) -> EventView | None:
+    """A fact as an event; None for those that say nothing new to a person."""
     maker = MAKERS.get(type(fact))
     return maker(fact) if maker else None
 
 
-def _line(
+def _event(
     fact_id: str, at_ms: int, kind: str, table: TableName, text: str, task: str = ""
 ) -> EventView:
     return EventView(fact_id, at_ms, kind, table.uuid, table.dotted, text, task)
@@ -67,9 +67,9 @@ def _committed_to(fact: TableCommitted) -> EventView | None:
         last = fact.snapshots[-1]
         task = last.summary.get(TASK_ID, "")
         text = "; ".join(_snapshot_text(snapshot) for snapshot in fact.snapshots)
-        return _line(fact.event_id, at, "own" if task else "commit", table, text, task)
+        return _event(fact.event_id, at, "own" if task else "commit", table, text, task)
     if text := _table_text(fact):
-        return _line(fact.event_id, at, "table", table, text)
+        return _event(fact.event_id, at, "table", table, text)
     return None
 
 
@@ -115,24 +115,24 @@ def _snapshot_text(snapshot: SnapshotAdded) -> str:
 
 
 def _counters(fact: FilesChanged) -> EventView | None:
-    """Ordinary deltas are already told by their commit."""
+    """Recounts alone: an ordinary delta is in its commit's own event."""
     if fact.kind is not ChangeKind.ABSOLUTE or fact.chunk:
         return None
     text = f"counters of {fact.ref} read afresh from the table"
-    return _line(f"files:{fact.event_id}", fact.observed_at_ms, "counters", fact.table, text)
+    return _event(f"files:{fact.event_id}", fact.observed_at_ms, "counters", fact.table, text)
 
 
 def _rewrite_ordered(fact: RewriteFiles) -> EventView:
     again = f", attempt {fact.attempt}" if fact.attempt > 1 else ""
-    text = f"{fact.action} {scope_label(fact.scope)}: {in_words(fact.reason, fact.numbers)}{again}"
+    text = f"{fact.action} {scope_label(fact.scope)}: {label_of(fact.reason, fact.numbers)}{again}"
     fact_id = f"order:{fact.task_id}:{fact.attempt}"
-    return _line(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+    return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
 
 
 def _expiry_ordered(fact: ExpireSnapshots) -> EventView:
-    text = f"expire old snapshots: {in_words(fact.reason)}"
+    text = f"expire old snapshots: {label_of(fact.reason)}"
     fact_id = f"order:{fact.task_id}:{fact.attempt}"
-    return _line(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+    return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
 
 
 def _rewritten(fact: RewriteCommitted) -> EventView:
@@ -144,39 +144,39 @@ def _rewritten(fact: RewriteCommitted) -> EventView:
         parts.append(f"{counted(fact.rows_masked, 'dead row')} dropped")
     text = f"{scope_label(fact.scope)}: {', '.join(parts)}"
     fact_id, at = f"committed:{fact.task_id}", fact.committed_at_ms
-    return _line(fact_id, at, "committed", fact.table, text, fact.task_id)
+    return _event(fact_id, at, "committed", fact.table, text, fact.task_id)
 
 
 def _conflicted(fact: RewriteConflicted) -> EventView:
-    text = f"{scope_label(fact.scope)}: {in_words(fact.reason.value)}"
+    text = f"{scope_label(fact.scope)}: {label_of(fact.reason.value)}"
     at = fact.conflicted_at_ms
     fact_id = f"conflicted:{fact.task_id}:{at}"
-    return _line(fact_id, at, "conflicted", fact.table, text, fact.task_id)
+    return _event(fact_id, at, "conflicted", fact.table, text, fact.task_id)
 
 
 def _skipped(fact: RewriteSkipped) -> EventView:
-    text = f"{scope_label(fact.scope)}: {in_words(fact.reason)}"
+    text = f"{scope_label(fact.scope)}: {label_of(fact.reason)}"
     fact_id = f"skipped:{fact.task_id}:{fact.at_ms}"
-    return _line(fact_id, fact.at_ms, "skipped", fact.table, text, fact.task_id)
+    return _event(fact_id, fact.at_ms, "skipped", fact.table, text, fact.task_id)
 
 
 def _failed(fact: TaskFailed) -> EventView:
     where = "expiry" if fact.kind == "expiry" else scope_label(fact.scope)
-    text = f"{where}: {in_words(fact.reason)}, attempt {fact.attempt}; {fact.message}"
+    text = f"{where}: {label_of(fact.reason)}, attempt {fact.attempt}; {fact.message}"
     fact_id = f"failed:{fact.task_id}:{fact.attempt}"
-    return _line(fact_id, fact.failed_at_ms, "failed", fact.table, text, fact.task_id)
+    return _event(fact_id, fact.failed_at_ms, "failed", fact.table, text, fact.task_id)
 
 
 def _expired(fact: SnapshotsExpired) -> EventView:
     fact_id, at = f"expired:{fact.task_id}:{fact.finished_at_ms}", fact.finished_at_ms
     if fact.refused_reason:
-        text = f"expiry refused: {in_words(fact.refused_reason)}"
-        return _line(fact_id, at, "skipped", fact.table, text, fact.task_id)
+        text = f"expiry refused: {label_of(fact.refused_reason)}"
+        return _event(fact_id, at, "skipped", fact.table, text, fact.task_id)
     if fact.begins_at_ms is not None:
-        return _line(fact_id, at, "announced", fact.table, _announced(fact), fact.task_id)
+        return _event(fact_id, at, "announced", fact.table, _announced(fact), fact.task_id)
     gone, files = counted(fact.expired, "snapshot"), counted(fact.deleted_files, "file")
     text = f"{gone} expired, {files} deleted, {fact.remaining:,} left"
-    return _line(fact_id, at, "expired", fact.table, text, fact.task_id)
+    return _event(fact_id, at, "expired", fact.table, text, fact.task_id)
 
 
 def _announced(fact: SnapshotsExpired) -> str:
@@ -193,54 +193,54 @@ def _swept(fact: OutputsSwept) -> EventView:
     if left := sum(fact.left.values()):
         text = f"{text}; {counted(left, 'list')} left alone"
     fact_id = f"swept:{fact.table.uuid}:{fact.swept_at_ms}"
-    return _line(fact_id, fact.swept_at_ms, "swept", fact.table, text)
+    return _event(fact_id, fact.swept_at_ms, "swept", fact.table, text)
 
 
 def _compared(fact: RowsCompared) -> EventView:
     where, fact_id = scope_label(fact.scope), f"compared:{fact.task_id}:{fact.compared_at_ms}"
     if fact.outcome == "differ":
-        why = in_words(fact.reason or "")
+        why = label_of(fact.reason or "")
         text = f"{where}: {why}; firnline undo {fact.task_id[:8]} takes it back"
-        return _line(fact_id, fact.compared_at_ms, "failed", fact.table, text, fact.task_id)
+        return _event(fact_id, fact.compared_at_ms, "failed", fact.table, text, fact.task_id)
     rows = counted(fact.after.rows, "row") if fact.after is not None else ""
     text = f"{where}: {rows} read back, the same as before"
     if fact.outcome == "skipped":
-        text = f"{where}: not read back, {in_words(fact.reason or '')}"
-    return _line(fact_id, fact.compared_at_ms, "compared", fact.table, text, fact.task_id)
+        text = f"{where}: not read back, {label_of(fact.reason or '')}"
+    return _event(fact_id, fact.compared_at_ms, "compared", fact.table, text, fact.task_id)
 
 
 def _unparked(fact: UnparkTable) -> EventView:
     what = "everything" if fact.partition is None else fact.partition
     fact_id = f"unpark:{fact.table.uuid}:{what}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} lets {what} be tried again"
-    return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+    return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _held(fact: HoldPartitions) -> EventView:
     where = ", ".join(scope_label(one) for one in fact.scopes)
     fact_id = f"hold:{fact.table.uuid}:{fact.reason}:{fact.requested_at_ms}"
-    text = f"{fact.requested_by} holds {where}: {in_words(fact.reason)}"
-    return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+    text = f"{fact.requested_by} holds {where}: {label_of(fact.reason)}"
+    return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
-def _sent_elsewhere(fact: MoveTable) -> EventView:
+def _moved_table(fact: MoveTable) -> EventView:
     where = "home" if fact.bucket is None else f"to bucket {fact.bucket}"
     fact_id = f"move:{fact.table.uuid}:{fact.bucket}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} moves the table {where}"
-    return _line(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+    return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _paused(fact: PauseMaintenance) -> EventView:
     why = f": {fact.reason}" if fact.reason else ""
-    return _switched(fact, f"{fact.requested_by} pauses maintenance{why}")
+    return _pause_changed(fact, f"{fact.requested_by} pauses maintenance{why}")
 
 
 def _resumed(fact: ResumeMaintenance) -> EventView:
-    return _switched(fact, f"{fact.requested_by} resumes maintenance")
+    return _pause_changed(fact, f"{fact.requested_by} resumes maintenance")
 
 
-def _switched(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventView:
-    """The fleet's is told in every partition, and is one event."""
+def _pause_changed(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventView:
+    """The fleet's is in every partition, and is one event."""
     uuid, table = (fact.table.uuid, fact.table.dotted) if fact.table else ("", "")
     whole = text if fact.table else f"{text} (the whole fleet)"
     fact_id = f"switch:{uuid}:{type(fact).__name__}:{fact.requested_at_ms}"
@@ -249,8 +249,8 @@ def _switched(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventVie
 
 def _dead(fact: DeadLettered) -> EventView:
     text = f"{service_of(fact)} could not use {fact.topic}/{fact.partition}/{fact.offset}"
-    text = f"{text}: {in_words(fact.reason)}"
-    return EventView(f"dead:{place_of(fact)}", fact.at_ms, "dead_letter", "", "", text)
+    text = f"{text}: {label_of(fact.reason)}"
+    return EventView(f"dead:{letter_key(fact)}", fact.at_ms, "dead_letter", "", "", text)
 
 
 MAKERS: Mapping[type, Any] = {
@@ -267,7 +267,7 @@ MAKERS: Mapping[type, Any] = {
     RowsCompared: _compared,
     UnparkTable: _unparked,
     HoldPartitions: _held,
-    MoveTable: _sent_elsewhere,
+    MoveTable: _moved_table,
     PauseMaintenance: _paused,
     ResumeMaintenance: _resumed,
     DeadLettered: _dead,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_console.lines import line_of
+from firnline_console.event_text import event_of
 from firnline_domain.records.events import TableChange
 from firnline_domain.values import replace
 
@@ -69,20 +69,20 @@ Make = Callable[..., Any]
     ],
 )
 def test_a_fact_in_words(make: Make, path: str, kind: str, text: str) -> None:
-    line = line_of(make(path))
+    line = event_of(make(path))
     assert line is not None
     assert (line.kind, line.text) == (kind, text)
 
 
 def test_numbers_of_a_decision_are_in_its_words(make: Make) -> None:
     numbers = {"equality_deletes": 12.0, "min_equality_deletes": 4.0}
-    line = line_of(make("rewrite_files/compact", numbers=numbers))
+    line = event_of(make("rewrite_files/compact", numbers=numbers))
     assert line is not None
     assert line.text.endswith("12 equality-delete files; 4 are enough for a rewrite")
 
 
 def test_an_unknown_code_is_shown_as_it_is(make: Make) -> None:
-    line = line_of(make("rewrite_files/compact", reason="moon_phase"))
+    line = event_of(make("rewrite_files/compact", reason="moon_phase"))
     assert line is not None
     assert line.text == "compact 2026-11-21: moon_phase"
 
@@ -90,22 +90,22 @@ def test_an_unknown_code_is_shown_as_it_is(make: Make) -> None:
 def test_our_own_commit_is_told_from_a_writers(make: Make) -> None:
     fact = make("table_committed/upsert")
     own = replace(fact.snapshots[0], summary={"firnline.task-id": "abc"})
-    line = line_of(replace(fact, snapshots=(own,)))
+    line = event_of(replace(fact, snapshots=(own,)))
     assert line is not None
     assert (line.kind, line.task_id) == ("own", "abc")
 
 
 def test_an_ordinary_change_of_files_is_told_by_its_commit_alone(make: Make) -> None:
-    assert line_of(make("files_changed/upsert")) is None
+    assert event_of(make("files_changed/upsert")) is None
 
 
 def test_a_commit_that_changed_nothing_to_tell_is_silent(make: Make) -> None:
     quiet = make("table_committed/upsert", snapshots=(), refs=(), change=TableChange.COMMITTED)
-    assert line_of(quiet) is None
+    assert event_of(quiet) is None
 
 
 def test_a_retry_is_a_line_of_its_own(make: Make) -> None:
-    first, second = (line_of(make("rewrite_files/compact", attempt=n)) for n in (1, 2))
+    first, second = (event_of(make("rewrite_files/compact", attempt=n)) for n in (1, 2))
     assert first is not None
     assert second is not None
     assert first.id != second.id
@@ -113,7 +113,7 @@ def test_a_retry_is_a_line_of_its_own(make: Make) -> None:
 
 def test_a_commit_that_differs_says_what_takes_it_back(make: Make) -> None:
     fact = replace(make("rows_compared/equal"), outcome="differ", reason="rows_differ")
-    line = line_of(fact)
+    line = event_of(fact)
     assert line.kind == "failed"
     assert line.text.endswith("are not those it replaced; firnline undo 00000000 takes it back")
 
@@ -123,7 +123,7 @@ def test_a_rewrite_is_told_by_what_it_saved(make: Make) -> None:
     sizes = {"added-files-size": "38700", "removed-files-size": "106000"}
     summary = {"firnline.task-id": "t1,t2", "added-data-files": "3", "deleted-data-files": "48"}
     replaced = replace(commit.snapshots[-1], operation="replace", summary={**summary, **sizes})
-    line = line_of(replace(commit, snapshots=(replaced,)))
+    line = event_of(replace(commit, snapshots=(replaced,)))
     assert line is not None
     assert (line.kind, line.task_id) == ("own", "t1,t2")
     assert line.text == "replace: +3 data files, −48 data files, −67.3 kB"

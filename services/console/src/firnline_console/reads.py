@@ -13,7 +13,7 @@ ASSUMED = "firnline.reads-per-hour"
 
 
 def reads_json(state: TableState | None) -> dict[str, Any] | None:
-    """None before the planner has told of the table."""
+    """None before the planner has counted the table."""
     if state is None:
         return None
     reads = state.reads
@@ -27,8 +27,8 @@ def reads_json(state: TableState | None) -> dict[str, Any] | None:
 
 
 def _assumed(state: TableState) -> float:
-    told = {one.name: one for one in state.in_force or ()}
-    return float((told.get(ASSUMED) or effective(state.settings)[ASSUMED]).value)
+    settings = {one.name: one for one in state.in_force or ()}
+    return float((settings.get(ASSUMED) or effective(state.settings)[ASSUMED]).value)
 
 
 def _words(reads: TableReads, state: TableState) -> str:
