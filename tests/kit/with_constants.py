@@ -34,7 +34,7 @@ def run(service: str, constants: Mapping[str, Any]) -> None:
         assert not constants.keys() & declared(settings).keys(), "a variable says that"
         return replace(read(settings, environment), **constants)
 
-    beginning.from_environment = changed  # type: ignore[assignment]
+    beginning.from_environment = changed
     sys.exit(import_module(f"firnline_{service}.__main__").main())
 
 
