@@ -1,4 +1,4 @@
-"""A contestant's end of the pipe: one JSON line per question, one per answer."""
+"""An engine's end of the pipe: one JSON line per question, one per answer."""
 
 from __future__ import annotations
 

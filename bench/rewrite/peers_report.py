@@ -11,7 +11,7 @@ from bench.rewrite.markdown import commit, figure, shortened, table
 def peers_tables(result: Any) -> str:
     """The table of all that ended, and a sentence for each that did not or has other rows."""
     heads = (
-        "contestant", "start wall / CPU s", "first wall / CPU s", "warm wall s", "warm CPU s",
+        "engine", "start wall / CPU s", "first wall / CPU s", "warm wall s", "warm CPU s",
         "peak PSS MB", "output MB", "files", "same rows", "same rows, keys with NULL",
         "commit wall / CPU s",
     )  # fmt: skip

@@ -63,9 +63,9 @@ def _bars(results: Results) -> str:
 
 
 def _compared(name: str, result: Any) -> str:
-    rows = [_contestant(who, one) for who, one in result["summary"].items()]
+    rows = [_engine(who, one) for who, one in result["summary"].items()]
     heads = (
-        "contestant", "wall s", "CPU s", "peak PSS MB", "output MB", "files", "same rows",
+        "engine", "wall s", "CPU s", "peak PSS MB", "output MB", "files", "same rows",
         "commit wall / CPU s", "cold: start + first s",
     )  # fmt: skip
     return "\n\n".join([_head(name, result), table(heads, rows), _where_it_goes(result)])
@@ -84,7 +84,7 @@ def _where_it_goes(result: Any) -> str:
     return table(heads, rows)
 
 
-def _contestant(who: str, one: Any) -> tuple[str, ...]:
+def _engine(who: str, one: Any) -> tuple[str, ...]:
     costs = one["commit"]
     commit_cost = commit(costs) if costs else "in it" if who.startswith("stock") else "-"
     return (
@@ -216,10 +216,10 @@ def _shapes(name: str, result: Any) -> str:
 
 def _shape_rows(result: Any) -> Iterator[tuple[str, ...]]:
     for what, one in result["shapes"].items():
-        for made in one["bouts"]:
+        for made in one["runs"]:
             yield (
                 what,
-                made["contestant"],
+                made["engine"],
                 f"{made['wall_s']:.2f}",
                 f"{made['cpu_s']:.2f}",
                 megabytes(made["pss_peak"]),

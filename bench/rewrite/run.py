@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.rewrite import local_files
-from bench.rewrite.contestants import Failed
+from bench.rewrite.engines import Failed
 from bench.rewrite.parts import (
     budget,
     growth,
@@ -76,7 +76,7 @@ PEERS = "peers"  # left out of `all`, because it fetches what nothing else needs
 def main() -> int:
     """1 where a part did not come to its end; the others are measured all the same."""
     given = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # contestants are ended on the way
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # engines are ended on the way
     names = chosen(given.part, given.peers)
     os.environ |= local_files.environment(given.folder)
     failed = 0

@@ -26,7 +26,7 @@ from bench.rewrite.table import ensure, key_names
 
 @dataclass(frozen=True)
 class Source:
-    """A table, or some of its scopes, that every contestant rewrites from the same state."""
+    """A table, or some of its scopes, that every engine rewrites from the same state."""
 
     shape: Shape
     table: LoadedTable

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from bench.rewrite import stock_side
 from bench.rewrite.child import Act, Question, serve
-from bench.rewrite.contestants import Contestant
+from bench.rewrite.engines import Engine
 
-SPARK = Contestant(
+SPARK = Engine(
     "statements",
     "bench.rewrite.statement_side",
     {"cores": 2, "heap": "2g", "configuration": {}, "options": {}},

@@ -1,6 +1,6 @@
 """Which rows of a table are alive, by DuckDB from its files: the floor's masks and the check.
 
-Shares no code with any contestant. Keys match as NULL = NULL, sequence numbers strictly.
+Shares no code with any engine. Keys match as NULL = NULL, sequence numbers strictly.
 """
 
 from __future__ import annotations

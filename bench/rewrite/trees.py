@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PERIOD_S = 0.15
-PAUSES = 20  # per time spent looking: a 6 GB heap takes 40 ms, and no contestant is to feel it
+PAUSES = 20  # per time spent looking: a 6 GB heap takes 40 ms, and no engine is to feel it
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.rewrite.contestants import Failed
+from bench.rewrite.engines import Failed
 from bench.rewrite.pace import Ended, Rewritten, Share, longest_gap_s, share, waits_s
 from bench.rewrite.parts.streams import SMALL_BYTES, Load, Seen, Told, body
 from bench.rewrite.trees import Usage

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from firnline_bouts import bout
+from firnline_benchmark_runs import benchmark_run
 
-from bench.rewrite.contestants import FIRNLINE, SAIL, TRINO
+from bench.rewrite.engines import FIRNLINE, SAIL, TRINO
 from bench.rewrite.pairs import bars, better, cpu, cpu_and_commit, in_turn, line, summary, wall
 
 COMMIT = {"commit": {"wall_s": 0.5, "cpu_s": 0.25}}
@@ -23,25 +23,25 @@ def test_each_round_begins_with_the_next_contestant():
 
 def test_the_better_stock_is_chosen_for_each_measure():
     found = {
-        "stock": [bout("stock", wall=9.0, cpu=10.0)],
-        "stock_cached": [bout("stock_cached", wall=8.0, cpu=11.0)],
+        "stock": [benchmark_run("stock", wall=9.0, cpu=10.0)],
+        "stock_cached": [benchmark_run("stock_cached", wall=8.0, cpu=11.0)],
     }
-    assert better(found, cpu)[0].contestant == "stock"
-    assert better(found, wall)[0].contestant == "stock_cached"
+    assert better(found, cpu)[0].engine == "stock"
+    assert better(found, wall)[0].engine == "stock_cached"
 
 
 def test_a_stock_that_never_finished_is_not_the_better_one():
-    found = {"stock": [], "stock_cached": [bout("stock_cached")]}
-    assert better(found, cpu)[0].contestant == "stock_cached"
+    found = {"stock": [], "stock_cached": [benchmark_run("stock_cached")]}
+    assert better(found, cpu)[0].engine == "stock_cached"
 
 
 def test_bars_hold_the_first_against_stock_and_floor():
     found = {
-        "firnline": [bout("firnline", 1.0, 2.0, extra=COMMIT)],
-        "stock": [bout("stock", 20.0, 40.0)],
-        "stock_cached": [bout("stock_cached", 10.0, 20.0)],
-        "floor": [bout("floor", 1.0, 1.6)],
-        "floor_lean": [bout("floor_lean", 1.0, 1.0)],
+        "firnline": [benchmark_run("firnline", 1.0, 2.0, extra=COMMIT)],
+        "stock": [benchmark_run("stock", 20.0, 40.0)],
+        "stock_cached": [benchmark_run("stock_cached", 10.0, 20.0)],
+        "floor": [benchmark_run("floor", 1.0, 1.6)],
+        "floor_lean": [benchmark_run("floor_lean", 1.0, 1.0)],
     }
     medians = {bar.what: bar.found.median for bar in bars(found)}
     assert medians["CPU against the better stock"] == pytest.approx(0.1)
@@ -56,12 +56,14 @@ def test_bars_hold_the_first_against_stock_and_floor():
 
 
 def test_who_commits_by_itself_has_it_in_its_figures():
-    assert cpu_and_commit(bout("stock", cpu=3.0)) == 3.0
-    assert cpu_and_commit(bout("firnline", cpu=3.0, extra=COMMIT)) == 3.25
+    assert cpu_and_commit(benchmark_run("stock", cpu=3.0)) == 3.0
+    assert cpu_and_commit(benchmark_run("firnline", cpu=3.0, extra=COMMIT)) == 3.25
 
 
 def test_a_summary_has_medians_and_the_rows_of_every_run():
-    runs = [bout("sail", wall=w) for w in (3.0, 1.0)] + [bout("sail", 2.0, same_rows=False)]
+    runs = [benchmark_run("sail", wall=w) for w in (3.0, 1.0)] + [
+        benchmark_run("sail", 2.0, same_rows=False)
+    ]
     one = summary({"sail": runs, "trino": []})["sail"]
     assert one["wall_s"] == {"median": 2.0, "low": 1.0, "high": 3.0}
     assert one["start_cpu_s"]["median"] == 4.0
@@ -74,5 +76,5 @@ def test_who_was_never_run_is_left_out_of_the_summary():
 
 
 def test_wrong_rows_are_shouted():
-    assert "ROWS DIFFER" in line(bout("sail", same_rows=False))
-    assert "same rows" in line(bout("sail"))
+    assert "ROWS DIFFER" in line(benchmark_run("sail", same_rows=False))
+    assert "same rows" in line(benchmark_run("sail"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from firnline_bouts import bout
+from firnline_benchmark_runs import benchmark_run
 
 from bench.rewrite import javas, trino
-from bench.rewrite.bouts import Visitor
-from bench.rewrite.contestants import FIRNLINE, SAIL, Failed
+from bench.rewrite.benchmark_runs import Visitor
+from bench.rewrite.engines import FIRNLINE, SAIL, Failed
 from bench.rewrite.parts import peers
 from bench.rewrite.parts.peers import KINDS, Tally, bars
 from bench.rewrite.run import PARTS, chosen
@@ -17,7 +17,7 @@ from bench.rewrite.survivors import Sum
 from bench.rewrite.trees import Usage
 
 EXPECTED = {"p0": Sum(1_200, 77)}
-OURS = [bout("firnline", 1.0, 2.0, extra={"commit": {"wall_s": 1.0, "cpu_s": 2.0}})]
+OURS = [benchmark_run("firnline", 1.0, 2.0, extra={"commit": {"wall_s": 1.0, "cpu_s": 2.0}})]
 
 
 def tally(**found):
@@ -26,13 +26,13 @@ def tally(**found):
 
 @pytest.fixture
 def judge():
-    """Of what a contestant left of a table whose right rows are EXPECTED."""
+    """Of what an engine left of a table whose right rows are EXPECTED."""
     running = SimpleNamespace(name="sail", start_s=1.0, start_cpu_s=2.0)
     source = SimpleNamespace(expected=EXPECTED, rows_in=2_000)
     usage = Usage(1.0, 2.0, 0, 0, {}, {})
 
     def judged(sums, strict):
-        return Visitor(None, running, None, strict)._bout(source, usage, {}, sums, [10])
+        return Visitor(None, running, None, strict)._run(source, usage, {}, sums, [10])
 
     return judged
 
@@ -60,14 +60,16 @@ def test_a_peer_that_fails_leaves_the_others_their_figures(monkeypatch):
 
 
 def test_a_peer_is_compared_with_our_commit_in_our_figures():
-    medians = {bar.what: bar.found.median for bar in bars(tally(sail=[bout("sail", 4.0, 8.0)]))}
+    medians = {
+        bar.what: bar.found.median for bar in bars(tally(sail=[benchmark_run("sail", 4.0, 8.0)]))
+    }
     assert medians["wall with the commit against Sail, warm"] == pytest.approx(0.5)
     assert medians["CPU with the commit against Sail, warm"] == pytest.approx(0.5)
     assert medians["CPU without the commit against Sail, warm"] == pytest.approx(0.25)
 
 
 def test_trino_is_compared_cold_and_warm():
-    found = [bar.what for bar in bars(tally(trino=[bout("trino")])) if "wall" in bar.what]
+    found = [bar.what for bar in bars(tally(trino=[benchmark_run("trino")])) if "wall" in bar.what]
     assert found == [
         "wall with the commit against Trino, warm",
         "wall with the commit against Trino, first",
@@ -76,7 +78,7 @@ def test_trino_is_compared_cold_and_warm():
 
 @pytest.mark.parametrize(
     "theirs",
-    [[bout("sail", same_rows=False)], [], [bout("sail"), bout("sail")]],
+    [[benchmark_run("sail", same_rows=False)], [], [benchmark_run("sail"), benchmark_run("sail")]],
     ids=["wrong rows", "never ran", "another number of rounds"],
 )
 def test_some_figures_are_not_compared(theirs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from firnline_bouts import bout
+from firnline_benchmark_runs import benchmark_run
 
 from bench.rewrite import report
 from bench.rewrite.figures import Bar, Figure
@@ -27,8 +27,11 @@ HEAD = {
 def peers(**more):
     """What the part leaves where Sail's rows with NULL keys are others."""
     commit = {"commit": {"wall_s": 0.5, "cpu_s": 0.25}}
-    found = {"firnline": [bout("firnline", extra=commit)], "sail": [bout("sail", 3.0, 4.0)]}
-    wrong = [bout("sail", same_rows=False, rows_out=1_234)]
+    found = {
+        "firnline": [benchmark_run("firnline", extra=commit)],
+        "sail": [benchmark_run("sail", 3.0, 4.0)],
+    }
+    wrong = [benchmark_run("sail", same_rows=False, rows_out=1_234)]
     kinds = {kind: summary(found) for kind in KINDS}
     kinds["nulls"] = summary({**found, "sail": wrong})
     body = {"nulls_table": {**TABLE, "rows_out": 1_200}, "summary": kinds}
@@ -95,9 +98,11 @@ def test_a_bar_that_is_not_met_stands_out(limit, words):
     assert row(text, "peers")[-1] == words
 
 
-def test_contestants_with_their_commit():
-    found = {"firnline": [bout("firnline", extra={"commit": {"wall_s": 0.5, "cpu_s": 0.25}})]}
-    found |= {"stock": [bout("stock", 20.0)], "floor": [bout("floor")]}
+def test_engines_with_their_commit():
+    found = {
+        "firnline": [benchmark_run("firnline", extra={"commit": {"wall_s": 0.5, "cpu_s": 0.25}})]
+    }
+    found |= {"stock": [benchmark_run("stock", 20.0)], "floor": [benchmark_run("floor")]}
     text = figures({"main": {**HEAD, "summary": summary(found)}})
     assert "2,000,000 rows in 12 data files and 500,000 delete rows" in text
     assert [row(text.split("| of it")[0], who)[7] for who in found] == ["0.50 / 0.25", "in it", "-"]
@@ -147,7 +152,7 @@ def test_the_page_shows_the_results_that_lie_beside_it():
 
 
 def test_a_plot_is_xml_with_a_bar_for_each_contestant():
-    found = {"firnline": [bout("firnline")], "stock": [bout("stock", 9.0)]}
+    found = {"firnline": [benchmark_run("firnline")], "stock": [benchmark_run("stock", 9.0)]}
     drawn = ElementTree.fromstring(svg({"main": {"summary": summary(found)}}))
     bars = [one for one in drawn.iter() if one.tag.endswith("rect") and one.get("fill") != "white"]
     assert len(bars) == 3 * len(found)  # CPU, wall, memory

@@ -6,8 +6,8 @@ from typing import Any
 
 from firnline_worker.delete_sets import set_bytes
 
-from bench.rewrite.bouts import Bout, bout
-from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
+from bench.rewrite.benchmark_runs import BenchmarkRun, benchmark_run
+from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.pairs import line
 from bench.rewrite.shapes import Shape
@@ -36,8 +36,8 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
     who = FIRNLINE.having(delete_set_bytes=budget)
     ours, fits = [], []
     for _ in range(count):
-        fits.append(bout(place, small, who))
-        ours.append(bout(place, origin, who))
+        fits.append(benchmark_run(place, small, who))
+        ours.append(benchmark_run(place, origin, who))
         print(f"fits {line(fits[-1])}\n4 x  {line(ours[-1])}", flush=True)
     stock = _tried(place, origin, STOCK.having(heap=FIRNLINE.settings["heap"]))
     peaks = [big.pss_peak / little.pss_peak for big, little in zip(ours, fits, strict=True)]
@@ -79,9 +79,9 @@ def _set_bytes(origin: Source) -> int:
     return set_bytes(origin.table, origin.live.deletes)
 
 
-def _tried(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
+def _tried(place: Arena, origin: Source, who: Engine) -> dict[str, Any]:
     try:
-        made = bout(place, origin, who, limit_s=LIMIT_S)
+        made = benchmark_run(place, origin, who, limit_s=LIMIT_S)
     except Failed as failed:
         print(f"stock at heap {who.settings['heap']}: {failed}", flush=True)
         return {"failed": str(failed)[:300], "heap": who.settings["heap"]}
@@ -89,7 +89,7 @@ def _tried(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
     return {**_short(made), "heap": who.settings["heap"]}
 
 
-def _short(made: Bout) -> dict[str, Any]:
+def _short(made: BenchmarkRun) -> dict[str, Any]:
     return {
         "wall_s": made.wall_s,
         "cpu_s": made.cpu_s,

@@ -6,8 +6,8 @@ import statistics
 from contextlib import ExitStack
 from typing import Any
 
-from bench.rewrite.bouts import LIMIT_S, visiting
-from bench.rewrite.contestants import FIRNLINE, STOCK, STOCK_CACHED, Contestant, Failed
+from bench.rewrite.benchmark_runs import LIMIT_S, visiting
+from bench.rewrite.engines import FIRNLINE, STOCK, STOCK_CACHED, Engine, Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.pairs import line
 from bench.rewrite.shapes import Shape
@@ -20,7 +20,7 @@ STOCK_LIMIT_S = 300.0
 
 
 def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
-    """CPU by contestant and factor; each contestant takes all sizes in one warm process."""
+    """CPU by engine and factor; each engine takes all sizes in one warm process."""
     origins = {factor: place.source(_shape(factor, int(ROWS * scale))) for factor in FACTORS}
     found = {
         who.name: _costs(place, origins, who, times, limit)
@@ -54,9 +54,9 @@ def _shape(factor: int, rows: int) -> Shape:
 
 
 def _costs(
-    place: Arena, origins: dict[int, Source], who: Contestant, count: int, limit_s: float
+    place: Arena, origins: dict[int, Source], who: Engine, count: int, limit_s: float
 ) -> dict[str, list[float]]:
-    """CPU seconds by factor; a contestant that takes too long has no more of them."""
+    """CPU seconds by factor; an engine that takes too long has no more of them."""
     costs: dict[str, list[float]] = {str(factor): [] for factor in origins}
     with ExitStack() as held:
         visitor = held.enter_context(visiting(place, who))

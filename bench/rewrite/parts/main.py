@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from bench.rewrite.contestants import FIRNLINE, FLOOR, FLOOR_LEAN, STOCK, STOCK_CACHED
+from bench.rewrite.engines import FIRNLINE, FLOOR, FLOOR_LEAN, STOCK, STOCK_CACHED
 from bench.rewrite.pairs import bars, rounds, summary
 from bench.rewrite.shapes import COMPOSITE, MAIN, Shape
 from bench.rewrite.sources import Arena
@@ -34,5 +34,5 @@ def _compared(place: Arena, shape: Shape, count: int) -> dict[str, Any]:
         "table": origin.described(),
         "summary": summary(found),
         "bars": [bar.as_json() for bar in judged],
-        "bouts": {name: [asdict(one) for one in bouts] for name, bouts in found.items()},
+        "runs": {name: [asdict(one) for one in runs] for name, runs in found.items()},
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.rewrite.bouts import Bout, bout
-from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
+from bench.rewrite.benchmark_runs import BenchmarkRun, benchmark_run
+from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.pairs import line
 from bench.rewrite.shapes import MAIN
@@ -45,12 +45,12 @@ def _bars(found: dict[str, dict[str, Any]]) -> list[Bar]:
 
 
 def smallest(
-    place: Arena, origin: Source, who: Contestant, heaps: Sequence[str], limit_s: float
+    place: Arena, origin: Source, who: Engine, heaps: Sequence[str], limit_s: float
 ) -> dict[str, Any]:
     """By bisection: whoever finishes with a heap finishes with a larger one."""
     tries: list[dict[str, Any]] = []
     low, high = 0, len(heaps)  # below `low` none finishes; from `high` on all do
-    best: Bout | None = None
+    best: BenchmarkRun | None = None
     while low < high:
         middle = (low + high) // 2
         made = _tried(place, origin, who.having(heap=heaps[middle]), limit_s)
@@ -73,9 +73,9 @@ def smallest(
     }
 
 
-def _tried(place: Arena, origin: Source, who: Contestant, limit_s: float) -> Bout | None:
+def _tried(place: Arena, origin: Source, who: Engine, limit_s: float) -> BenchmarkRun | None:
     try:
-        made = bout(place, origin, who, limit_s=limit_s)
+        made = benchmark_run(place, origin, who, limit_s=limit_s)
     except Failed as failed:
         print(f"heap {who.settings['heap']} {str(failed)[:160]}", flush=True)
         return None

@@ -12,8 +12,8 @@ from typing import Any
 from firnline_local.artifacts import BadArtifact, RepositoryAway
 
 from bench.rewrite import javas, trino
-from bench.rewrite.bouts import Bout, arriving
-from bench.rewrite.contestants import FIRNLINE, SAIL, TRINO, Contestant, Failed, Running
+from bench.rewrite.benchmark_runs import BenchmarkRun, arriving
+from bench.rewrite.engines import FIRNLINE, SAIL, TRINO, Engine, Failed, Running
 from bench.rewrite.figures import Bar
 from bench.rewrite.pairs import (
     Rounds,
@@ -37,7 +37,7 @@ KINDS = (FIRST, WARM, NULL_KEYS)  # in this order, in one process tree
 
 @dataclass
 class Tally:
-    """What was found, by kind of run and contestant; why others were not run, or failed."""
+    """What was found, by kind of run and engine; why others were not run, or failed."""
 
     found: dict[str, Rounds]
     absent: dict[str, str] = field(default_factory=dict)
@@ -64,14 +64,14 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
         "absent": tally.absent,
         "failed": tally.failed,
         "bars": [bar.as_json() for bar in judged],
-        "bouts": {
-            kind: {name: [asdict(one) for one in bouts] for name, bouts in found.items()}
+        "runs": {
+            kind: {name: [asdict(one) for one in runs] for name, runs in found.items()}
             for kind, found in tally.found.items()
         },
     }
 
 
-def present() -> tuple[list[Contestant], dict[str, str]]:
+def present() -> tuple[list[Engine], dict[str, str]]:
     """Who can be run here, and why the others cannot."""
     who, absent = [FIRNLINE], {}
     if (PACKAGES / "pysail").is_dir():
@@ -89,7 +89,7 @@ def present() -> tuple[list[Contestant], dict[str, str]]:
     return who, absent
 
 
-def _visit(place: Arena, who: Contestant, sources: Sequence[Source], tally: Tally) -> None:
+def _visit(place: Arena, who: Engine, sources: Sequence[Source], tally: Tally) -> None:
     """One process tree for all kinds of runs, in their order."""
     ours = who.name == FIRNLINE.name
     try:
@@ -130,6 +130,6 @@ def _against(tally: Tally, name: str, kind: str) -> list[Bar]:
     ]
 
 
-def comparable(ours: Sequence[Bout], theirs: Sequence[Bout]) -> bool:
+def comparable(ours: Sequence[BenchmarkRun], theirs: Sequence[BenchmarkRun]) -> bool:
     """Wrong rows have no price."""
     return len(ours) == len(theirs) > 0 and all(one.same_rows for one in theirs)

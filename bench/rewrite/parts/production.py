@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from bench.rewrite.bouts import Bout, bout
-from bench.rewrite.contestants import FIRNLINE, STOCK, STOCK_CACHED
+from bench.rewrite.benchmark_runs import BenchmarkRun, benchmark_run
+from bench.rewrite.engines import FIRNLINE, STOCK, STOCK_CACHED
 from bench.rewrite.pairs import line
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena, Source
@@ -50,17 +50,17 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
 
 
 def _pair(place: Arena, origin: Source, where: str | None = None) -> dict[str, Any]:
-    ours = bout(place, origin, FIRNLINE)
-    stocks = [bout(place, origin, who, where=where) for who in (STOCK, STOCK_CACHED)]
+    ours = benchmark_run(place, origin, FIRNLINE)
+    stocks = [benchmark_run(place, origin, who, where=where) for who in (STOCK, STOCK_CACHED)]
     for made in (ours, *stocks):
         print(f"{origin.shape.name} {line(made)}", flush=True)
     return {
         "table": origin.described(),
         "cpu_ratio": ours.cpu_s / min(one.cpu_s for one in stocks),
         "wall_ratio": ours.wall_s / min(one.wall_s for one in stocks),
-        "bouts": [_short(made) for made in (ours, *stocks)],
+        "runs": [_short(made) for made in (ours, *stocks)],
     }
 
 
-def _short(made: Bout) -> dict[str, Any]:
+def _short(made: BenchmarkRun) -> dict[str, Any]:
     return {name: value for name, value in asdict(made).items() if name != "extra"}

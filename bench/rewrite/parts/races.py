@@ -12,8 +12,8 @@ from typing import Any
 
 from firnline_iceberg.planning import live_files
 
-from bench.rewrite.bouts import LIMIT_S, Visitor, question, visiting
-from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
+from bench.rewrite.benchmark_runs import LIMIT_S, Visitor, question, visiting
+from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena, Source, guarded
@@ -31,7 +31,7 @@ SHAPE = Shape(
 HEAD_START_S = 5.0  # writers are at work before the first order, as wherever there are writers
 SECONDS = 90.0  # under the writers, from then on
 EVERY_S = 15.0  # from one order to the next, or as soon as the last one has ended
-NOBODY = Contestant("nobody", "", {})
+NOBODY = Engine("nobody", "", {})
 PARTIAL = STOCK.having(
     options={
         "partial-progress.enabled": "true",
@@ -42,7 +42,7 @@ PARTIAL = STOCK.having(
 
 
 def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
-    """Each contestant in turn, on a copy of the same table, beside writers of its own."""
+    """Each engine in turn, on a copy of the same table, beside writers of its own."""
     origin = place.source(SHAPE.scaled(scale))
     print(origin.described(), flush=True)
     with guarded(place) as behind:
@@ -72,7 +72,7 @@ def _bars(sides: dict[str, dict[str, Any]]) -> list[Bar]:
     ]
 
 
-def _side(place: Arena, origin: Source, who: Contestant) -> dict[str, Any]:
+def _side(place: Arena, origin: Source, who: Engine) -> dict[str, Any]:
     with visiting(place, who) as visitor:
         name = place.copied(origin)
         turns: list[dict[str, Any]] = []

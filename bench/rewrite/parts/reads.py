@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bench.rewrite.bouts import Visitor, visiting
-from bench.rewrite.contestants import FIRNLINE, STOCK, STOCK_CACHED, Running, started
+from bench.rewrite.benchmark_runs import Visitor, visiting
+from bench.rewrite.engines import FIRNLINE, STOCK, STOCK_CACHED, Running, started
 from bench.rewrite.figures import figure, ratio_bar
 from bench.rewrite.shapes import MAIN
 from bench.rewrite.sources import Arena, Source

@@ -9,8 +9,8 @@ from typing import Any
 
 from firnline_iceberg.planning import live_files
 
-from bench.rewrite.bouts import visiting
-from bench.rewrite.contestants import FIRNLINE, STOCK, STOCK_CACHED, Contestant
+from bench.rewrite.benchmark_runs import visiting
+from bench.rewrite.engines import FIRNLINE, STOCK, STOCK_CACHED, Engine
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena, Source
 from bench.rewrite.store import BUCKET, Request, Store, client_properties, serving
@@ -41,7 +41,7 @@ def _on_store(place: Arena, twin: Source) -> Source:
     return replace(twin, shape=shape, table=table, live=live, scopes=live.scopes)
 
 
-def _asked(place: Arena, store: Store, origin: Source, who: Contestant) -> dict[str, Any]:
+def _asked(place: Arena, store: Store, origin: Source, who: Engine) -> dict[str, Any]:
     with visiting(place, who, store=client_properties(store.uri)) as visitor:
         store.taken()
         made = visitor.run(origin)

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from firnline_iceberg.planning import live_files
 
-from bench.rewrite.bouts import Visitor, visiting
-from bench.rewrite.contestants import FIRNLINE, Contestant, Running, started
+from bench.rewrite.benchmark_runs import Visitor, visiting
+from bench.rewrite.engines import FIRNLINE, Engine, Running, started
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.parts.races import PARTIAL, orders, rank, turn
 from bench.rewrite.shapes import Shape
@@ -36,7 +36,7 @@ WARM_S = 20.0
 SECONDS = 75.0
 MORE_FAILURES = 0.01  # than with nobody at work: the bar
 ON_READ = {f"write.{kind}.mode": "merge-on-read" for kind in ("delete", "update", "merge")}
-ENGINES: tuple[Contestant | None, ...] = (None, FIRNLINE, PARTIAL)
+ENGINES: tuple[Engine | None, ...] = (None, FIRNLINE, PARTIAL)
 
 
 def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:

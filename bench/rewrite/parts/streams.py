@@ -32,7 +32,7 @@ from firnline_local.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.rewrite import stream_side
-from bench.rewrite.contestants import Failed
+from bench.rewrite.engines import Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.lake import NAMESPACE
 from bench.rewrite.pace import Ended, Rewritten, longest_gap_s, share, waits_s

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from bench.rewrite.bouts import Bout, visiting
-from bench.rewrite.contestants import FIRNLINE, STOCK, Contestant, Failed
+from bench.rewrite.benchmark_runs import BenchmarkRun, visiting
+from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed
 from bench.rewrite.figures import Bar, figure
 from bench.rewrite.pairs import line
 from bench.rewrite.shapes import Shape
@@ -31,8 +31,8 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
     origin = place.source(SHAPE.scaled(scale))
     print(origin.described(), flush=True)
 
-    def bouts(who: Contestant) -> dict[str, list[Bout]]:
-        found: dict[str, list[Bout]] = {str(tasks): [] for tasks in TASKS}
+    def runs(who: Engine) -> dict[str, list[BenchmarkRun]]:
+        found: dict[str, list[BenchmarkRun]] = {str(tasks): [] for tasks in TASKS}
         for tasks in TASKS * count:
             try:
                 with visiting(place, who.having(cores=tasks)) as visitor:
@@ -44,7 +44,7 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
             found[str(tasks)].append(made)
         return found
 
-    ours, theirs = bouts(FIRNLINE), bouts(STOCK)
+    ours, theirs = runs(FIRNLINE), runs(STOCK)
     judged = _bars(ours)
     for bar in judged:
         print(bar, flush=True)
@@ -57,18 +57,18 @@ def run(place: Arena, count: int, scale: float) -> dict[str, Any]:
     }
 
 
-def _of(bouts: list[Bout]) -> dict[str, Any]:
-    if not bouts:
+def _of(runs: list[BenchmarkRun]) -> dict[str, Any]:
+    if not runs:
         return {}
     return {
-        "pss_before": statistics.median([one.pss_before for one in bouts]),
-        "pss_peak": statistics.median([one.pss_peak for one in bouts]),
-        "cpu_s": statistics.median([one.cpu_s for one in bouts]),
-        "same_rows": all(one.same_rows for one in bouts),
+        "pss_before": statistics.median([one.pss_before for one in runs]),
+        "pss_peak": statistics.median([one.pss_peak for one in runs]),
+        "cpu_s": statistics.median([one.cpu_s for one in runs]),
+        "same_rows": all(one.same_rows for one in runs),
     }
 
 
-def _per_process(ours: dict[str, list[Bout]]) -> float:
+def _per_process(ours: dict[str, list[BenchmarkRun]]) -> float:
     """What one more Python worker costs before it has work."""
     idle = {
         tasks: statistics.median([one.pss_before for one in ours[str(tasks)]]) for tasks in (1, 8)
@@ -76,7 +76,7 @@ def _per_process(ours: dict[str, list[Bout]]) -> float:
     return (idle[8] - idle[1]) / 7
 
 
-def _bars(ours: dict[str, list[Bout]]) -> list[Bar]:
+def _bars(ours: dict[str, list[BenchmarkRun]]) -> list[Bar]:
     fixed = 7 * _per_process(ours)
     pairs = list(zip(ours["1"], ours["8"], strict=False))
     plain = figure([eight.pss_peak / one.pss_peak for one, eight in pairs])

@@ -18,7 +18,7 @@ from typing import IO, Any
 from bench.rewrite.trees import cpu_s, tree
 
 STOP_S = 20.0
-CORES = 2  # of each contestant
+CORES = 2  # of each engine
 STOCK_HEAP = "6g"  # room enough: less costs it CPU for collections
 CACHE = {
     "spark.sql.iceberg.executor-cache.max-entry-size": str(1 << 30),
@@ -27,43 +27,43 @@ CACHE = {
 
 
 class Failed(RuntimeError):
-    """A contestant did not finish: it said why, died, or took too long."""
+    """An engine did not finish: it said why, died, or took too long."""
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Engine:
     """A module that serves `child.serve`, and its settings."""
 
     name: str
     module: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def having(self, **settings: Any) -> Contestant:
+    def having(self, **settings: Any) -> Engine:
         """The same with other settings."""
         return replace(self, settings={**self.settings, **settings})
 
 
-FIRNLINE = Contestant("firnline", "bench.rewrite.firnline_side", {"cores": CORES, "heap": "1g"})
-STOCK = Contestant(
+FIRNLINE = Engine("firnline", "bench.rewrite.firnline_side", {"cores": CORES, "heap": "1g"})
+STOCK = Engine(
     "stock",
     "bench.rewrite.stock_side",
     {"cores": CORES, "heap": STOCK_HEAP, "configuration": {}, "options": {}},
 )
-STOCK_CACHED = Contestant(
+STOCK_CACHED = Engine(
     "stock_cached",
     "bench.rewrite.stock_side",
     {**STOCK.settings, "configuration": CACHE, "options": {"cache-delete-files": "true"}},
 )
-FLOOR = Contestant("floor", "bench.rewrite.floor_side", {"cores": CORES, "lean": False})
-FLOOR_LEAN = Contestant("floor_lean", "bench.rewrite.floor_side", {"cores": CORES, "lean": True})
-COMMITTER = Contestant("committer", "bench.rewrite.committer_side")
-SAIL = Contestant("sail", "bench.rewrite.sail_side", {"cores": CORES})
-TRINO = Contestant("trino", "bench.rewrite.trino_side", {"cores": CORES, "heap": STOCK_HEAP})
+FLOOR = Engine("floor", "bench.rewrite.floor_side", {"cores": CORES, "lean": False})
+FLOOR_LEAN = Engine("floor_lean", "bench.rewrite.floor_side", {"cores": CORES, "lean": True})
+COMMITTER = Engine("committer", "bench.rewrite.committer_side")
+SAIL = Engine("sail", "bench.rewrite.sail_side", {"cores": CORES})
+TRINO = Engine("trino", "bench.rewrite.trino_side", {"cores": CORES, "heap": STOCK_HEAP})
 
 
 @dataclass
 class Running:
-    """A contestant's process; the tree's root."""
+    """An engine's process; the tree's root."""
 
     name: str
     module: str
@@ -97,21 +97,21 @@ class Running:
 
 
 @contextmanager
-def started(contestant: Contestant, folder: Path, **settings: Any) -> Iterator[Running]:
+def started(engine: Engine, folder: Path, **settings: Any) -> Iterator[Running]:
     """Up and ready; ended with all its descendants. `folder` is its own. Raises Failed."""
     folder.mkdir(parents=True, exist_ok=True)
-    given = {**contestant.settings, **settings, "folder": str(folder)}
+    given = {**engine.settings, **settings, "folder": str(folder)}
     begin = time.monotonic()
-    with (folder / f"{contestant.name}.log").open("ab") as log:
+    with (folder / f"{engine.name}.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", contestant.module, json.dumps(given)],
+            [sys.executable, "-m", engine.module, json.dumps(given)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
             start_new_session=True,
         )
-    running = Running(contestant.name, contestant.module, process)
+    running = Running(engine.name, engine.module, process)
     try:
         running.answer()
         running.start_s = time.monotonic() - begin

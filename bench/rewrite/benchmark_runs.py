@@ -1,4 +1,4 @@
-"""One contestant, one table, once: told to go, watched, checked, cleaned up after."""
+"""One engine, one table, once: told to go, watched, checked, cleaned up after."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from firnline_iceberg.planning import live_files
 
 from bench.rewrite import survivors
-from bench.rewrite.contestants import (
+from bench.rewrite.engines import (
     COMMITTER,
     FIRNLINE,
     FLOOR,
-    Contestant,
+    Engine,
     Failed,
     Running,
     started,
@@ -31,10 +31,10 @@ WARM_UPS = 3  # small rewrites before the measured one, for both sides' compiler
 
 
 @dataclass(frozen=True)
-class Bout:
+class BenchmarkRun:
     """What one run cost. Times in seconds, sizes in bytes."""
 
-    contestant: str
+    engine: str
     wall_s: float
     cpu_s: float
     pss_before: int
@@ -54,7 +54,7 @@ class Bout:
 
 @dataclass
 class Visitor:
-    """A contestant that is up. Wrong rows are an error where `strict`, else only told."""
+    """An engine that is up. Wrong rows are an error where `strict`, else only told."""
 
     place: Arena
     running: Running
@@ -64,7 +64,7 @@ class Visitor:
 
     def run(
         self, origin: Source, where: str | None = None, limit_s: float = LIMIT_S, keep: bool = False
-    ) -> Bout:
+    ) -> BenchmarkRun:
         """`where`: what is due, for who takes SQL. `keep`: its table stays; the name is in `extra`.
         Raises Failed, where `strict` also for rows that are not the right ones."""
         if self.running.module == FLOOR.module:
@@ -82,15 +82,17 @@ class Visitor:
             if not keep:
                 self.place.remove(origin, name)
 
-    def _of_table(self, origin: Source, name: str, usage: Usage, answer: dict[str, Any]) -> Bout:
+    def _of_table(
+        self, origin: Source, name: str, usage: Usage, answer: dict[str, Any]
+    ) -> BenchmarkRun:
         table = self.place.loaded(name)
         due = frozenset(origin.scopes)
         live = live_files(table, table.head_id("main"))
         files = [file for file in live.data if file.scope in due]
         sums = survivors.written(table, origin.scopes)
-        return self._bout(origin, usage, answer, sums, [file.bytes for file in files])
+        return self._run(origin, usage, answer, sums, [file.bytes for file in files])
 
-    def _floor(self, origin: Source, limit_s: float) -> Bout:
+    def _floor(self, origin: Source, limit_s: float) -> BenchmarkRun:
         outputs = self.place.work("outputs")
         parts = [_floor_part(origin, index) for index in range(len(origin.scopes))]
         with Watch(self.running.pid) as watch:
@@ -101,16 +103,16 @@ class Visitor:
         paths = {name: [str(outputs / f"{index}.parquet")] for index, name in enumerate(names)}
         sums = survivors.of_paths(origin.table, paths)
         shutil.rmtree(outputs)
-        return self._bout(origin, watch.usage, {}, sums, answer["sizes"])
+        return self._run(origin, watch.usage, {}, sums, answer["sizes"])
 
-    def _bout(
+    def _run(
         self, origin: Source, usage: Usage, answer: dict[str, Any], sums: Sums, sizes: list[int]
-    ) -> Bout:
+    ) -> BenchmarkRun:
         same = sums == origin.expected
         if self.strict and not same:
             raise Failed(f"{self.running.name}: wrong rows: {sums}, not {origin.expected}")
-        return Bout(
-            contestant=self.running.name,
+        return BenchmarkRun(
+            engine=self.running.name,
             wall_s=round(usage.wall_s, 3),
             cpu_s=round(usage.cpu_s, 2),
             pss_before=usage.pss_before,
@@ -130,10 +132,8 @@ class Visitor:
 
 
 @contextmanager
-def arriving(
-    place: Arena, who: Contestant, strict: bool = True, **settings: Any
-) -> Iterator[Visitor]:
-    """Start the contestant, and the committer where its results need one. Raises Failed."""
+def arriving(place: Arena, who: Engine, strict: bool = True, **settings: Any) -> Iterator[Visitor]:
+    """Start the engine, and the committer where its results need one. Raises Failed."""
     given = {"uri": place.lake.uri, **settings}
     with ExitStack() as held:
         committer = None
@@ -146,7 +146,7 @@ def arriving(
 
 
 @contextmanager
-def visiting(place: Arena, who: Contestant, **settings: Any) -> Iterator[Visitor]:
+def visiting(place: Arena, who: Engine, **settings: Any) -> Iterator[Visitor]:
     """As `arriving`, and let them get warm. Raises Failed."""
     with arriving(place, who, **settings) as visitor:
         begin = time.monotonic()
@@ -157,14 +157,14 @@ def visiting(place: Arena, who: Contestant, **settings: Any) -> Iterator[Visitor
         yield visitor
 
 
-def bout(place: Arena, origin: Source, who: Contestant, **more: Any) -> Bout:
+def benchmark_run(place: Arena, origin: Source, who: Engine, **more: Any) -> BenchmarkRun:
     """One run in a process tree made for it. Raises Failed."""
     with visiting(place, who) as visitor:
         return visitor.run(origin, **more)
 
 
 def question(origin: Source, name: str) -> dict[str, Any]:
-    """What a contestant is asked of a copy of the source's table."""
+    """What an engine is asked of a copy of the source's table."""
     return {
         "table": name,
         "uuid": origin.table.identity.uuid,

@@ -1,13 +1,13 @@
-"""Bouts that nobody fought."""
+"""BenchmarkRuns that nobody fought."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bench.rewrite.bouts import Bout
+from bench.rewrite.benchmark_runs import BenchmarkRun
 
 
-def bout(who: str, wall: float = 1.0, cpu: float = 2.0, **more: Any) -> Bout:
+def benchmark_run(who: str, wall: float = 1.0, cpu: float = 2.0, **more: Any) -> BenchmarkRun:
     """A run of 2 M rows in, 1 M out, with the right rows."""
     given: dict[str, Any] = {
         "pss_before": 50_000_000,
@@ -23,4 +23,4 @@ def bout(who: str, wall: float = 1.0, cpu: float = 2.0, **more: Any) -> Bout:
         "rows_out": 1_000_000,
         "same_rows": True,
     }
-    return Bout(contestant=who, wall_s=wall, cpu_s=cpu, **{**given, **more})
+    return BenchmarkRun(engine=who, wall_s=wall, cpu_s=cpu, **{**given, **more})
