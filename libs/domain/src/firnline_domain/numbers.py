@@ -26,8 +26,8 @@ class Range(Value):
 
     def read(self, text: str) -> int | float | None:
         """The number; None where the text is none, or one outside the range."""
-        found = number(text, self.whole)
-        return found if found is not None and self.low <= found <= self.high else None
+        value = number(text, self.whole)
+        return value if value is not None and self.low <= value <= self.high else None
 
     @property
     def words(self) -> str:
@@ -53,8 +53,8 @@ def number(text: str, is_whole: bool = True) -> int | float | None:
     text = text.strip(" \t\r\n")
     if is_whole:
         return int(text) if _WHOLE.fullmatch(text) else None
-    found = float(text) if _REAL.fullmatch(text) else None
-    return found if found is not None and isfinite(found) else None
+    value = float(text) if _REAL.fullmatch(text) else None
+    return value if value is not None and isfinite(value) else None
 
 
 def _shown(value: float) -> str:

@@ -9,8 +9,8 @@ DAY_MS = 24 * HOUR_MS
 
 def earliest(*moments: int | None) -> int | None:
     """The first of the moments that are set."""
-    found = None
+    first = None
     for moment in moments:
-        if moment is not None and (found is None or moment < found):
-            found = moment
-    return found
+        if moment is not None and (first is None or moment < first):
+            first = moment
+    return first

@@ -130,28 +130,28 @@ def global_deletes(known: Known, ease: float) -> Finding | None:
 
 def file_format(known: Known) -> Finding | None:
     """What is not Parquet goes to Iceberg's own action."""
-    found = known.settings.get("write.format.default", "").strip().lower()
-    if found not in SLOW_FORMATS:
+    write_format = known.settings.get("write.format.default", "").strip().lower()
+    if write_format not in SLOW_FORMATS:
         return None
     return Finding(
-        f"write.format.default={found}: Firnline hands such files to Iceberg's own action, which "
-        "reads every delete again for every file",
+        f"write.format.default={write_format}: Firnline hands such files to Iceberg's own action, "
+        "which reads every delete again for every file",
         "set write.format.default=parquet; files that are there stay readable",
-        mark=SLOW_FORMATS.index(found) + 1,
+        mark=SLOW_FORMATS.index(write_format) + 1,
     )
 
 
 def codec(known: Known, ease: float) -> Finding | None:
     """Iceberg's default, zstd, is smaller than the one and faster than the other."""
-    found = known.settings.get("write.parquet.compression-codec", "").strip().lower()
+    codec_name = known.settings.get("write.parquet.compression-codec", "").strip().lower()
     held = known.table.counters.totals.holds.data.bytes
-    if found not in POOR_CODECS or held < CODEC_BYTES * ease:
+    if codec_name not in POOR_CODECS or held < CODEC_BYTES * ease:
         return None
     return Finding(
-        f"write.parquet.compression-codec={found} on {size(held)}",
+        f"write.parquet.compression-codec={codec_name} on {size(held)}",
         "set write.parquet.compression-codec=zstd, Iceberg's default; files change with their "
         "next rewrite",
         {"data_bytes": held},
         {"data_bytes": CODEC_BYTES},
-        mark=POOR_CODECS.index(found) + 1,
+        mark=POOR_CODECS.index(codec_name) + 1,
     )

@@ -59,10 +59,10 @@ def advise(known: Known) -> Advised:
     if table.counters.waiting or not table.counters.known:
         return Advised(given, ())
     judged = {name: one for name in RULES if (one := _judged(known, name)) is not None}
-    found = {name: one for name, one in judged.items() if one is not UNKNOWN}
-    after = {name: _given(given.get(name), one, known.now_ms) for name, one in found.items()}
+    findings = {name: one for name, one in judged.items() if one is not UNKNOWN}
+    after = {name: _given(given.get(name), one, known.now_ms) for name, one in findings.items()}
     changed = [name for name in after if after[name] != given.get(name)]
-    told = [_advice(table, name, found[name], after[name], known.now_ms) for name in changed]
+    told = [_advice(table, name, findings[name], after[name], known.now_ms) for name in changed]
     after |= {name: one for name, one in given.items() if judged.get(name) is UNKNOWN}
     gone = {name: one for name, one in given.items() if name not in judged}
     return Advised(after, (*told, *_withdrawals(table, gone, known.now_ms)))

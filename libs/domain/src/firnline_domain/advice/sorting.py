@@ -56,8 +56,8 @@ def missing_sort_order(known: Known, ease: float) -> Finding | None:
 def sought(filters: Filters, ease: float, mark: int) -> Use | None:
     """The column to sort by: the one of that mark as long as it is good enough, or the one that
     most scans filter by."""
-    found = [one for one in filters.uses if _misses_order(filters, one, ease)]
-    return max(found, key=lambda one: (mark_of(one.column) == mark, one.scans), default=None)
+    misses = [use for use in filters.uses if _misses_order(filters, use, ease)]
+    return max(misses, key=lambda one: (mark_of(one.column) == mark, one.scans), default=None)
 
 
 def mark_of(column: str) -> int:
@@ -67,7 +67,7 @@ def mark_of(column: str) -> int:
 
 def quoted(*names: str) -> str:
     """Nested names as an identifier of Spark's SQL."""
-    return ".".join(f"`{one.replace('`', '``')}`" for one in names)
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
 def _misses_order(filters: Filters, use: Use, ease: float) -> bool:

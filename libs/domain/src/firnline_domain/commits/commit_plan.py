@@ -228,11 +228,11 @@ def _with_conversions(
     snapshot: PlannedSnapshot, conversions: Mapping[str, Conversion]
 ) -> PlannedSnapshot:
     mine = [conversions[task] for task in snapshot.task_ids]
-    removed = [delete for one in mine for delete in one.removed]
+    removed = [delete for conversion in mine for delete in conversion.removed]
     return replace(
         snapshot,
         removed_deletes=(*snapshot.removed_deletes, *removed),
-        added_deletes=tuple(delete for one in mine for delete in one.added),
+        added_deletes=tuple(delete for conversion in mine for delete in conversion.added),
     )
 
 
@@ -257,11 +257,11 @@ def _halves(snapshot: PlannedSnapshot) -> tuple[PlannedSnapshot, PlannedSnapshot
 
 def lost_deletes(snapshots: Iterable[PlannedSnapshot], head: Head) -> tuple[LiveDelete, ...]:
     """Equality deletes that Iceberg drops although an output of the same rewrite needs them."""
-    found = (
+    losses = (
         tuple(delete for delete in dropped if snapshot.still_needs(delete))
         for snapshot, dropped in _simulated(snapshots, head)
     )
-    return next((lost for lost in found if lost), ())
+    return next((lost for lost in losses if lost), ())
 
 
 def _simulated(
@@ -342,10 +342,10 @@ def _converts(result: RewriteFinished) -> Iterator[InputFile]:
 
 
 def _lowest(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
-    found: dict[Scope, int] = {}
+    lowest: dict[Scope, int] = {}
     for scope, number in numbers:
-        found[scope] = min(number, found.get(scope, number))
-    return found
+        lowest[scope] = min(number, lowest.get(scope, number))
+    return lowest
 
 
 def _nothing_below(delete: LiveDelete, after: dict[Scope, int], everywhere: list[int]) -> bool:

@@ -50,8 +50,8 @@ class Verdict(Value):
 def judge(result: RewriteFinished, head: Head) -> Verdict:
     """Each group for itself: one that is lost never takes the others along. But a group that does
     not balance does: the worker that made it made the others."""
-    if found := _unbalanced(result):
-        return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
+    if imbalance := _unbalanced(result):
+        return Verdict({}, dict.fromkeys(range(len(result.groups)), imbalance))
     verdict, taken = Verdict({}, {}), set[str]()
     for number, group in enumerate(result.groups):
         conflict = examine(replace(result, groups=(group,)), head)
@@ -71,7 +71,7 @@ def examine(result: RewriteFinished, head: Head) -> Conflict | None:
     A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends on all
     results of a commit: see `swaps`.
     """
-    return next((found for check in CHECKS if (found := check(result, head))), None)
+    return next((conflict for check in CHECKS if (conflict := check(result, head))), None)
 
 
 def no_duplicates(_: RewriteFinished, head: Head) -> Conflict | None:
@@ -107,8 +107,8 @@ def proof(result: RewriteFinished, head: Head) -> Conflict | None:
 
     An input above it would come under deletes older than itself (H6).
     """
-    if found := _unbalanced(result):
-        return found
+    if imbalance := _unbalanced(result):
+        return imbalance
     newest = max((file.sequence_number for file in inputs(result)), default=0)
     if not newest <= result.start_sequence_number <= head.last_sequence_number:
         text = f"start {result.start_sequence_number}: inputs up to {newest}, table at "
@@ -117,8 +117,8 @@ def proof(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def _unbalanced(result: RewriteFinished) -> Conflict | None:
-    found = flaw(result.groups)
-    return None if found is None else Conflict(ConflictReason.PROOF_FAILED, found.detail)
+    first_flaw = flaw(result.groups)
+    return None if first_flaw is None else Conflict(ConflictReason.PROOF_FAILED, first_flaw.detail)
 
 
 def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
@@ -139,8 +139,10 @@ def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
 def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
     """Every equality delete that the worker applied still holds; a rollback may have taken one
     back."""
-    gone = (one for one in _applied_gone(result, head) if one.kind is DeleteKind.EQUALITY)
-    return next((Conflict(ConflictReason.APPLIED_DELETE_GONE, one.path) for one in gone), None)
+    gone = (delete for delete in _applied_gone(result, head) if delete.kind is DeleteKind.EQUALITY)
+    return next(
+        (Conflict(ConflictReason.APPLIED_DELETE_GONE, delete.path) for delete in gone), None
+    )
 
 
 def position_deletes_live(result: RewriteFinished, head: Head) -> Conflict | None:
@@ -149,9 +151,13 @@ def position_deletes_live(result: RewriteFinished, head: Head) -> Conflict | Non
     rewritten = without_conversions(result)
     if not rewritten.groups:  # what its own position deletes say of a file stays as it is
         return None
-    gone = (one for one in _applied_gone(rewritten, head) if one.kind is not DeleteKind.EQUALITY)
+    gone = (
+        delete
+        for delete in _applied_gone(rewritten, head)
+        if delete.kind is not DeleteKind.EQUALITY
+    )
     reason = ConflictReason.APPLIED_POSITION_DELETE_GONE
-    return next((Conflict(reason, one.path) for one in gone), None)
+    return next((Conflict(reason, delete.path) for delete in gone), None)
 
 
 def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete]:
@@ -204,8 +210,12 @@ def _missed(delete: LiveDelete) -> Conflict:
 
 def _unapplied(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
     """By path and number: a Puffin file holds vectors of several data files, but of one commit."""
-    applied = {(normal_path(one.path), one.sequence_number) for one in result.applied_deletes}
-    return (one for one in head.deletes if (one.normal, one.sequence_number) not in applied)
+    applied = {
+        (normal_path(delete.path), delete.sequence_number) for delete in result.applied_deletes
+    }
+    return (
+        delete for delete in head.deletes if (delete.normal, delete.sequence_number) not in applied
+    )
 
 
 def named_by(delete: LiveDelete, scope: Scope, numbers: Mapping[str, int]) -> set[str]:
@@ -236,8 +246,8 @@ def partition_kept(result: RewriteFinished, head: Head) -> Conflict | None:
     place = _place(result.scope.spec_id, json.loads(result.scope.partition))
     for output in outputs(result):
         body = json.loads(output.content_file_json)
-        if (found := _place(body["spec-id"], body.get("partition", []))) != place:
-            return Conflict(ConflictReason.SPEC_CHANGED, f"{output.path} is of {found}")
+        if (output_place := _place(body["spec-id"], body.get("partition", []))) != place:
+            return Conflict(ConflictReason.SPEC_CHANGED, f"{output.path} is of {output_place}")
     return None
 
 
@@ -284,7 +294,7 @@ def replaced(result: RewriteFinished) -> Iterator[InputFile]:
 
 def without_conversions(result: RewriteFinished) -> RewriteFinished:
     """With the groups alone that replace files."""
-    return replace(result, groups=tuple(one for one in result.groups if not one.converts))
+    return replace(result, groups=tuple(group for group in result.groups if not group.converts))
 
 
 def outputs(result: RewriteFinished) -> Iterator[OutputFile]:

@@ -96,8 +96,8 @@ class Head(Value, dict=True, gc=True):
     @cached_property
     def vectored(self) -> frozenset[str]:
         """Normal paths of the data files that have a deletion vector."""
-        vectors = (one for one in self.deletes if one.kind is DeleteKind.DELETION_VECTOR)
-        return frozenset(one.referenced_data_file or "" for one in vectors)
+        vectors = (delete for delete in self.deletes if delete.kind is DeleteKind.DELETION_VECTOR)
+        return frozenset(delete.referenced_data_file or "" for delete in vectors)
 
 
 def reaches(delete: LiveDelete, scope: Scope) -> bool:

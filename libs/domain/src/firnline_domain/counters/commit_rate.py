@@ -30,7 +30,7 @@ class CommitRate(Value):
 
     def after(self, snapshot_ids: tuple[int, ...], most: int, at_ms: int) -> CommitRate:
         """With commits that are not counted yet. `most`: an hour; 0 = any number."""
-        new = [one for one in snapshot_ids if one not in self.counted]
+        new = [snapshot_id for snapshot_id in snapshot_ids if snapshot_id not in self.counted]
         if not new:
             return self
         counted = (*self.counted, *new)[-MAX_COUNTED:]

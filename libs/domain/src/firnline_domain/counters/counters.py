@@ -37,8 +37,8 @@ class PartitionCounters(Value):
     @property
     def is_negative(self) -> bool:
         """True if more was removed than was there: a change is missing or was wrong."""
-        held = (one for one in self.holds.tallies if one is not NO_FILES)
-        return any(one.files < 0 or one.records < 0 or one.bytes < 0 for one in held)
+        held = (tally for tally in self.holds.tallies if tally is not NO_FILES)
+        return any(tally.files < 0 or tally.records < 0 or tally.bytes < 0 for tally in held)
 
     def after(
         self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int

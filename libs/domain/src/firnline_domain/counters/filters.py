@@ -45,7 +45,7 @@ class Filters(Value):
         left = decay(now_ms - self.as_of_ms, TAU_MS)
         if left == 1.0:
             return self
-        uses = tuple(one.times(left) for one in self.uses)
+        uses = tuple(use.times(left) for use in self.uses)
         return replace(self, as_of_ms=now_ms, scans=self.scans * left, uses=uses)
 
     def after(self, event: TableScanned, files: int, now_ms: int) -> Filters:
@@ -54,23 +54,27 @@ class Filters(Value):
         known = self.at(max(at_ms, self.as_of_ms))
         left = decay(known.as_of_ms - at_ms, TAU_MS)
         came = (
-            Use(one.column, one.scans, one.scans * share_read(one.scans, one.data_files, files))
-            for one in event.filtered
+            Use(
+                column.column,
+                column.scans,
+                column.scans * share_read(column.scans, column.data_files, files),
+            )
+            for column in event.filtered
         )
         return replace(
             known,
             scans=known.scans + event.scans * left,
-            uses=_most_used(known.uses, *(one.times(left) for one in came)),
+            uses=_most_used(known.uses, *(use.times(left) for use in came)),
             layout=event.layout or self.layout,
         )
 
     def use_of(self, column: str) -> float:
         """Scans that filter by it."""
-        return next((one.scans for one in self.uses if one.column == column), 0.0)
+        return next((use.scans for use in self.uses if use.column == column), 0.0)
 
     def fades_ms(self, least: float) -> int:
         """When no column has that many scans any more, if no more come."""
-        most = max((one.scans for one in self.uses), default=0.0)
+        most = max((use.scans for use in self.uses), default=0.0)
         ages = math.log(most / least) if most > least else 0.0
         return self.as_of_ms + math.floor(TAU_MS * ages) + 1
 
@@ -91,17 +95,17 @@ def after_scan_report(
 def _most_used(known: tuple[Use, ...], *came: Use) -> tuple[Use, ...]:
     """The most used columns. Those that have no place take their scans off the last one that has:
     so one that is used steadily gets in, and many that are used once do not."""
-    sums = {one.column: one for one in known}
-    for one in came:
-        old = sums.get(one.column, Use(one.column, 0.0, 0.0))
-        sums[one.column] = Use(one.column, old.scans + one.scans, old.whole + one.whole)
+    sums = {use.column: use for use in known}
+    for use in came:
+        old = sums.get(use.column, Use(use.column, 0.0, 0.0))
+        sums[use.column] = Use(use.column, old.scans + use.scans, old.whole + use.whole)
     ranked = sorted(_worth_keeping(sums.values()), key=attrgetter("scans"), reverse=True)
     kept, others = ranked[:MAX_COLUMNS], ranked[MAX_COLUMNS:]
     if others:
-        taken = sum(one.scans for one in others) / kept[-1].scans
+        taken = sum(use.scans for use in others) / kept[-1].scans
         kept[-1] = kept[-1].times(max(0.0, 1.0 - taken))
     return tuple(_worth_keeping(kept))
 
 
 def _worth_keeping(uses: Iterable[Use]) -> Iterable[Use]:
-    return (one for one in uses if one.scans >= MIN_SCANS)
+    return (use for use in uses if use.scans >= MIN_SCANS)

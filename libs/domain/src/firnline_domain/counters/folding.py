@@ -141,7 +141,7 @@ def _onto_head(
         after = before.after(part, opened.epoch, opened.ordinal, _seen_ms(change))
         totals = totals.moved(before, after)
         changed.append(after)
-    if any(one.is_negative for one in changed):
+    if any(partition.is_negative for partition in changed):
         return Folded(hold(table, change, GapReason.NEGATIVE, now), Verdict.HELD)
     return _closed(replace(table, totals=totals), opened, change, tuple(changed), now)
 
@@ -226,8 +226,8 @@ def _closed(
 
 def _current(partitions: Partitions, scope: Scope, epoch: int) -> PartitionCounters:
     """The entry if it is of this epoch; an older one is void."""
-    found = partitions.get(scope)
-    return found if found and found.epoch == epoch else PartitionCounters(scope)
+    counters = partitions.get(scope)
+    return counters if counters and counters.epoch == epoch else PartitionCounters(scope)
 
 
 def _seen_ms(change: FilesChanged) -> int:

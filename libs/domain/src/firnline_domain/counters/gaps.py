@@ -67,10 +67,10 @@ def hold(
 ) -> TableCounters:
     """Keep a change that cannot be folded yet."""
     place = (change.event_id, change.chunk)
-    if any((one.event_id, one.chunk) == place for one in table.held):
+    if any((known.event_id, known.chunk) == place for known in table.held):
         return table
     held = (*table.held, not_ahead(change, now_ms))
-    partitions = sum(len(one.partitions) for one in held)
+    partitions = sum(len(change.partitions) for change in held)
     if len(held) > HELD_CHANGES or partitions > HELD_PARTITIONS or _weight(held) > HELD_BYTES:
         return wait(replace(table, held=()), GapReason.OVERFLOW, now_ms)
     return wait(replace(table, held=held), reason, now_ms)
@@ -78,9 +78,9 @@ def hold(
 
 def _weight(held: tuple[FilesChanged, ...]) -> int:
     """Bytes that held changes take in the state, about."""
-    named = sum(len(p.scope.partition.encode()) for one in held for p in one.partitions)
-    told = sum(len(f"{k}{v}".encode()) for one in held for k, v in one.settings.items())
-    return PARTITION_BYTES * sum(len(one.partitions) for one in held) + named + told
+    named = sum(len(p.scope.partition.encode()) for change in held for p in change.partitions)
+    told = sum(len(f"{k}{v}".encode()) for change in held for k, v in change.settings.items())
+    return PARTITION_BYTES * sum(len(change.partitions) for change in held) + named + told
 
 
 def next_held(table: TableCounters) -> FilesChanged | None:
@@ -110,24 +110,24 @@ def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
     """
     inside = _ancestors(table)
     held = tuple(
-        one
-        for one in table.held
-        if one.snapshot_id not in inside and not 0 < one.observed_at_ms < observed_at_ms
+        change
+        for change in table.held
+        if change.snapshot_id not in inside and not 0 < change.observed_at_ms < observed_at_ms
     )
     return replace(table, held=held)
 
 
 def _ancestors(table: TableCounters) -> set[int | None]:
     parents = table.recent.parents()
-    for one in table.held:
-        if one.snapshot_id is not None:
-            parents[one.snapshot_id] = one.parent_snapshot_id
-    found: set[int | None] = set()
+    for change in table.held:
+        if change.snapshot_id is not None:
+            parents[change.snapshot_id] = change.parent_snapshot_id
+    ancestors: set[int | None] = set()
     step = table.head_snapshot_id
-    while step is not None and step not in found:
-        found.add(step)
+    while step is not None and step not in ancestors:
+        ancestors.add(step)
         step = parents.get(step)
-    return found
+    return ancestors
 
 
 def settled(table: TableCounters, now_ms: int) -> TableCounters:

@@ -77,11 +77,11 @@ def after_commit(habits: Habits, change: FilesChanged, now_ms: int) -> Habits:
     if change.kind is not ChangeKind.DELTA or change.snapshot_id is None or ours_or_another:
         return habits
     # By the clock of its arrival, not the writer's: commits read late come in a burst once.
-    found = habits.at(now_ms)
-    hour, whole = found.current, change.chunk == change.chunks - 1
+    known = habits.at(now_ms)
+    hour, whole = known.current, change.chunk == change.chunks - 1
     added = sum(part.added.data.bytes for part in change.partitions)
     hour = replace(hour, commits=hour.commits + whole, added_bytes=hour.added_bytes + added)
-    return replace(found, current=_with_overwrite(hour, change, whole))
+    return replace(known, current=_with_overwrite(hour, change, whole))
 
 
 def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
@@ -93,8 +93,8 @@ def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
     return replace(
         hour,
         overwrites=hour.overwrites + whole,
-        replaced_records=hour.replaced_records + sum(one.removed.data.records for one in parts),
-        returned_records=hour.returned_records + sum(one.added.data.records for one in parts),
+        replaced_records=hour.replaced_records + sum(part.removed.data.records for part in parts),
+        returned_records=hour.returned_records + sum(part.added.data.records for part in parts),
     )
 
 
@@ -108,7 +108,7 @@ def after_result(
         lost = True
     else:
         lost = event.groups_lost > 0
-    found = habits.at(now_ms)
-    hour = found.current
+    known = habits.at(now_ms)
+    hour = known.current
     after = replace(hour, results=hour.results + 1, conflicts=hour.conflicts + lost)
-    return replace(found, current=after)
+    return replace(known, current=after)

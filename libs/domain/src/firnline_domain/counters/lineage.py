@@ -32,10 +32,10 @@ class Lineage(Value):
     @staticmethod
     def of(links: Iterable[tuple[int, int | None]]) -> Lineage:
         """Of snapshots with their parents, the newest last."""
-        found = Lineage()
+        lineage = Lineage()
         for snapshot_id, parent_id in links:
-            found = found.followed_by(snapshot_id, parent_id)
-        return found
+            lineage = lineage.followed_by(snapshot_id, parent_id)
+        return lineage
 
     def has(self, snapshot_id: int) -> bool:
         """True if the snapshot is one of them; as another's parent alone it is not."""
@@ -55,10 +55,10 @@ class Lineage(Value):
 
     def parents(self) -> dict[int, int | None]:
         """The parent of each; None = it has none."""
-        found: dict[int, int | None] = {}
+        parents: dict[int, int | None] = {}
         before = _FORK
         for (one,) in _ID.iter_unpack(self.chain):
             if before != _FORK and one != _FORK:
-                found[one] = None if before == _NO_PARENT else before
+                parents[one] = None if before == _NO_PARENT else before
             before = one
-        return found
+        return parents

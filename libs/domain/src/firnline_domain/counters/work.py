@@ -146,11 +146,11 @@ class TableWork(Value):
         """Moments of the orders out of which no commit was told yet. Those of one moment share
         one (`RewriteFiles.batch_size`)."""
         running = self.running
-        return frozenset(one.ordered_at_ms for one in running if one.committed_at_ms is None)
+        return frozenset(task.ordered_at_ms for task in running if task.committed_at_ms is None)
 
     def has_room(self, places: int, limits: Thresholds) -> bool:
         """Whether so many places are free."""
-        taken = sum(one.slots for one in self.running)
+        taken = sum(task.slots for task in self.running)
         return taken + places <= limits.max_in_flight * SLOTS
 
     def started(self, task: RunningTask) -> TableWork:

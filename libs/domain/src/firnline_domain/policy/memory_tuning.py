@@ -144,11 +144,12 @@ class MemoryTuning(Value):
 
 def requested_steps(directives: Iterable[SizeWorkers], group: str, lane: str, now_ms: int) -> Steps:
     """What holds for a group's lane: enough for every bucket that has said so lately."""
-    found = Steps()
-    for one in directives:
-        if (one.group, one.lane) == (group, lane) and now_ms - one.at_ms < VALID_MS:
-            found = found.most(Steps(one.heap_steps, one.overhead_steps))
-    return Steps(min(found.heap, MAX_STEPS), min(found.overhead, MAX_STEPS))
+    steps = Steps()
+    for directive in directives:
+        concerned = (directive.group, directive.lane) == (group, lane)
+        if concerned and now_ms - directive.at_ms < VALID_MS:
+            steps = steps.most(Steps(directive.heap_steps, directive.overhead_steps))
+    return Steps(min(steps.heap, MAX_STEPS), min(steps.overhead, MAX_STEPS))
 
 
 def with_steps(base_bytes: int, steps: int) -> int:

@@ -22,8 +22,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Made with every change; few get their numbers (`explain`)."""
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
-    found = _weighed(table, partition, limits)
-    wanted = replace(demand_of(partition, found, limits, now_ms), found=found)
+    weighed = _weighed(table, partition, limits)
+    wanted = replace(demand_of(partition, weighed, limits, now_ms), found=weighed)
     return admit(table, partition, wanted, limits, now_ms)
 
 
@@ -74,8 +74,8 @@ def weighed_for(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
 ) -> Weighed:
     """What a decision's action costs and spares."""
-    found = decision.found or _weighed(table, partition, limits)
-    return _of_action(partition, decision.action, found, limits)
+    weighed = decision.found or _weighed(table, partition, limits)
+    return _of_action(partition, decision.action, weighed, limits)
 
 
 def _of_action(partition: Partition, action: Action, found: Found, limits: Thresholds) -> Weighed:

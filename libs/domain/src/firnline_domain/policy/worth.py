@@ -79,12 +79,12 @@ def offers(
         (Action.CONVERT, _converting(holds), _converted_s(holds, burden)),
         (Action.MERGE, _merging(holds, target), merge_s),
     )
-    found = [
+    offered = [
         Offer(action, work, costs.cpu_s(work), spared_s)
         for action, work, spared_s in works
         if action in abilities and work is not None and spared_s > 0
     ]
-    return sorted(found, key=lambda one: -one.gain)
+    return sorted(offered, key=lambda one: -one.gain)
 
 
 def compacting(holds: FileTally, global_deletes: int) -> Work:

@@ -61,7 +61,7 @@ class Board:
         self._buckets = buckets
         self._assigned: dict[str, TableAssigned] = {}
         self._loads: dict[int, BucketLoaded] = {}
-        self._coming: dict[int, dict[str, int]] = {one: {} for one in range(buckets)}
+        self._coming: dict[int, dict[str, int]] = {bucket: {} for bucket in range(buckets)}
 
     def fold(self, record: object) -> None:
         """Take one record of the topic in."""
@@ -102,16 +102,16 @@ class Board:
 
     def bucket(self, table_uuid: str) -> int:
         """Where to write a table's records."""
-        found = self._assigned.get(table_uuid)
-        if found is None or not 0 <= found.bucket < self._buckets:
+        assigned = self._assigned.get(table_uuid)
+        if assigned is None or not 0 <= assigned.bucket < self._buckets:
             return bucket_of(table_uuid, self._buckets)
-        return found.bucket
+        return assigned.bucket
 
     def lightest(self, home: int, by: Assign) -> int:
         """Where a new table of that home goes: there, where no bucket is lighter, or where some
         have not told of their load yet."""
         every = range(self._buckets)
-        if by is Assign.HASH or any(one not in self._loads for one in every):
+        if by is Assign.HASH or any(period not in self._loads for period in every):
             return home
         return min(every, key=lambda one: (self._weight(one, by), one != home, one))
 
@@ -119,6 +119,6 @@ class Board:
         load, coming = self._loads[bucket], len(self._coming[bucket])
         if by is Assign.TABLES:
             return load.tables + coming
-        tables = sum(one.tables for one in self._loads.values())
-        files = sum(one.files for one in self._loads.values())
+        tables = sum(load.tables for load in self._loads.values())
+        files = sum(load.files for load in self._loads.values())
         return load.files + coming * max(files / max(tables, 1), 1.0)

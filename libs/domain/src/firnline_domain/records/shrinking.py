@@ -41,7 +41,7 @@ def smaller(record: Any) -> Iterator[Any]:
 def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
     """First without what readers do not know in summaries; then only where the branches are now.
     A move without its snapshots makes the planner ask for what lies between (`gaps`)."""
-    snapshots = tuple(replace(one, summary=_summary(one)) for one in event.snapshots)
+    snapshots = tuple(replace(snapshot, summary=_summary(snapshot)) for snapshot in event.snapshots)
     agent = event.user_agent and event.user_agent[:MAX_TEXT]
     event = replace(event, snapshots=snapshots, user_agent=agent)
     yield event
@@ -57,14 +57,14 @@ def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
 def last_moves(refs: tuple[RefMoved, ...]) -> list[RefMoved]:
     """Where each ref ended up, `main` first. A name that no person can have meant is left out:
     only `main` is maintained."""
-    last = {one.ref: one for one in refs if one.ref == MAIN or len(one.ref) <= MAX_NAME}
+    last = {moved.ref: moved for moved in refs if moved.ref == MAIN or len(moved.ref) <= MAX_NAME}
     return sorted(last.values(), key=lambda one: one.ref != MAIN)
 
 
 def _summary(snapshot: SnapshotAdded) -> dict[str, str]:
-    found: Mapping[str, str] = snapshot.summary
-    known = {name: found[name][:MAX_TEXT] for name in KNOWN if name in found}
-    if ids := task_ids_in(found):
+    summary: Mapping[str, str] = snapshot.summary
+    known = {name: summary[name][:MAX_TEXT] for name in KNOWN if name in summary}
+    if ids := task_ids_in(summary):
         known[TASK_ID] = ids
     return known
 

@@ -27,8 +27,8 @@ class SizeClass(StrEnum):
 
 def target_bytes_of(settings: Mapping[str, str]) -> int:
     """Target file size; the default where it is unset, no number or out of range."""
-    found = TARGET_RANGE.read(settings.get(TARGET_BYTES, ""))
-    return DEFAULT_TARGET_BYTES if found is None else int(found)
+    target = TARGET_RANGE.read(settings.get(TARGET_BYTES, ""))
+    return DEFAULT_TARGET_BYTES if target is None else int(target)
 
 
 def size_class(file_bytes: int, target_bytes: int) -> SizeClass:

@@ -40,10 +40,10 @@ _UNITS_MS = {
 
 def _duration(text: str) -> str:
     """`720min`, `7 d` in milliseconds; any other text as it is."""
-    found = _DURATION.fullmatch(text.strip(" \t\r\n").lower()) if len(text) <= MAX_CHARS else None
-    if found is None or found[2] not in _UNITS_MS:
+    match = _DURATION.fullmatch(text.strip(" \t\r\n").lower()) if len(text) <= MAX_CHARS else None
+    if match is None or match[2] not in _UNITS_MS:
         return text
-    return str(int(found[1]) * _UNITS_MS[found[2]])
+    return str(int(match[1]) * _UNITS_MS[match[2]])
 
 
 class Meaning(Value):

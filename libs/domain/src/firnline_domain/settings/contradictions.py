@@ -46,8 +46,8 @@ def _numbers(limits: Thresholds) -> Iterator[str]:
 def _expiry(settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds) -> Iterator[str]:
     if limits.retain_hours is None:
         return
-    found = effective(settings, fleet)
-    hours, age = found["firnline.retain.hours"], found["history.expire.max-snapshot-age-ms"]
+    in_force = effective(settings, fleet)
+    hours, age = in_force["firnline.retain.hours"], in_force["history.expire.max-snapshot-age-ms"]
     if not limits.gc_enabled:
         yield (
             f"firnline.retain.hours={hours.value} has no effect: gc.enabled=false forbids every "
@@ -68,7 +68,7 @@ def _periods(limits: Thresholds, now_ms: int) -> Iterator[str]:
     if first is None:
         if opens_ms(limits.window, now_ms) is None:
             yield f"firnline.window={limits.window} is over for good: nothing is ordered any more"
-    elif not any(_is_free(limits.blackout, *one) for one in chain([first], openings)):
+    elif not any(_is_free(limits.blackout, *opening) for opening in chain([first], openings)):
         yield (
             f"firnline.window={limits.window} opens only within "
             f"firnline.blackout={limits.blackout}: nothing is ordered for a week at least"

@@ -62,7 +62,7 @@ def groups_of(text: str) -> tuple[Group, ...]:
         except ValueError as error:
             wrong.append(str(error))
     names = [one.name for one in found]
-    wrong += [f"{shown(one)!r} is there twice" for one in {*names} if names.count(one) > 1]
+    wrong += [f"{shown(name)!r} is there twice" for name in {*names} if names.count(name) > 1]
     if wrong:
         raise Misconfigured(f"{VARIABLE}: " + "; ".join(sorted(wrong)))
     return tuple(found)
@@ -106,17 +106,17 @@ def served(wanted: str, groups: Collection[Group]) -> str:
     """The group that gets the orders of a table that asks for `wanted`: the default one where the
     fleet has no such group, for its topics are nowhere."""
     name = canonical(wanted)
-    return name if any(one.name == name for one in groups) else DEFAULT
+    return name if any(group.name == name for group in groups) else DEFAULT
 
 
 def unserved(wanted: str, groups: Collection[Group]) -> str | None:
     """What becomes of orders whose group the fleet does not have; None where it does."""
     if served(wanted, groups) == canonical(wanted):
         return None
-    there = ", ".join(sorted(shown(one) for one in {DEFAULT, *named(groups)}))
+    there = ", ".join(sorted(shown(name) for name in {DEFAULT, *named(groups)}))
     return f"the fleet has no such group (it has: {there}); orders go to the default group"
 
 
 def named(groups: Collection[Group]) -> Iterator[str]:
     """Names of all groups but the default one, each once."""
-    return (name for name in dict.fromkeys(one.name for one in groups) if name != DEFAULT)
+    return (name for name in dict.fromkeys(group.name for group in groups) if name != DEFAULT)

@@ -40,24 +40,27 @@ def effective(
     settings: Mapping[str, str], fleet: Thresholds | None = None
 ) -> dict[str, SettingInForce]:
     """Every setting by the name of its property; `settings` as `with_namespace` gives them."""
-    return {one.name: one for one in _effective(tuple(sorted(settings.items())), fleet or DEFAULTS)}
+    return {
+        setting.name: setting
+        for setting in _effective(tuple(sorted(settings.items())), fleet or DEFAULTS)
+    }
 
 
 @lru_cache(maxsize=4_096)  # asked whenever a table is shown; most tables of a fleet say the same
 def _effective(
     settings: tuple[tuple[str, str], ...], fleet: Thresholds
 ) -> tuple[SettingInForce, ...]:
-    found = property_values(dict(settings))
+    values = property_values(dict(settings))
     return tuple(
-        _in_force(name, [one for one in found if one.field == field], fleet)
+        _in_force(name, [one for one in values if one.field == field], fleet)
         for name, field in PROPERTIES.items()
     )
 
 
 def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> SettingInForce:
     field = PROPERTIES[name]
-    wrong = next((one for one in reversed(said) if one.value is None), None)
-    readable = [one for one in said if one.value is not None]
+    wrong = next((value for value in reversed(said) if value.value is None), None)
+    readable = [value for value in said if value.value is not None]
     unread = f"'{wrong.text}' of the {place(wrong)} cannot be read" if wrong else ""
     if readable:
         strongest = readable[-1]
@@ -101,11 +104,11 @@ def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
             yield _unset(f"{name}={settings[name]}", wanted.words)
     for name, wanted in outside(settings):
         yield _unset(f"{name}={settings[name]}", wanted.words)
-    for one in _once(property_values(settings)):
-        name = f"{one.name}={one.text}" + _by(one.origin)
-        if one.value is None:
-            yield _unset(name, _form(one))
-        elif wrong := _period_problem(one.field, shown(one.value)):
+    for value in _once(property_values(settings)):
+        name = f"{value.name}={value.text}" + _by(value.origin)
+        if value.value is None:
+            yield _unset(name, _form(value))
+        elif wrong := _period_problem(value.field, shown(value.value)):
             yield f"{name}: {wrong}"
 
 

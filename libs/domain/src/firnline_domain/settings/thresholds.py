@@ -111,16 +111,16 @@ class Thresholds(Value):
         """Of every group with a quota, and of the fleet."""
         share = self.budget.old_share
         quotas = {
-            one.name: Budget(one.quota_gb_hours, share)
-            for one in self.groups
-            if one.quota_gb_hours is not None
+            group.name: Budget(group.quota_gb_hours, share)
+            for group in self.groups
+            if group.quota_gb_hours is not None
         }
         return {FLEET: self.budget, **quotas}
 
     @property
     def is_bounded(self) -> bool:
         """Whether any rewrite has to be paid for."""
-        return self.budget.binds or any(one.quota_gb_hours is not None for one in self.groups)
+        return self.budget.binds or any(group.quota_gb_hours is not None for group in self.groups)
 
 
 PROPERTIES = {
@@ -199,7 +199,8 @@ _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are writte
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
 _CHOICES: dict[str, dict[str, StrEnum]] = {
-    kind.__name__: {one.value: one for one in kind} for kind in (Conversions, Expiry, ReadsFrom)
+    kind.__name__: {member.value: member for member in kind}
+    for kind in (Conversions, Expiry, ReadsFrom)
 }
 
 
@@ -236,8 +237,8 @@ class PropertyValue(Value):
 
 def property_values(settings: Mapping[str, str]) -> list[PropertyValue]:
     """All that the properties of a table and of its namespace say, the weaker ones first."""
-    found = [saying for name, text in settings.items() for saying in _property_values(name, text)]
-    return sorted(found, key=lambda one: one.weight)
+    values = [saying for name, text in settings.items() for saying in _property_values(name, text)]
+    return sorted(values, key=lambda one: one.weight)
 
 
 def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
@@ -259,7 +260,9 @@ def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) 
 @lru_cache(maxsize=4_096)  # asked with every record; most tables of a fleet say the same
 def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
     said = {
-        one.field: one.value for one in property_values(dict(settings)) if one.value is not None
+        value.field: value.value
+        for value in property_values(dict(settings))
+        if value.value is not None
     }
     return replace(defaults, **said)  # type: ignore[arg-type]
 

@@ -104,13 +104,13 @@ def inside_until(text: str, now_ms: int) -> int | None:
 @lru_cache(maxsize=64)
 def opens_ms(text: str, now_ms: int) -> int | None:
     """When the next period begins; None = never again. Raises UnreadablePeriod."""
-    starts = (span.start_ms for one in periods(text) for span in one.around(now_ms))
+    starts = (span.start_ms for period in periods(text) for span in period.around(now_ms))
     return min((start for start in starts if start > now_ms), default=None)
 
 
 def _inside_until(every: Iterable[Period], now_ms: int) -> int | None:
     spans = sorted(
-        (span for one in every for span in one.around(now_ms)), key=lambda one: one.start_ms
+        (span for period in every for span in period.around(now_ms)), key=lambda one: one.start_ms
     )
     until_ms = None
     for span in spans:
@@ -128,14 +128,14 @@ def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
 
 
 def _period(text: str) -> Period:
-    if found := _ONCE.fullmatch(text):
-        return _once(text, found["start"], found["end"], _zone(text, found["zone"]))
-    if found := _WEEKLY.fullmatch(text):
-        days = _days(text, found["days"])
-        start, end = _minute(text, found["start"]), _minute(text, found["end"])
+    if match := _ONCE.fullmatch(text):
+        return _once(text, match["start"], match["end"], _zone(text, match["zone"]))
+    if match := _WEEKLY.fullmatch(text):
+        days = _days(text, match["days"])
+        start, end = _minute(text, match["start"]), _minute(text, match["end"])
         if start == end or start == 24 * 60:
             raise UnreadablePeriod(f"'{text}' is empty; the whole day is 00:00-24:00")
-        return Weekly(days, start, end, _zone(text, found["zone"]) or "UTC")
+        return Weekly(days, start, end, _zone(text, match["zone"]) or "UTC")
     raise UnreadablePeriod(f"'{text}' cannot be read: {FORM}")
 
 
@@ -150,7 +150,7 @@ def _zone(text: str, name: str | None) -> str:
 def _days(text: str, names: str | None) -> frozenset[int]:
     if names is None:
         return frozenset(range(7))
-    found: set[int] = set()
+    days: set[int] = set()
     for part in names.lower().split(","):
         first, _, last = part.partition("-")
         if first not in DAYS or (last or first) not in DAYS:
@@ -158,8 +158,8 @@ def _days(text: str, names: str | None) -> frozenset[int]:
             raise UnreadablePeriod(f"'{part}' in '{text}' is no day; the days are {known}")
         start = DAYS.index(first)
         length = (DAYS.index(last or first) - start) % 7
-        found |= {(start + number) % 7 for number in range(length + 1)}
-    return frozenset(found)
+        days |= {(start + number) % 7 for number in range(length + 1)}
+    return frozenset(days)
 
 
 def _minute(text: str, clock: str) -> int:
@@ -178,14 +178,14 @@ def _once(text: str, start: str, end: str, zone: str) -> Once:
 
 def _instant_ms(text: str, moment: str, zone: str) -> int:
     try:
-        found = datetime.fromisoformat(moment)
+        instant = datetime.fromisoformat(moment)
     except ValueError:
         raise UnreadablePeriod(f"'{moment}' in '{text}' is no date and time: {FORM}") from None
-    if found.tzinfo is None:
+    if instant.tzinfo is None:
         if not zone:
             raise UnreadablePeriod(
                 f"'{moment}' in '{text}' has no zone: end it with Z or an offset, or name a zone "
                 "behind the period"
             )
-        found = found.replace(tzinfo=ZoneInfo(zone))
-    return int(found.astimezone(UTC).timestamp() * 1000)
+        instant = instant.replace(tzinfo=ZoneInfo(zone))
+    return int(instant.astimezone(UTC).timestamp() * 1000)
