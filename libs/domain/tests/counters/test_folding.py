@@ -2,87 +2,12 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.folding import Folded, Verdict, fold
+from firnline_domain.counters.folding import Verdict
 from firnline_domain.counters.gaps import GapReason, next_held
-from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.events import ChangeKind
 from firnline_domain.values import replace
 
-TABLE = TableName("u", ("db",), "t")
-A, B = Scope(0, '["a"]'), Scope(0, '["b"]')
-NOW = 1_000_000
-
-
-def files(count: int) -> FileTally:
-    return FileTally(fragments=Tally(count, count * 10, count * 100))
-
-
-def part(scope: Scope = A, added: int = 1, removed: int = 0) -> PartitionChange:
-    return PartitionChange(scope, files(added), files(removed))
-
-
-def change(snapshot: int | None, parent: int | None, **more: object) -> FilesChanged:
-    values: dict[str, object] = {
-        "event_id": f"{more.get('kind', 'delta')}:{snapshot}<{parent}",
-        "table": TABLE,
-        "ref": "main",
-        "kind": ChangeKind.DELTA,
-        "snapshot_id": snapshot,
-        "parent_snapshot_id": parent,
-        "sequence_number": 0,  # v1: sequence numbers never help (H11)
-        "timestamp_ms": 500,
-        "operation": "append",
-        "partitions": (part(),),
-        "format_version": 1,
-        "observed_at_ms": 100 + (snapshot or 0),
-        **more,
-    }
-    return FilesChanged(**values)  # type: ignore[arg-type]
-
-
-class Side:
-    """Folds one change after the other and keeps the entries, as the planner's state does."""
-
-    def __init__(self, *changes: FilesChanged) -> None:
-        self.table = TableCounters(TABLE, "main")
-        self.entries: dict[Scope, PartitionCounters] = {}
-        for one in changes:
-            self.take(one)
-
-    def take(self, one: FilesChanged) -> Folded:
-        folded = fold(self.table, self.entries, one, NOW)
-        self.table = folded.table
-        self.entries.update({entry.scope: entry for entry in folded.partitions})
-        return folded
-
-    def verdict(self, one: FilesChanged) -> Verdict:
-        return self.take(one).verdict
-
-    def drain(self) -> list[Verdict]:
-        found = []
-        while following := next_held(self.table):
-            found.append(self.verdict(following))
-        return found
-
-    def count(self, scope: Scope = A) -> int:
-        return self.entries[scope].holds.fragments.files
-
-    @property
-    def waits_for(self) -> str | None:
-        return self.table.waiting.reason if self.table.waiting else None
-
-
-def born() -> Side:
-    return Side(change(1, None), change(2, 1), change(3, 2))
-
-
-def absolute(snapshot: int, count: int, observed: int, **more: object) -> FilesChanged:
-    parts = {"partitions": (part(added=count),), "snapshot_count": 9, "oldest_snapshot_ms": 7}
-    return change(
-        snapshot, None, kind=ChangeKind.ABSOLUTE, observed_at_ms=observed, **{**parts, **more}
-    )
+from tests.kit.changes import NOW, TABLE, A, B, Side, absolute, born, change, files, part
 
 
 def test_changes_fold_along_the_chain() -> None:
@@ -202,87 +127,6 @@ def test_a_rollback_whose_event_was_lost_is_found_by_a_resync() -> None:
     side.take(change(5, 4))
     assert side.verdict(absolute(2, 2, observed=999)) is Verdict.FOLDED
     assert (side.table.head_snapshot_id, side.count()) == (2, 2)
-
-
-def test_chunks_fold_each_once_and_the_head_moves_with_the_last() -> None:
-    side = born()
-    first = change(4, 3, chunk=0, chunks=2, partitions=(part(A, 10),))
-    second = change(4, 3, chunk=1, chunks=2, partitions=(part(B, 20),))
-    assert [side.verdict(one) for one in (first, first)] == [Verdict.PART, Verdict.DUPLICATE]
-    assert (side.table.head_snapshot_id, side.count()) == (3, 13)
-    assert side.verdict(second) is Verdict.FOLDED
-    assert (side.table.head_snapshot_id, side.count(A), side.count(B)) == (4, 13, 20)
-    assert side.verdict(first) is Verdict.DUPLICATE
-    assert side.table.totals.holds == files(33)
-    assert side.waits_for is None
-
-
-def test_chunks_fold_in_any_order_and_the_next_change_waits_for_all() -> None:
-    side = born()
-    first = change(4, 3, chunk=0, chunks=2, partitions=(part(A, 10),))
-    second = change(4, 3, chunk=1, chunks=2, partitions=(part(B, 20),))
-    assert side.verdict(second) is Verdict.PART
-    assert side.verdict(change(5, 4)) is Verdict.HELD
-    assert side.verdict(first) is Verdict.FOLDED
-    assert side.drain() == [Verdict.FOLDED]
-    assert (side.table.head_snapshot_id, side.count(A), side.count(B)) == (5, 14, 20)
-
-
-def test_held_chunks_are_all_folded_when_their_parent_comes() -> None:
-    side = born()
-    side.take(change(5, 4, chunk=0, chunks=2, partitions=(part(A, 10),)))
-    side.take(change(5, 4, chunk=1, chunks=2, partitions=(part(B, 20),)))
-    side.take(change(4, 3))
-    assert side.drain() == [Verdict.PART, Verdict.FOLDED]
-    assert side.waits_for is None
-
-
-def test_a_change_over_an_incomplete_one_makes_the_counters_doubtful() -> None:
-    side = born()
-    side.take(change(4, 3, chunk=0, chunks=2))
-    assert side.verdict(change(40, 3)) is Verdict.HELD  # 4 was rolled back before 40 was made
-    assert side.waits_for == GapReason.CHUNK_LOST
-    assert side.table.waiting is not None
-    assert side.table.waiting.absolute
-
-
-def test_chunks_of_absolute_counters_hold_deltas_back() -> None:
-    side = born()
-    side.take(absolute(6, 40, observed=200, chunk=0, chunks=2))
-    assert side.verdict(change(4, 3)) is Verdict.HELD
-    rest = absolute(6, 9, observed=200, chunk=1, chunks=2, partitions=(part(B, 9),))
-    assert side.verdict(rest) is Verdict.FOLDED
-    assert (side.count(A), side.count(B), side.table.totals.partitions) == (40, 9, 2)
-    assert (side.table.held, side.waits_for) == ((), None)
-
-
-def test_an_incomplete_change_is_asked_for_again() -> None:
-    side = born()
-    side.take(change(4, 3, chunk=0, chunks=2))
-    assert side.waits_for == GapReason.GAP
-
-
-def test_a_chunk_of_absolute_counters_told_twice_counts_once() -> None:
-    side = born()
-    first = absolute(6, 40, observed=200, chunk=0, chunks=2)
-    assert [side.verdict(one) for one in (first, first)] == [Verdict.PART, Verdict.DUPLICATE]
-    side.take(absolute(6, 9, observed=200, chunk=1, chunks=2, partitions=(part(B, 9),)))
-    assert side.table.totals.holds == files(49)
-
-
-def test_what_is_noted_between_two_chunks_does_not_make_the_second_stale() -> None:
-    side = born()
-    side.take(absolute(6, 40, observed=200, chunk=0, chunks=2))
-    side.take(change(None, None, event_id="x", observed_at_ms=300))
-    rest = absolute(6, 9, observed=200, chunk=1, chunks=2, partitions=(part(B, 9),))
-    assert side.verdict(rest) is Verdict.FOLDED
-
-
-def test_a_new_answer_replaces_an_incomplete_one() -> None:
-    side = born()
-    side.take(absolute(6, 40, observed=200, chunk=0, chunks=2))
-    side.take(absolute(7, 50, observed=300))
-    assert (side.count(), side.table.head_snapshot_id, side.table.epoch) == (50, 7, 3)
 
 
 def test_a_rollback_with_its_difference_folds() -> None:

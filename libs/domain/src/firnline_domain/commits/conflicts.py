@@ -69,7 +69,7 @@ def examine(result: RewriteFinished, head: Head) -> Conflict | None:
     """The first reason against committing all of `result` onto `head`; None = it may be committed.
 
     A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends on all
-    results of a commit: see `swaps`.
+    results of a commit: see `commit_plan`.
     """
     return next((conflict for check in CHECKS if (conflict := check(result, head))), None)
 
