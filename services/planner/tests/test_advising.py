@@ -9,75 +9,40 @@ import pytest
 from firnline_domain.advice.habits import METADATA_COMMITS
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.counters.filters import TAU_MS
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
-    FilesChanged,
     FilteredBy,
     PartitionChange,
     RewriteConflicted,
     RewriteSkipped,
     TableLayout,
     TableScanned,
-    TickPassed,
 )
 from firnline_domain.records.results import TaskFailed
-from firnline_domain.records.states import TableAdvice, TableState
+from firnline_domain.records.states import TableAdvice
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
-from firnline_planner.bucket import Bucket
-from firnline_planner.effects import ADVICE, Output
-from firnline_planner.state.stores import MemoryStore
+from firnline_planner.effects import ADVICE
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.planner_world import TABLE, PlannerWorld, part
+
+LIMITS = Thresholds(quiet_ms=0, min_fragments=2)
 MISSPELT = {"firnline.rewrite.min-fragment": "3"}
 
 
 @dataclass
-class World:
-    """A bucket, a clock, and a table to which a writer appends."""
+class World(PlannerWorld):
+    """A writer appends to the table."""
 
-    pairs: MemoryStore = field(default_factory=MemoryStore)
     now_ms: int = 1_000_000_000
-    head: int = 0
+    limits: Thresholds = LIMITS
     settings: dict[str, str] = field(default_factory=dict)
-    sent: list[Output] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.bucket = Bucket(self.pairs, Thresholds(quiet_ms=0, min_fragments=2))
-
-    def take(self, record: object) -> list[Any]:
-        outputs = self.bucket.handle(record, self.now_ms).outputs
-        self.bucket.commit()
-        self.sent.extend(outputs)
-        return [one.record for one in outputs]
 
     def append(self, **more: Any) -> list[Any]:
-        self.head += 1
-        part = PartitionChange(
-            Scope(0, "[]"), FileTally(fragments=Tally(1, 1, 1)), FileTally(), None, None
-        )
-        values: dict[str, Any] = {
-            "event_id": f"e{self.head}",
-            "table": TABLE,
-            "ref": "main",
-            "kind": ChangeKind.DELTA,
-            "snapshot_id": self.head,
-            "parent_snapshot_id": self.head - 1 or None,
-            "sequence_number": self.head,
-            "timestamp_ms": self.now_ms,
-            "operation": "append",
-            "partitions": (part,),
-            "format_version": 2,
-            "settings": self.settings,
-            "observed_at_ms": self.now_ms,
-        }
-        return self.take(FilesChanged(**values | more))
+        return self.commit(part(Scope(0, "[]"), 1), **{"settings": self.settings, **more})
 
     def scanned(self, scans: int, read: float = 1.0, order: str = "ts") -> list[Any]:
         """A report of scans that filter by `id`, each of which reads that share of the table."""
@@ -91,13 +56,12 @@ class World:
 
     def told(self, ms: int = 1_000) -> list[tuple[str, bool]]:
         """(Rule, withdrawn) of what is told within so long."""
-        self.now_ms += ms
-        records = self.take(TickPassed(0, self.now_ms))
+        records = self.tick(ms)
         return [(one.rule, one.withdrawn) for one in records if isinstance(one, TableAdvice)]
 
     def listed(self) -> tuple[str, ...]:
         """Of the newest state."""
-        return [one.record for one in self.sent if isinstance(one.record, TableState)][-1].advised
+        return self.published()[-1].advised
 
 
 @pytest.fixture

@@ -10,28 +10,25 @@ from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.filters import MAX_COLUMNS, Filters, Use
 from firnline_domain.counters.reads import Reads
 from firnline_domain.counters.work import Table
-from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.identity import MAIN, Scope
 from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
     PartitionChange,
     TableLayout,
     TableScanned,
-    TickPassed,
 )
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_planner.bucket import Bucket
-from firnline_planner.effects import Effects
 from firnline_planner.reconcile.context import context_of
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import reconcile_ms, table_from, to_bytes
-from firnline_planner.state.stores import MemoryStore
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.planner_world import TABLE, PlannerWorld
+
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MB = 1 << 20
 # Neither counts nor age: the price alone, against what readers pay.
@@ -41,42 +38,21 @@ LIMITS = Thresholds(
 FILES = 40
 
 
-class World:
-    """A bucket whose table has two partitions of fragments, too many bytes to be cheap."""
+class World(PlannerWorld):
+    """The table has two partitions of fragments, too many bytes to be cheap."""
 
     def __init__(self, **settings: str) -> None:
-        self.now_ms = 1_000_000_000
         self.looks = 0  # at all partitions
-        self.pairs = MemoryStore()
-        self.bucket = Bucket(self.pairs, LIMITS)
+        super().__init__(now_ms=1_000_000_000 - 10, limits=LIMITS)  # the commit takes 10 ms
         half = FileTally(fragments=Tally(FILES // 2, 10**6, FILES // 2 * 4 * MB))
         parts = [PartitionChange(Scope(0, f'["{x}"]'), half, FileTally()) for x in "ab"]
-        change = FilesChanged(
-            event_id="e",
-            table=TABLE,
-            ref=MAIN,
-            kind=ChangeKind.DELTA,
-            snapshot_id=1,
-            parent_snapshot_id=None,
-            sequence_number=1,
-            timestamp_ms=self.now_ms,
-            operation="append",
-            partitions=tuple(parts),
-            format_version=2,
-            settings={name.replace("_", "-"): text for name, text in settings.items()},
-            observed_at_ms=self.now_ms,
-        )
-        assert not orders(self.take(change))
+        named = {name.replace("_", "-"): text for name, text in settings.items()}
+        assert not rewrites(self.commit(*parts, settings=named))
 
-    def take(self, record: object) -> list[Any]:
-        step: Effects = self.bucket.handle(record, self.now_ms)
-        self.bucket.commit()
-        self.looks += len(step.fully_reconciled)
-        return [output.record for output in step.outputs]
-
-    def tick(self, ms: int = 1_000) -> list[Any]:
-        self.now_ms += ms
-        return self.take(TickPassed(0, self.now_ms))
+    def take(self, record: object, keep: bool = True) -> list[Any]:
+        records = super().take(record, keep)
+        self.looks += len(self.effects.fully_reconciled)
+        return records
 
     def scanned(self, scans: int, files: int | None = None, late_ms: int = 0, **more: Any) -> Any:
         """A report of the last minute, of scans that read everything unless told otherwise."""
@@ -96,12 +72,12 @@ class World:
 
     @property
     def table(self) -> Table:
-        found = BucketState(self.pairs).table(TABLE.uuid, MAIN)
+        found = BucketState(self.store).table(TABLE.uuid, MAIN)
         assert found is not None
         return found
 
     def rate(self) -> float:
-        state = BucketState(self.pairs)
+        state = BucketState(self.store)
         return context_of(state, LIMITS, self.now_ms).for_table(self.table).limits.reads_per_hour
 
     def shown(self) -> TableState:
@@ -109,7 +85,7 @@ class World:
         return next(one for one in reversed(records) if isinstance(one, TableState))
 
 
-def orders(records: list[Any]) -> list[RewriteFiles]:
+def rewrites(records: list[Any]) -> list[RewriteFiles]:
     return [one for one in records if isinstance(one, RewriteFiles)]
 
 
@@ -120,8 +96,8 @@ def of_all(state: TableState) -> list[PartitionState]:
 def test_a_table_that_is_read_often_is_served_earlier() -> None:
     """Three hundred scans an hour pay within the hour what one an hour takes days for."""
     quiet, busy = World(), World()
-    assert not orders(quiet.watched(0, minutes=0) + quiet.tick(2 * HOUR_MS))
-    found = orders(busy.watched(5, minutes=120))
+    assert not rewrites(quiet.watched(0, minutes=0) + quiet.tick(2 * HOUR_MS))
+    found = rewrites(busy.watched(5, minutes=120))
     assert {one.scope.partition for one in found} == {'["a"]', '["b"]'}
     assert {one.reason for one in found} == {"read_debt"}
     assert {one.numbers["reads_per_hour"] for one in found} <= {
@@ -206,7 +182,7 @@ def test_people_see_what_readers_report_and_what_is_made_of_it() -> None:
 def test_an_unknown_table_and_one_that_is_gone_are_nobodys() -> None:
     world = World()
     assert world.take(TableScanned(replace(TABLE, uuid="u2"), 0, 1, 1, 1)) == []
-    assert BucketState(world.pairs).table("u2", MAIN) is None
+    assert BucketState(world.store).table("u2", MAIN) is None
     gone = FilesChanged(
         "r", TABLE, MAIN, ChangeKind.REMOVED, None, None, 0, world.now_ms, "", (), 2,
         observed_at_ms=world.now_ms,
@@ -221,9 +197,9 @@ def test_a_report_without_scans_to_count_keeps_the_state_as_it_is() -> None:
     """One of before the watch: gateways whose clocks are behind."""
     world = World()
     world.scanned(5)
-    before = dict(world.pairs.values)
+    before = dict(world.store.values)
     world.scanned(5, late_ms=HOUR_MS)
-    assert world.pairs.values == before
+    assert world.store.values == before
 
 
 def test_rates_come_back_after_a_restart_and_cost_nothing_where_there_are_none() -> None:

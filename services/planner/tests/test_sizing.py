@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.policy.memory_tuning import REPEAT_MS, STEP_DOWN_AFTER, Steps
 from firnline_domain.records.events import (
-    ChangeKind,
     ConflictReason,
-    FilesChanged,
     PartitionChange,
     RewriteConflicted,
     RewriteSkipped,
-    TickPassed,
 )
 from firnline_domain.records.orders import RewriteFiles, SizeWorkers
 from firnline_domain.records.results import TaskFailed
@@ -22,49 +20,22 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.groups import Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
-from firnline_planner.bucket import Bucket
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
 from firnline_planner.state.fleet_share import FleetShare
-from firnline_planner.state.stores import MemoryStore
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.planner_world import TABLE, PlannerWorld
+
 BUCKET = 5
 HEAVY = Thresholds(quiet_ms=0, cool_down_ms=0, heavy_bytes=0)  # whatever has deletes is heavy
 ORDINARY = Thresholds(quiet_ms=0, cool_down_ms=0)
 
 
-class World:
-    """A bucket whose orders come to whatever end the test wants."""
+@dataclass
+class World(PlannerWorld):
+    """Orders come to whatever end the test wants."""
 
-    def __init__(self, limits: Thresholds) -> None:
-        self.pairs, self.limits = MemoryStore(), limits
-        self.now_ms, self.head, self.sent = 1_000_000, 0, list[tuple[str, Any]]()
-        self.restart()
-
-    def restart(self) -> None:
-        self.bucket = Bucket(self.pairs, self.limits)
-
-    def take(self, record: object) -> list[Any]:
-        step = self.bucket.handle(record, self.now_ms)
-        self.bucket.commit()
-        self.sent += [(output.key, output.record) for output in step.outputs]
-        return [output.record for output in step.outputs]
-
-    def tick(self, ms: int = 1_000) -> list[Any]:
-        self.now_ms += ms
-        return self.take(TickPassed(BUCKET, self.now_ms))
-
-    def change(self, *parts: PartitionChange, task_id: str | None = None) -> list[Any]:
-        self.head += 1
-        self.now_ms += 10
-        return self.take(
-            FilesChanged(
-                event_id=f"e{self.head}", table=TABLE, ref="main", kind=ChangeKind.DELTA,
-                snapshot_id=self.head, parent_snapshot_id=self.head - 1 or None,
-                sequence_number=self.head, timestamp_ms=self.now_ms, operation="append",
-                partitions=parts, format_version=2, observed_at_ms=self.now_ms, task_id=task_id,
-            )
-        )  # fmt: skip
+    limits: Thresholds = HEAVY
+    number: int = BUCKET
 
     def order(self, name: str) -> RewriteFiles:
         """One of a partition of its own."""
@@ -72,7 +43,7 @@ class World:
         deletes = FileTally(fragments=Tally(8, 8, 8), equality_deletes=Tally(8, 8, 8))
         [order] = [
             one
-            for one in self.change(PartitionChange(scope, deletes, FileTally()))
+            for one in self.commit(PartitionChange(scope, deletes, FileTally()))
             if isinstance(one, RewriteFiles)
         ]
         return order
@@ -89,16 +60,21 @@ class World:
         order = self.order(name)
         gone = FileTally(fragments=Tally(8, 8, 8), equality_deletes=Tally(8, 8, 8))
         change = PartitionChange(order.scope, FileTally(), gone)
-        self.change(change, task_id=order.task_id)
+        self.commit(change, task_id=order.task_id)
 
     @property
     def directives(self) -> list[SizeWorkers]:
-        return [record for _, record in self.sent if isinstance(record, SizeWorkers)]
+        return [one.record for one in self.sent if isinstance(one.record, SizeWorkers)]
+
+    @property
+    def keyed(self) -> list[tuple[str, Any]]:
+        """Everything that was sent, with its key."""
+        return [(one.key, one.record) for one in self.sent]
 
 
 @pytest.fixture
 def world() -> World:
-    return World(HEAVY)
+    return World()
 
 
 def short(world: World, *names: str, memory: str | None = "heap") -> None:
@@ -117,7 +93,7 @@ def test_three_heavy_orders_in_a_row_make_one_directive_and_no_more(world: World
     [one] = world.directives
     assert (one.lane, one.bucket, one.reason) == ("heavy", BUCKET, "short")
     assert (one.heap_steps, one.overhead_steps) == (1, 0)
-    assert ("heavy/5", one) in world.sent
+    assert ("heavy/5", one) in world.keyed
 
 
 def test_the_memory_that_the_workers_told_of_grows(world: World) -> None:
@@ -127,11 +103,11 @@ def test_the_memory_that_the_workers_told_of_grows(world: World) -> None:
 
 
 def test_ordinary_orders_and_other_failures_do_not_count() -> None:
-    ordinary = World(ORDINARY)
+    ordinary = World(limits=ORDINARY)
     short(ordinary, *"abcdef")
     ordinary.tick()
     assert ordinary.directives == []
-    other = World(HEAVY)
+    other = World(limits=HEAVY)
     for name in "abcdef":
         other.failed(other.order(name), None, "worker_error")
     other.tick()
@@ -152,14 +128,14 @@ def test_each_group_has_wishes_of_its_own(world: World) -> None:
     world.tick()
     [theirs] = world.directives
     assert (theirs.group, theirs.heap_steps, theirs.overhead_steps) == ("etl", 0, 1)
-    assert ("heavy/5/etl", theirs) in world.sent
+    assert ("heavy/5/etl", theirs) in world.keyed
     world.limits = replace(HEAVY, groups=groups)
     world.restart()
     short(world, "f")
     world.tick()
     [_, ours] = world.directives
     assert (ours.group, ours.heap_steps, ours.overhead_steps) == ("", 1, 0)
-    assert ("heavy/5", ours) in world.sent
+    assert ("heavy/5", ours) in world.keyed
 
 
 def test_what_becomes_of_an_order_is_its_groups_whatever_the_table_is_in_by_then(
@@ -185,7 +161,7 @@ def test_a_groups_wish_ends_as_any_other(world: World) -> None:
         world.well(f"w{number}")
     world.tick()
     assert [(one.group, one.heap_steps) for one in world.directives] == [("etl", 1), ("etl", 0)]
-    kept = share_from(world.pairs.values[SHARE])
+    kept = share_from(world.store.values[SHARE])
     assert share_from(to_bytes(kept)) == kept
     assert kept.memory_of("etl").lowered
     assert not kept.memory_of("").lowered
@@ -256,7 +232,7 @@ def test_a_wish_is_repeated_daily_while_it_holds_and_ends_without_trouble(world:
 def test_what_was_learned_is_kept(world: World) -> None:
     short(world, "a", "b", "c")
     world.tick()
-    kept = share_from(world.pairs.values[SHARE])
+    kept = share_from(world.store.values[SHARE])
     assert kept.memory.reported == Steps(heap=1)
     assert share_from(to_bytes(kept)) == kept
     assert share_from(to_bytes(FleetShare(cost_factor=2.0))) == FleetShare(cost_factor=2.0)
@@ -267,4 +243,4 @@ def test_a_fleet_without_trouble_keeps_and_says_nothing(world: World) -> None:
         world.well(f"w{number}")
         world.tick()
     assert world.directives == []
-    assert SHARE not in world.pairs.values
+    assert SHARE not in world.store.values
