@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.records.summaries import TASK_ID
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.parts import SERVICES, Addresses, Settings, pick_ports
 from firnline_local.stack import Stack, running
 from firnline_local.state import StackRecord, StateDir
@@ -113,7 +113,7 @@ def test_not_in_logs(used: Stack) -> None:
 
 
 def test_not_in_process_lists(used: Stack) -> None:
-    lines = [" ".join(process.cmdline()) for process in leftovers.find(used.state.root)]
+    lines = [" ".join(process.cmdline()) for process in stack_processes.find(used.state.root)]
     assert any("SparkSubmit" in line for line in lines)
     assert [line for line in lines if CANARY in line] == []
 

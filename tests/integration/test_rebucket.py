@@ -27,8 +27,8 @@ from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 from firnline_domain.records.pauses import FLEET
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.settings.groups import groups_of
-from firnline_local import carried
 from firnline_local import kafka as broker
+from firnline_local import pauses_copy
 from firnline_local import rebucket as module
 from firnline_local.ports import free_port
 from firnline_local.process import serving
@@ -102,7 +102,7 @@ def test_every_keyed_topic_gets_its_partitions_and_groups_begin_anew(fleet: str)
     assert rebucket(fleet, NEW) == OLD
     wanted = {one.name: one.partitions(NEW) for one in all_topics()}
     assert partitions(fleet).items() >= wanted.items()
-    assert carried.MOVING not in partitions(fleet)
+    assert pauses_copy.MOVING not in partitions(fleet)
     publisher = KafkaPublisher(fleet, NEW, "test")
     publisher.publish("maintenance-events", one.uuid, failed(one, 9))
     publisher.flush()
@@ -166,10 +166,10 @@ def test_what_people_have_switched_stays_as_it_was(fleet: str) -> None:
 
 STEPS = [
     (module, "_delete", NEW),
-    (carried, "_write", OLD),
+    (pauses_copy, "_write", OLD),
     (module, "make_topics", OLD),
-    (carried, "put_back", NEW),
-    (carried, "put_back", OLD),
+    (pauses_copy, "put_back", NEW),
+    (pauses_copy, "put_back", OLD),
 ]
 
 
@@ -190,7 +190,7 @@ def test_people_have_lost_nothing_where_it_is_killed_half_way(
     assert switches.pause(freed.uuid) is None
     switches.close()
     assert partitions(fleet)["operator-orders"] == again
-    assert carried.MOVING not in partitions(fleet)
+    assert pauses_copy.MOVING not in partitions(fleet)
 
 
 def test_what_was_said_after_it_was_killed_is_newer(
@@ -199,7 +199,7 @@ def test_what_was_said_after_it_was_killed_is_newer(
     one = table()
     ordered(fleet, pause(one, 9))  # by a clock that is ahead
     with monkeypatch.context() as patched:
-        patched.setattr(carried, "put_back", killed)
+        patched.setattr(pauses_copy, "put_back", killed)
         with pytest.raises(KeyboardInterrupt):
             rebucket(fleet, NEW)
     ordered(fleet, ResumeMaintenance(one, "me", 5))

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.ports import is_open
 from firnline_local.process import NotReady
 from firnline_local.stack import Stack, attach, running
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_no_process_and_no_port(state: StateDir) -> None:
         assert "ready in" in up.stdout.read()
     # Parts are asked to stop and waited for; the broker says on its disk that it had the time.
     assert (state.data("kafka") / "data" / ".kafka_cleanshutdown").exists()
-    assert leftovers.find(state.root) == []
+    assert stack_processes.find(state.root) == []
     assert not any(is_open(port) for port in ports.values())
 
 
@@ -136,7 +136,7 @@ def test_ctrl_c_while_it_starts_leaves_nothing(state: StateDir) -> None:
         with suppress(psutil.NoSuchProcess):
             broker.resume()
         assert up.wait(60) == 0
-    assert leftovers.find(state.root) == []
+    assert stack_processes.find(state.root) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
@@ -148,13 +148,13 @@ def test_a_killed_supervisor_leaves_nothing(state: StateDir) -> None:
     os.kill(supervisor, signal.SIGKILL)
     for part in parts:
         part.wait(timeout=30)
-    until(lambda: leftovers.find(state.root) == [])
+    until(lambda: stack_processes.find(state.root) == [])
     assert firnline("status", "--state", state.root).returncode == 1
 
 
 def test_up_removes_what_an_earlier_stack_left_behind(state: StateDir) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
-    env = {**os.environ, **leftovers.mark(state.root, "worker")}
+    env = {**os.environ, **stack_processes.mark(state.root, "worker")}
     stray = subprocess.Popen(argv, env=env, start_new_session=True)
     with running(state.root, only=("redis",)) as stack:
         assert stray.wait(30) == -signal.SIGKILL

@@ -173,7 +173,7 @@ def test_the_newest_word_of_each_bucket_counts_for_three_days(kafka: str) -> Non
 
 
 def test_the_sizes_that_growth_begins_with_are_the_workers_own() -> None:
-    from firnline_local.sizing import DEFAULTS
+    from firnline_local.worker_size import DEFAULTS
 
     assert {
         "FIRNLINE_HEAP_BYTES": str(Settings.heap_bytes),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.parts import SERVERS
 from firnline_local.ports import is_open
 from firnline_local.stack import detach, down
@@ -27,7 +27,7 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
 
 def await_end(processes: list[psutil.Process]) -> None:
     deadline = time.monotonic() + 60
-    while any(leftovers.is_alive(process) for process in processes):
+    while any(stack_processes.is_alive(process) for process in processes):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -42,14 +42,14 @@ def test_a_killed_worker_takes_spark_along_and_down_leaves_nothing(state_dir: Pa
     root = stack.state.root
     lives = {name: part.life for name, part in stack.record.parts.items()}
     assert lives == dict.fromkeys(parts, "ready")
-    family = leftovers.find(root, "worker")
+    family = stack_processes.find(root, "worker")
     assert has_jvm(family)
     stack.kill("worker")
     await_end(family)
     stack.wait_ready("worker")
     ports = stack.record.ports
     assert down(root)
-    assert leftovers.find(root) == []
+    assert stack_processes.find(root) == []
     assert [name for name, port in ports.items() if is_open(port)] == []
 
 
@@ -57,10 +57,10 @@ def test_a_killed_worker_takes_spark_along_and_down_leaves_nothing(state_dir: Pa
 def test_a_killed_supervisor_leaves_no_jvm_of_a_service(state_dir: Path) -> None:
     stack = detach(state_dir, only=(*SERVERS, "gateway", "committer"))
     root = stack.state.root
-    assert has_jvm(leftovers.find(root, "committer"))
-    family = leftovers.find(root)
+    assert has_jvm(stack_processes.find(root, "committer"))
+    family = stack_processes.find(root)
     supervisor = stack.record.pid
     assert supervisor is not None
     os.kill(supervisor, signal.SIGKILL)
     await_end(family)
-    assert leftovers.find(root) == []
+    assert stack_processes.find(root) == []

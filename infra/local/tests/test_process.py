@@ -20,7 +20,7 @@ from firnline_local.process import Process
 root = Path(sys.argv[1])
 command = Command("part", (sys.executable, "-c", {SLEEPER!r}), root, lambda: True)
 process = Process(command, root / "part.log")
-while "alive" not in process.log_tail():  # past the tether's own check of its parent
+while "alive" not in process.log_tail():  # past the check of its launcher of its parent
     time.sleep(0.02)
 print(process.pid, flush=True)
 time.sleep(600)
@@ -79,6 +79,6 @@ def test_serving_stops_what_does_not_become_ready(tmp_path: Path) -> None:
         serving(command, tmp_path / "part.log", timeout_s=0.3),
     ):
         pass
-    from firnline_local import leftovers
+    from firnline_local import stack_processes
 
-    assert leftovers.find(tmp_path) == []
+    assert stack_processes.find(tmp_path) == []

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.parts import Addresses, ReadyLine, command_of, pick_ports
 from firnline_local.ports import LOOPBACK, free_port
 from firnline_local.stack import Stack, running
 from firnline_local.state import StackRecord, StateDir
-from firnline_local.supervised import Supervised
+from firnline_local.supervised_part import SupervisedPart
 from firnline_local.supervisor import quiet
 
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
@@ -54,7 +54,7 @@ class Ground:
 
     def processes(self, part: str) -> list[psutil.Process]:
         """All of a part's, children included."""
-        return leftovers.find(self.state.root, part)
+        return stack_processes.find(self.state.root, part)
 
     def let_run(self, part: str) -> None:
         """Start a part that was stopped; return at once."""
@@ -74,7 +74,7 @@ class SecondGateway:
         stock = command_of("gateway", state, Addresses(state.read().ports))
         env = {
             **stock.env,
-            **leftovers.mark(state.root, GATEWAY_2),
+            **stack_processes.mark(state.root, GATEWAY_2),
             "FIRNLINE_UPSTREAM_URI": upstream,
             "FIRNLINE_LISTEN_ADDRESS": str(self._port),
             "FIRNLINE_METRICS_ADDRESS": "",
@@ -85,7 +85,7 @@ class SecondGateway:
             stock, name=GATEWAY_2, cwd=state.data(GATEWAY_2), env=env,
             ready=line.seen, prepare=line.mark,
         )  # fmt: skip
-        self._part = Supervised(command, state, self.uri, quiet)
+        self._part = SupervisedPart(command, state, self.uri, quiet)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=GATEWAY_2, daemon=True)
         self._thread.start()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from firnline_local import catalog, kafka, leftovers, redis
+from firnline_local import catalog, kafka, redis, stack_processes
 from firnline_local.artifacts import iceberg_jar
 from firnline_local.command import Command
 from firnline_local.ports import LOOPBACK, free_port, is_free
@@ -118,7 +118,7 @@ def command_of(
     build = servers.get(part)
     command = build(state.data(part)) if build else _service(part, state, where)
     more = (settings or {}).get(part, {})
-    return replace(command, env={**command.env, **more, **leftovers.mark(state.root, part)})
+    return replace(command, env={**command.env, **more, **stack_processes.mark(state.root, part)})
 
 
 def _service(name: str, state: StateDir, where: Addresses) -> Command:

@@ -1,4 +1,4 @@
-"""A running part: started in a session of its own, tethered to us, its output in one log file."""
+"""A running part: started in a session of its own, dying with us, its output in one log file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firnline_local import tether
+from firnline_local import die_with_parent
 from firnline_local.command import Command
 
 POLL_S = 0.1
@@ -34,7 +34,14 @@ class Process:
         self.log_start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as out:
             self._popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *command.argv],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    die_with_parent.__file__,
+                    str(os.getpid()),
+                    *command.argv,
+                ],
                 env={**os.environ, **command.env},
                 cwd=command.cwd,
                 stdin=subprocess.DEVNULL,

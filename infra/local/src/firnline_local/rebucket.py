@@ -21,7 +21,7 @@ from firnline_domain.policy.lanes import group_at
 from firnline_domain.records.pauses import TOPIC as ORDERS
 from firnline_domain.settings.groups import Group
 
-from firnline_local import carried, consumer_groups
+from firnline_local import consumer_groups, pauses_copy
 from firnline_local.consumer_groups import LOOK_S
 from firnline_local.topics import REPLICAS, TIMEOUT_S, fleet_groups, make_topics, topics_with
 
@@ -40,7 +40,7 @@ def rebucket(bootstrap: str, wanted: int, groups: Collection[Group] = ()) -> int
     was killed half-way is ended by the next, also by one that wants another number. `groups`: the
     fleet's; topics of others that are there are made anew like theirs.
 
-    Raises Refused; carried.NotCarried and KafkaException where the broker does not answer.
+    Raises Refused; pauses_copy.PausesNotCopied and KafkaException where the broker does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     there = _topics(admin)
@@ -54,12 +54,12 @@ def rebucket(bootstrap: str, wanted: int, groups: Collection[Group] = ()) -> int
         _refuse_results(admin, other)
         _delete(admin, [name for name in other if name != ORDERS])
     if ORDERS in other:
-        carried.set_aside(admin, bootstrap)
+        pauses_copy.set_aside(admin, bootstrap)
         _delete(admin, [ORDERS])
     make_topics(bootstrap, wanted, groups)
-    if carried.MOVING in _topics(admin):
-        carried.put_back(bootstrap, wanted)
-        _delete(admin, [carried.MOVING])
+    if pauses_copy.MOVING in _topics(admin):
+        pauses_copy.put_back(bootstrap, wanted)
+        _delete(admin, [pauses_copy.MOVING])
     return len(there[TOLD_BY].partitions) if TOLD_BY in there else 0
 
 
@@ -122,7 +122,7 @@ def main() -> int:
     wanted = flags.parse_args().to
     try:
         found = rebucket(os.environ["FIRNLINE_KAFKA"], wanted, fleet_groups())
-    except (Refused, Misconfigured, carried.NotCarried) as error:
+    except (Refused, Misconfigured, pauses_copy.PausesNotCopied) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{found} buckets were there, {wanted} are. Start every service, the gateway first, with")

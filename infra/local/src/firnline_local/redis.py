@@ -32,7 +32,7 @@ def command(directory: Path, port: int) -> Command:
         "save": "",
         "appendonly": "no",
         "daemonize": "no",
-        "set-proc-title": "no",  # it would overwrite the environment that leftovers.py reads
+        "set-proc-title": "no",  # it would overwrite the environment that stack_processes.py reads
     }
     flags = tuple(part for name, value in options.items() for part in (f"--{name}", value))
     return Command(

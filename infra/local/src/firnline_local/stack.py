@@ -19,7 +19,7 @@ from pathlib import Path
 
 from firnline_adapters.signing import RecordSigner
 
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.command import Command
 from firnline_local.parts import SETTINGS, Addresses, Settings, chosen
 from firnline_local.process import NotReady, serving
@@ -170,7 +170,7 @@ def down(state_dir: Path) -> bool:
         deadline = time.monotonic() + DOWN_S
         while state.is_running() and time.monotonic() < deadline:
             time.sleep(POLL_S)
-    leftovers.kill(state.root)
+    stack_processes.kill(state.root)
     return ran
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.command import Command
 from firnline_local.parts import STAGES, Addresses, Settings, chosen, command_of, pick_ports
 from firnline_local.process import POLL_S
 from firnline_local.state import Event, StackRecord, StateDir
-from firnline_local.supervised import Announce, Supervised
+from firnline_local.supervised_part import Announce, SupervisedPart
 from firnline_local.topics import buckets, fleet_groups, make_topics
 from firnline_local.worker_size import WORKER, WorkerSize
 
@@ -48,7 +48,7 @@ class Supervisor:
         self._tell = announce
         self._seconds_running = seconds_running or (lambda: time.monotonic() - begun)
         self._stop = threading.Event()
-        self._parts: list[Supervised] = []
+        self._parts: list[SupervisedPart] = []
         self._record = StackRecord()
         self._worker_size = WorkerSize((settings or {}).get(WORKER, {}), self._announce)
 
@@ -72,7 +72,7 @@ class Supervisor:
         self._stop.set()
 
     def _begin(self) -> None:
-        if killed := leftovers.kill(self._state.root):
+        if killed := stack_processes.kill(self._state.root):
             self._announce(Event("", "left-overs-killed", f"pids={killed}"))
         for held in self._state.held("").glob("*"):
             held.unlink()
@@ -87,7 +87,7 @@ class Supervisor:
         while not self._stop.is_set() and not all(part.was_ready for part in started):
             self._watch()
             for part in started:
-                if part.hopeless():
+                if part.never_started():
                     raise StartFailed(f"{part.name} does not come up\n{part.log_tail()}")
         if "kafka" in (part.name for part in started) and not self._stop.is_set():
             make_topics(Addresses(self._record.ports).kafka, buckets(), fleet_groups())
@@ -108,9 +108,9 @@ class Supervisor:
         sized = self._worker_size.settings if name == WORKER else {}
         return replace(command, env={**command.env, **sized})
 
-    def _add(self, name: str) -> Supervised:
+    def _add(self, name: str) -> SupervisedPart:
         where = Addresses(self._record.ports)
-        part = Supervised(self._command(name), self._state, where.of(name), self._announce)
+        part = SupervisedPart(self._command(name), self._state, where.of(name), self._announce)
         self._parts.append(part)
         part.tick()
         return part

@@ -1,7 +1,7 @@
-"""What people have switched, carried from one number of partitions to another.
+"""Copies what people have paused from one number of partitions to another.
 
-It is in one of two topics at any moment, whole: `operator-orders`, or `operator-orders-moving`,
-which is read first. Told twice, a switch stands as it stood.
+At any moment all pauses are in one of two topics: `operator-orders`, or `operator-orders-moving`,
+which is read first. A pause that is copied twice is the same pause.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KEPT = {"retention.ms": "-1", "cleanup.policy": "delete"}
 Switched = list[tuple[str, bytes, bool]]  # key, record, pulled
 
 
-class NotCarried(RuntimeError):
+class PausesNotCopied(RuntimeError):
     """The broker did not give or take a record; nothing is lost, try again."""
 
 
@@ -126,7 +126,7 @@ def _records(consumer: Consumer, topic: str, number: int) -> Iterator[Message]:
     deadline = time.monotonic() + TIMEOUT_S
     while start < end:
         if time.monotonic() > deadline:
-            raise NotCarried(f"{topic} could not be read within {TIMEOUT_S:.0f} s")
+            raise PausesNotCopied(f"{topic} could not be read within {TIMEOUT_S:.0f} s")
         for message in consumer.consume(500, LOOK_S):
             if message.error() is None:
                 start = (message.offset() or 0) + 1
@@ -148,4 +148,4 @@ def _write(bootstrap: str, topic: str, records: list[tuple[str, bytes, list[int]
             headers = list[Header](signer.headers(topic, place, key.encode(), value))
             producer.produce(topic, value, key, place, on_delivery=told, headers=headers)
     if (left := producer.flush(TIMEOUT_S)) or failed:
-        raise NotCarried(f"{topic}: {left + len(failed)} records were not taken: {failed[:1]}")
+        raise PausesNotCopied(f"{topic}: {left + len(failed)} records were not taken: {failed[:1]}")

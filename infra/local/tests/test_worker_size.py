@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 from firnline_domain.policy.memory_tuning import Steps
-from firnline_local import sizing
-from firnline_local.sizing import Size, most_bytes, size
+from firnline_local import worker_size
+from firnline_local.worker_size import Size, most_bytes, size
 
 GB = 1 << 30
 GIVEN = {"FIRNLINE_HEAP_BYTES": str(GB), "FIRNLINE_TASKS_AT_ONCE": "4"}
@@ -56,7 +56,7 @@ def test_the_share_is_of_the_machine_or_of_the_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(sizing, "LIMITS", (limit, tmp_path / "none"))
+    monkeypatch.setattr(worker_size, "LIMITS", (limit, tmp_path / "none"))
     total = psutil.virtual_memory().total
     assert most_bytes() == total // 2
     limit.write_text("max\n")

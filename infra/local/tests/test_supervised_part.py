@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.command import Command
 from firnline_local.state import Event, StateDir
-from firnline_local.supervised import TRIES, Supervised, backoff_s
+from firnline_local.supervised_part import TRIES, SupervisedPart, backoff_s
 
 SLEEPER = "import time; time.sleep(600)"
 # Starts a grandchild in another session, as PySpark's daemon and JVM launchers may.
@@ -23,19 +23,21 @@ NEST = (
 )
 
 
-def supervised(tmp_path: Path, code: str, events: list[Event], comes_up: bool = True) -> Supervised:
+def supervised(
+    tmp_path: Path, code: str, events: list[Event], comes_up: bool = True
+) -> SupervisedPart:
     state = StateDir.at(tmp_path)
     command = Command(
         name="part",
         argv=(sys.executable, "-c", code),
         cwd=tmp_path / "part",
         ready=lambda: comes_up,
-        env=leftovers.mark(state.root, "part"),
+        env=stack_processes.mark(state.root, "part"),
     )
-    return Supervised(command, state, "", events.append)
+    return SupervisedPart(command, state, "", events.append)
 
 
-def tick_until(part: Supervised, done: Callable[[], bool]) -> None:
+def tick_until(part: SupervisedPart, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
@@ -76,12 +78,12 @@ def test_a_killed_part_takes_its_grandchildren_along(tmp_path: Path, events: lis
     part = supervised(tmp_path, NEST, events)
     state = StateDir.at(tmp_path)
     try:
-        tick_until(part, lambda: len(leftovers.find(state.root, "part")) == 2)
+        tick_until(part, lambda: len(stack_processes.find(state.root, "part")) == 2)
         pid = part.record().pid
         assert pid is not None
         psutil.Process(pid).kill()
         tick_until(part, lambda: part.life == "crashed")
-        assert leftovers.find(state.root, "part") == []
+        assert stack_processes.find(state.root, "part") == []
     finally:
         part.terminate()
         part.finish()
@@ -90,18 +92,18 @@ def test_a_killed_part_takes_its_grandchildren_along(tmp_path: Path, events: lis
 def test_stopping_leaves_no_process_behind(tmp_path: Path, events: list[Event]) -> None:
     part = supervised(tmp_path, NEST, events)
     root = StateDir.at(tmp_path).root
-    tick_until(part, lambda: len(leftovers.find(root)) == 2)
+    tick_until(part, lambda: len(stack_processes.find(root)) == 2)
     part.terminate()
     part.finish()
-    assert leftovers.find(root) == []
+    assert stack_processes.find(root) == []
 
 
 def test_a_part_that_never_comes_up_is_given_up(
     tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("firnline_local.supervised.FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr("firnline_local.supervised_part.FIRST_BACKOFF_S", 0.01)
     part = supervised(tmp_path, "print('no such setting'); raise SystemExit(3)", events, False)
-    tick_until(part, part.hopeless)
+    tick_until(part, part.never_started)
     assert [event.what for event in events] == ["started", "crashed"] * TRIES
     assert "exit=3" in events[-1].detail
     assert "no such setting" in part.log_tail()
@@ -116,7 +118,7 @@ def test_a_held_part_stays_down_until_it_is_let_go(tmp_path: Path, events: list[
         held.touch()
         part.tick()
         assert part.life == "held"
-        assert leftovers.find(StateDir.at(tmp_path).root) == []
+        assert stack_processes.find(StateDir.at(tmp_path).root) == []
         part.tick()
         assert part.life == "held"
         held.unlink()
@@ -137,9 +139,9 @@ BUSY = (
 )
 
 
-def changed(part: Supervised, tmp_path: Path, code: str) -> None:
+def changed(part: SupervisedPart, tmp_path: Path, code: str) -> None:
     """By another command, whose environment tells which it was."""
-    mark = leftovers.mark(StateDir.at(tmp_path).root, "part")
+    mark = stack_processes.mark(StateDir.at(tmp_path).root, "part")
     part.change(
         Command(
             "part", (sys.executable, "-c", code), tmp_path / "part", lambda: True,
@@ -178,8 +180,8 @@ def test_a_part_that_is_changed_ends_its_work_first(tmp_path: Path, events: list
 def test_a_part_whose_work_does_not_end_is_asked_to_stop_and_then_killed(
     tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("firnline_local.supervised.LEAVE_S", 0.1)
-    monkeypatch.setattr("firnline_local.supervised.STOP_S", 0.3)
+    monkeypatch.setattr("firnline_local.supervised_part.LEAVE_S", 0.1)
+    monkeypatch.setattr("firnline_local.supervised_part.STOP_S", 0.3)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);\n" + BUSY
     part = supervised(tmp_path, deaf, events)
     (tmp_path / "part").mkdir()

@@ -1,4 +1,4 @@
-"""Run a command that dies with its parent: `python tether.py PARENT_PID ARGV...`.
+"""Run a command that dies with its parent: `python die_with_parent.py PARENT_PID ARGV...`.
 
 A SIGKILLed parent cannot stop its children, so the kernel does (PR_SET_PDEATHSIG survives the
 exec). A tiny program and not a preexec_fn: forking Python code is unsafe where the parent has

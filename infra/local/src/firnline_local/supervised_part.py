@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from firnline_local import leftovers
+from firnline_local import stack_processes
 from firnline_local.command import Command
 from firnline_local.process import STOP_S, Process
 from firnline_local.state import Event, Life, PartRecord, StateDir
@@ -24,7 +24,7 @@ def backoff_s(streak: int) -> float:
     return float(min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (streak - 1)))
 
 
-class Supervised:
+class SupervisedPart:
     """A part and the process of its present life, if any."""
 
     def __init__(self, command: Command, state: StateDir, address: str, announce: Announce) -> None:
@@ -61,7 +61,7 @@ class Supervised:
         elif self.life == "starting" and self._command.ready():
             self._ready()
 
-    def hopeless(self) -> bool:
+    def never_started(self) -> bool:
         """It crashed TRIES times in a row and was never ready."""
         return not self.was_ready and self._streak >= TRIES
 
@@ -90,7 +90,7 @@ class Supervised:
         """Wait for its end and remove whatever it left behind."""
         if self._process is not None:
             self._process.finish()
-        leftovers.kill(self._state.root, self.name)
+        stack_processes.kill(self._state.root, self.name)
         self._process = None
         self.life = "stopped"
 
@@ -109,7 +109,7 @@ class Supervised:
         self._announce(Event(self.name, "leaving"))
 
     def _left(self) -> None:
-        leftovers.kill(self._state.root, self.name)
+        stack_processes.kill(self._state.root, self.name)
         self._start()
 
     def _hurry(self, process: Process) -> None:
@@ -141,7 +141,7 @@ class Supervised:
         self._restarts += 1
         self._process = None
         self.life = "crashed"
-        leftovers.kill(self._state.root, self.name)
+        stack_processes.kill(self._state.root, self.name)
         pause = backoff_s(self._streak)
         self._next_start = now + pause
         how = f"signal={-code}" if code < 0 else f"exit={code}"
