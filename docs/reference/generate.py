@@ -14,6 +14,7 @@ from pathlib import Path
 
 from firnline_adapters.metric_list import ALL, METRICS
 from firnline_adapters.settings import Setting, all_settings
+from firnline_cli.__main__ import GROUPS
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry import ExpiryReason
 from firnline_domain.records.events import ConflictReason
@@ -120,9 +121,20 @@ def reasons(codes: Iterable[str]) -> Callable[[Mapping[str, str]], str]:
     return made
 
 
+def commands(_: Mapping[str, str]) -> str:
+    """As `firnline --help` groups them."""
+    rows = [
+        f"`firnline {name}` | {group} | {text}"
+        for group, found in GROUPS.items()
+        for name, text in found.items()
+    ]
+    return table("command | group | what it does", rows)
+
+
 BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "settings": settings,
     "metrics": metrics,
+    "commands": commands,
     "topics": topics,
     "properties": properties,
     "advanced": advanced,

@@ -60,7 +60,7 @@ def report(answer: dict[str, Any], height: int | None) -> Group:
         figures(answer),
         *advice(answer.get("advice", [])),
         "",
-        *partitions(answer["partitions"], shown, now_ms),
+        *partitions(answer["partitions"], shown, now_ms, is_held=bool(answer["hold"])),
         *tasks(answer["tasks"], None if shown is None else TASKS_SHOWN, now_ms),
         *settings(answer["settings"], height is None),
     ]
@@ -124,8 +124,11 @@ def more(all_of_them: list[Any], shown: int | None) -> list[RenderableType]:
     return [styled(f"... and {left} more: --all", "dim"), ""] if left > 0 else [""]
 
 
-def partitions(parts: list[dict[str, Any]], shown: int | None, now_ms: int) -> list[RenderableType]:
-    """Every partition with its last decision in words."""
+def partitions(
+    parts: list[dict[str, Any]], shown: int | None, now_ms: int, is_held: bool
+) -> list[RenderableType]:
+    """Every partition with its last decision in words. Of a table that is held, none is decided
+    again by time alone."""
     if not parts:
         return []
     right = ("files", "small", "deletes", "size")
@@ -137,7 +140,7 @@ def partitions(parts: list[dict[str, Any]], shown: int | None, now_ms: int) -> l
         made.add_row(
             styled(part["label"]),
             status_text(part["status"]),
-            styled(part["words"] + waiting(part, now_ms)),
+            styled(part["words"] + ("" if is_held else waiting(part, now_ms))),
             *(styled(number(count)) for count in counts),
             styled(size(part["data_bytes"])),
         )

@@ -1,0 +1,5 @@
+"""A console to ask: `site`."""
+
+from __future__ import annotations
+
+from tests.kit.console_site import site as site
