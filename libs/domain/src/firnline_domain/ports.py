@@ -83,13 +83,13 @@ class Leases(Protocol):
 
 
 class PauseReader(Protocol):
-    """The switches that people pull (`firnline pause`); asked from many threads at once."""
+    """Pauses that people set (`firnline pause`); asked from many threads at once."""
 
     def catch_up(self) -> None:
-        """Take in what was said since; does not wait for more."""
+        """Read the orders that are there; do not wait for more."""
 
     def pause(self, table_uuid: str | None) -> Pause | None:
-        """What holds for a table as of the last `catch_up`; None asks for the whole fleet's."""
+        """The pause of a table as of the last `catch_up`; of the fleet for None."""
 
     def close(self) -> None:
         """Stop reading."""

@@ -13,7 +13,7 @@ from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
 
 MAX_COUNTED = 64  # snapshots; several results may tell of one, and results come twice
-UNBATCHED = 4  # commits in the bucket, beside which nobody waits for company
+UNBATCHED = 4  # up to so many commits in the bucket no order waits for others
 
 
 class CommitRate(Value):

@@ -96,14 +96,14 @@ def next_held(table: TableCounters) -> FilesChanged | None:
 
 
 def without(table: TableCounters, change: FilesChanged) -> TableCounters:
-    """With one held change let go."""
+    """Without one held change."""
     if not table.held:
         return table
     return replace(table, held=tuple(one for one in table.held if one is not change))
 
 
 def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
-    """Absolute counters are in: let go of what they contain.
+    """Absolute counters are folded: drop the held changes that they contain.
 
     That is every ancestor of the head by the links of held changes, and every change observed
     before the table was read.

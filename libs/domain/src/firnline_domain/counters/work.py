@@ -36,7 +36,7 @@ class PartitionWork(Value):
     non_retryable: int = 0  # of these, not retryable
     failure: str = ""  # reason code of the last one
     last_task_id: str | None = None
-    own_failures: int = 0  # of the failures, those that are not the surroundings'
+    own_failures: int = 0  # of the failures, those that are not environmental
     earlier_attempts: int = 0  # attempts before `failures` were forgotten
     last_attempt: int = 0  # of the last task that succeeded
     touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
@@ -101,7 +101,7 @@ class ExpiryWork(Value):
     finished_ms: int | None = None
     fruitless: int = 0  # rounds in a row that expired nothing
     refused: str = ""  # reason code of the last refusal or failure
-    unobserved: int = 0  # snapshots that it expired and no commit has told of; < 0: told before
+    unobserved: int = 0  # snapshots expired, less those that commits have reported
     announcing: bool = False  # the order in flight asks only what would go
     announced_ms: int | None = None
     going: Going = Going()

@@ -1,4 +1,4 @@
-"""What keeps orders of a whole table back, whatever its partitions want: values and one verdict."""
+"""Whether something holds back the orders of a whole table: a pause, a window, the commit rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.BATCHING})
 
 
 def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
-    """What holds the table back now; of several the one that a person looks for first."""
+    """What holds the table back now; of several, the one that a person checks first."""
     return _not_now(table, limits, now_ms) or _shadow(limits)
 
 
@@ -24,7 +24,7 @@ def _not_now(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 
 
 def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
-    """The same for rewrites alone, which add snapshots and meet others at the same files."""
+    """What holds rewrites back: they also yield to other maintainers and keep the commit rate."""
     if hold := _not_now(table, limits, now_ms) or _yielding(table, limits, now_ms):
         return hold
     work = table.work
@@ -39,7 +39,7 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
 
 
 def hold_changes_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
-    """When time alone makes another hold of it, or none: it has to be shown anew then."""
+    """When time alone changes or ends the hold: then the table's state is published again."""
     if hold := rewrite_hold_of(table, limits, now_ms):
         return hold.until_ms
     # Both are readable, for else there was a hold.

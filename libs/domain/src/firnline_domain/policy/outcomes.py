@@ -1,4 +1,4 @@
-"""What becomes of a partition's work: changes, orders, successes, failures, and what people say."""
+"""How a partition's work changes: by changes, orders, successes, failures and people."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees 
 
 
 def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> PartitionWork:
-    """A change is in the partition's counters: what it holds now, what others than we added."""
+    """With a change that is in the counters. `holds`: all debt now; `added`: what writers added."""
     grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
     return with_debt_ages(grown, holds, now_ms)
 
 
 def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
-    """With the moments since which there is debt."""
+    """With the times since which there is debt."""
     if work.converted_ms is not None and not holds.position_deletes:
         work = replace(work, converted_ms=None)
     grown = holds.beyond(work.floor)
@@ -53,10 +53,10 @@ def ordered(work: PartitionWork) -> PartitionWork:
 
 
 def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:
-    """A person took its rewrite back: the same is not ordered again at once. What that had left
-    as its floor is no measure any more."""
-    spent = max(work.earlier_attempts, work.last_attempt)
-    return replace(work, floor=NO_DEBT, earlier_attempts=spent).paused(UNDONE, until_ms)
+    """A person took its rewrite back: the same is not ordered again before `until_ms`. The floor
+    that it left no longer counts."""
+    earlier = max(work.earlier_attempts, work.last_attempt)
+    return replace(work, floor=NO_DEBT, earlier_attempts=earlier).paused(UNDONE, until_ms)
 
 
 def succeeded(

@@ -21,7 +21,7 @@ from firnline_domain.values import Value
 
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns
 FAR_MS = 10**15  # later than any clock
-GRID_MS = 60_000  # a look when time comes goes over all partitions: once a minute at the most
+GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
 
 
 class Action(StrEnum):

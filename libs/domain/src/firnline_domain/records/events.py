@@ -133,7 +133,7 @@ class FilesChanged(Value):
     chunks: int = 1
     observed_at_ms: int = 0
     maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
-    foreign_files: int = 0  # of those told of, how many lie outside the table's own locations
+    foreign_files: int = 0  # of the files in it, how many lie outside the table's own locations
     manifests: int | None = None  # of the snapshot's list; None = not read
     manifest_bytes: int | None = None
 

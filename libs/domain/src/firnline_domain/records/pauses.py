@@ -1,4 +1,4 @@
-"""Which switches are pulled, for those who do not keep the planner's state."""
+"""Pauses of tables and of the fleet, and why orders of a table are held back."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FLEET_PARTITION = 0  # the fleet's orders are in every partition; one of them sa
 
 
 class HoldReason(StrEnum):
-    """Why nothing is ordered for a table that wants something. Stable, as `policy.Reason` is."""
+    """Why nothing is ordered for a table. Stable, as `decisions.Reason` is."""
 
-    PAUSED = "paused"  # a person pulled the switch
+    PAUSED = "paused"  # a person paused it
     BLACKOUT = "blackout"  # firnline.blackout
     OUTSIDE_WINDOW = "outside_window"  # firnline.window
-    UNREADABLE_WINDOW = "unreadable_window"  # one of them is not written as it has to be
+    UNREADABLE_WINDOW = "unreadable_window"  # a window or a blackout cannot be read
     OTHER_MAINTAINER = "other_maintainer"  # somebody else maintains the table as well
     COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
     BATCHING = "batching"  # it has committed often: more are to share the next commit
@@ -27,7 +27,7 @@ class HoldReason(StrEnum):
 
 
 class Pause(Value):
-    """The switch, pulled: for one table or for all, until a person lets go."""
+    """A pause of one table or of all, until a person resumes."""
 
     since_ms: int
     by: str
@@ -47,24 +47,27 @@ class Hold(Value):
 
 
 class PauseState:
-    """Folds orders in the order of their partition. Not a clock decides which was the last: those
-    of two operators may differ, and the planner goes by the same order."""
+    """The pauses in force, for services without the planner's state.
+
+    Orders count in the order of their partition, as in the planner. Clocks do not decide which one
+    is the last: those of two operators may differ.
+    """
 
     def __init__(self) -> None:
-        self._pulled: dict[str | None, Pause] = {}
+        self._pauses: dict[str | None, Pause] = {}
 
     def fold(self, order: Any, partition: int) -> None:
-        """Take one record of the topic in; other orders change nothing."""
+        """Apply one record of the topic; other orders change nothing."""
         if not isinstance(order, PauseMaintenance | ResumeMaintenance):
             return
         if order.table is None and partition != FLEET_PARTITION:
             return
         uuid = order.table.uuid if order.table else None
         if isinstance(order, PauseMaintenance):
-            self._pulled[uuid] = Pause(order.requested_at_ms, order.requested_by, order.reason)
+            self._pauses[uuid] = Pause(order.requested_at_ms, order.requested_by, order.reason)
         else:
-            self._pulled.pop(uuid, None)
+            self._pauses.pop(uuid, None)
 
     def pause(self, table_uuid: str | None) -> Pause | None:
-        """What holds for a table; None = what holds for all."""
-        return self._pulled.get(None) or self._pulled.get(table_uuid)
+        """The pause in force for a table; of the fleet for None."""
+        return self._pauses.get(None) or self._pauses.get(table_uuid)

@@ -23,7 +23,7 @@ class PartitionState(Value):
 
 
 class TableAdvice(Value):
-    """What the owner of a table could do better, by one rule; the newest word about it (`advice`).
+    """What the owner of a table could improve, by one rule; the newest state of it (`advice`).
 
     `numbers` are what the rule was judged by, `limits` what they passed, by the same names.
     """

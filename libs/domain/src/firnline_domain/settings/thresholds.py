@@ -13,7 +13,7 @@ from firnline_domain.settings.groups import Budget, Group, served
 from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_domain.values import Value, replace
 
-FLEET = "*"  # the purse of all groups without a quota; no group has that name
+FLEET = "*"  # the budget of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
 AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
 
@@ -37,7 +37,7 @@ class ReadsFrom(StrEnum):
 class Expiry(StrEnum):
     """Whether old snapshots go."""
 
-    CAREFUL = "careful"  # told of first, and a grace period later; no table that shares files
+    CAREFUL = "careful"  # announced, then a grace period; no table that shares files
     ALWAYS = "true"  # as soon as they are old enough
     NEVER = "false"
 
@@ -101,8 +101,8 @@ class Thresholds(Value):
 
     @property
     def spending(self) -> tuple[str, Budget]:
-        """The purse that pays for the table's rewrites, and what it may hold: its group's quota, or
-        the fleet's budget where the group has none."""
+        """Which budget pays for the table's rewrites, and how much it is: its group's quota, or the
+        fleet's budget where the group has none."""
         group = self.served_by
         return (group, self.budgets[group]) if group in self.budgets else (FLEET, self.budget)
 
