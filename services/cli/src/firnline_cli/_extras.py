@@ -5,6 +5,7 @@ The embedded stack fetches its packages as it fetches its jars: once, into the c
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -43,9 +44,12 @@ def with_everything() -> None:
     from firnline_local.artifacts import cache_root
 
     folder = cache_root() / "python" / _fingerprint()
-    if not (folder / ".ready").exists():
-        click.echo(f"fetching Spark and what else the stack needs, once: {folder}", err=True)
-        _install(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a second one waits until the first has fetched
+        if not (folder / ".ready").exists():
+            click.echo(f"fetching Spark and what else the stack needs, once: {folder}", err=True)
+            _install(folder)
     python = str(folder / "bin" / "python")
     os.execv(python, [python, "-m", "firnline_cli", *sys.argv[1:]])
 
