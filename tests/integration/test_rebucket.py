@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.switches import KafkaSwitches
+from firnline_adapters.pauses import KafkaPauseReader
 from firnline_cli.__main__ import main
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.policy.lanes import topics_of_group
@@ -153,13 +153,13 @@ def test_what_people_have_switched_stays_as_it_was(fleet: str) -> None:
     ordered(fleet, ResumeMaintenance(freed, "me", 2), pause(None, 3))
     ordered(fleet, ResumeMaintenance(None, "me", 4))
     rebucket(fleet, NEW)
-    switches = KafkaSwitches(fleet)
+    switches = KafkaPauseReader(fleet)
     assert switches.pause(None) is None
     assert switches.pause(freed.uuid) is None
     assert all(switches.pause(one.uuid) for one in (paused, *others))
     switches.close()
     ordered(fleet, ResumeMaintenance(paused, "me", 5))  # in the partition where its pause is
-    switches = KafkaSwitches(fleet)
+    switches = KafkaPauseReader(fleet)
     assert switches.pause(paused.uuid) is None
     switches.close()
 
@@ -185,7 +185,7 @@ def test_people_have_lost_nothing_where_it_is_killed_half_way(
         with pytest.raises(KeyboardInterrupt):
             rebucket(fleet, NEW)
     rebucket(fleet, again)
-    switches = KafkaSwitches(fleet)
+    switches = KafkaPauseReader(fleet)
     assert switches.pause(paused.uuid)
     assert switches.pause(freed.uuid) is None
     switches.close()
@@ -204,7 +204,7 @@ def test_what_was_said_after_it_was_killed_is_newer(
             rebucket(fleet, NEW)
     ordered(fleet, ResumeMaintenance(one, "me", 5))
     rebucket(fleet, NEW)
-    switches = KafkaSwitches(fleet)
+    switches = KafkaPauseReader(fleet)
     assert switches.pause(one.uuid) is None
     switches.close()
 

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher, MemorySwitches
+from firnline_adapters.in_memory import (
+    MemoryBroker,
+    MemoryInbox,
+    MemoryPauseReader,
+    MemoryPublisher,
+)
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, PATIENCE_S
 from firnline_committer.attempts import Progress
@@ -233,7 +238,7 @@ def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, res
 
 
 def test_a_paused_tables_result_waits_and_is_committed_after_it(bench, result) -> None:
-    switches = MemorySwitches(bench.broker)
+    switches = MemoryPauseReader(bench.broker)
     bench.pump = Pump(
         bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, switches=switches
     )
@@ -257,7 +262,7 @@ def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, re
         Log("t"),
         lambda: bench.now,
         sweeps=Sweeps(sweeper, Log("t"), lambda: 7),
-        switches=MemorySwitches(bench.broker),
+        switches=MemoryPauseReader(bench.broker),
     )
     table = result(task="1").table
     bench.handlers.advance = lambda records: Progress(list(records))  # type: ignore[method-assign]

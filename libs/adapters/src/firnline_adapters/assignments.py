@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
-from confluent_kafka import Message
-from firnline_domain.errors import Misconfigured, PoisonousRecord, RetryLater
+from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.records.assignments import TOPIC, Assign, Board
 
-from firnline_adapters.full_topic import NOTHING, FullTopicReader
+from firnline_adapters.full_topic import FullTopicReader
 from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
 
 LOOK_S = 0.2
@@ -33,16 +29,13 @@ class KafkaAssignments:
     def __init__(self, bootstrap: str, board: Board, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self.board = board
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, NOTHING, signer)
+        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer)
 
-    def _take(self, message: Message) -> None:
-        key, value = message.key(), message.value()
-        if isinstance(value, bytes):
-            with suppress(PoisonousRecord):
-                self.board.fold(self._codec.decode(value))
-        elif isinstance(key, bytes):
-            self.board.forget(key.decode(errors="replace"))
+    def _take(self, key: str, record: Any | None, _: int) -> None:
+        if record is None:
+            self.board.forget(key)
+        else:
+            self.board.fold(record)
 
     def catch_up(self) -> None:
         """Take in what has come since; does not wait for more."""

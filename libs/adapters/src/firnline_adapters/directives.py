@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from typing import Any
 
-from confluent_kafka import Message
-from firnline_domain.errors import PoisonousRecord
 from firnline_domain.policy.lanes import Lane
 from firnline_domain.policy.memory_tuning import TOPIC, Steps, requested_steps
 from firnline_domain.records.orders import SizeWorkers
 from firnline_domain.settings.groups import DEFAULT
 
-from firnline_adapters.full_topic import NOTHING, FullTopicReader
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.full_topic import FullTopicReader
 from firnline_adapters.signing import RecordSigner
 
 
@@ -26,18 +22,12 @@ class KafkaDirectives:
         """Of the workers of one group. Return when everything said so far is taken in. Raises
         RetryLater."""
         self._group = group
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
-        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, NOTHING, signer)
+        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer)
 
-    def _take(self, message: Message) -> None:
-        value = message.value()
-        if not isinstance(value, bytes):
-            return
-        with suppress(PoisonousRecord):
-            record = self._codec.decode(value)
-            if isinstance(record, SizeWorkers):
-                self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
+    def _take(self, key: str, record: Any | None, partition: int) -> None:
+        if isinstance(record, SizeWorkers):
+            self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 
     def requested_steps(self, now_ms: int) -> Steps:
         """What holds for the heavy lane. Without an answer of the broker's, what held before."""

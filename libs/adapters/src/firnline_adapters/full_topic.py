@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -14,17 +16,19 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.records.signing import SignatureRefused
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec
+from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner, signer_here
 
 _LOG = Log("topics")
 QUIET_S = 10.0  # without a record, before the end of the topic
 AT_ONCE = 500
-INFO, NOTHING = 6, 0  # what the client says on stderr of its connections
+Take = Callable[[str, Any | None, int], None]  # key, record (None: the key is no more), partition
 
 
 class FullTopicReader:
@@ -34,14 +38,14 @@ class FullTopicReader:
         self,
         bootstrap: str,
         topic: str,
-        take: Callable[[Message], None],
-        log_level: int = INFO,
+        take: Take,
         signer: RecordSigner | None = None,
     ) -> None:
-        """Return when everything said so far is taken in; what the fleet has not signed is passed
-        over. `signer`: None = as the environment says. Raises RetryLater."""
+        """Return when everything said so far is taken in; what the fleet has not signed, or nobody
+        can read, is passed over. `signer`: None = as the environment says. Raises RetryLater."""
         self._topic = topic
-        self._believer = take
+        self._take = take
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
         self._signer = signer or signer_here()
         self._consumer = Consumer(
             {
@@ -51,7 +55,7 @@ class FullTopicReader:
                 # What transactions write ends with a mark that is no record: offsets alone do not
                 # tell whether all is read.
                 "enable.partition.eof": True,
-                "log_level": log_level,
+                "log_level": 0,  # of its connections the service's other clients tell
             }
         )
         try:
@@ -74,30 +78,33 @@ class FullTopicReader:
             for message in self._consumer.consume(AT_ONCE, 0.1):
                 error = message.error()
                 if error is None:
-                    self._take(message)
+                    self._read(message)
                     deadline = time.monotonic() + QUIET_S
                 elif error.code() == KafkaError._PARTITION_EOF:
                     unread.discard(message.partition() or 0)
         if unread:
             raise RetryLater(f"{self._topic} could not be read: nothing came for {QUIET_S:.0f} s")
 
-    def _take(self, message: Message) -> None:
-        place = (self._topic, message.partition() or 0)
+    def _read(self, message: Message) -> None:
+        key, value, partition = message.key(), message.value(), message.partition() or 0
         try:
-            self._signer.verify(*place, message.key(), message.value(), message.headers())
+            self._signer.verify(self._topic, partition, key, value, message.headers())
         except SignatureRefused as refused:
             # No dead letter of each process that reads: one with a group writes it.
             metrics.count("dead_letters", reason=refused.reason)
             _LOG.warning("not_believed", topic=self._topic, offset=message.offset(), why=refused)
             return
-        self._believer(message)
+        text = key.decode(errors="replace") if isinstance(key, bytes) else key or ""
+        with suppress(PoisonousRecord):
+            record = self._codec.decode(value) if isinstance(value, bytes) else None
+            self._take(text, record, partition)
 
     def catch_up(self) -> None:
         """Take in what has come since; never waits for more."""
         while found := self._consumer.consume(AT_ONCE, 0):
             for message in found:
                 if message.error() is None:  # else the client's own, which it recovers from
-                    self._take(message)
+                    self._read(message)
 
     def close(self) -> None:
         """Leave the broker."""

@@ -197,8 +197,8 @@ class MemoryInbox:
         self._marks.clear()
 
 
-class MemorySwitches:
-    """Twin of KafkaSwitches."""
+class MemoryPauseReader:
+    """Twin of KafkaPauseReader."""
 
     def __init__(self, broker: MemoryBroker, signer: RecordSigner = _OFF) -> None:
         self._broker = broker
@@ -208,7 +208,7 @@ class MemorySwitches:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """See `Switches.catch_up`."""
+        """See `PauseReader.catch_up`."""
         self._board = PauseState()
         for partition in range(self._broker.buckets):
             for offset, (key, value) in enumerate(self._broker.logs[TOPIC, partition]):
@@ -218,11 +218,11 @@ class MemorySwitches:
                     self._board.fold(self._codec.decode(value), partition)
 
     def pause(self, table_uuid: str | None) -> Pause | None:
-        """See `Switches.pause`."""
+        """See `PauseReader.pause`."""
         return self._board.pause(table_uuid)
 
     def close(self) -> None:
-        """See `Switches.close`."""
+        """See `PauseReader.close`."""
 
 
 class MemoryAssignments:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
-from firnline_adapters.switches import KafkaSwitches
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.commits.table_holds import HEADER, PASS
 from firnline_iceberg.commits import JavaCommits
@@ -49,7 +49,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(committer, tables, now_ms)
-        switches = KafkaSwitches(settings.kafka, signer)
+        switches = KafkaPauseReader(settings.kafka, signer)
         # Last, for all of the above may raise: librdkafka waits for ever, at full speed, at the end
         # of a process that joins a group and has not closed its consumer.
         inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)

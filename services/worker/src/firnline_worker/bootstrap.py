@@ -14,8 +14,8 @@ import redis
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
+from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
-from firnline_adapters.switches import KafkaSwitches
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
@@ -111,7 +111,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))
-    switches = KafkaSwitches(settings.kafka, signer)
+    switches = KafkaPauseReader(settings.kafka, signer)
     try:
         spark = session(settings, jvm)
         stage = SparkStage(spark)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher, MemorySwitches
+from firnline_adapters.in_memory import MemoryBroker, MemoryPauseReader, MemoryPublisher
 from firnline_adapters.kafka import KafkaPublisher
-from firnline_adapters.switches import KafkaSwitches
+from firnline_adapters.pauses import KafkaPauseReader
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import PauseReader, Publisher
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
@@ -32,10 +32,10 @@ class Wire:
 def wire(request: pytest.FixtureRequest) -> Wire:
     if request.param == "memory":
         broker = MemoryBroker(BUCKETS)
-        return Wire(MemoryPublisher(broker), lambda: MemorySwitches(broker))
+        return Wire(MemoryPublisher(broker), lambda: MemoryPauseReader(broker))
     bootstrap: str = request.getfixturevalue("kafka")
     publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
-    return Wire(publisher, lambda: KafkaSwitches(bootstrap))
+    return Wire(publisher, lambda: KafkaPauseReader(bootstrap))
 
 
 @pytest.fixture
