@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pytest
 from firnline_iceberg.in_memory import MemoryCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import Table
+
+from .removal_world import World
+from .stored_catalog import StoredCatalog
 
 Fields = list[dict[str, Any]]
 WriteManifest = Callable[..., str]
@@ -21,16 +22,6 @@ WriteManifest = Callable[..., str]
 @pytest.fixture
 def io() -> FileIO:
     return PyArrowFileIO()
-
-
-class StoredCatalog(MemoryCatalog):
-    """With metadata files, which are up to date whenever a table is loaded."""
-
-    def load_table(self, identifier: Any) -> Table:
-        table = super().load_table(identifier)
-        place = table.io.new_output(table.metadata_location)
-        ToOutputFile.table_metadata(table.metadata, place, overwrite=True)
-        return table
 
 
 @pytest.fixture
@@ -122,3 +113,15 @@ def write_manifest(tmp_path: Path) -> WriteManifest:
 def _entry(flat: dict[str, Any]) -> dict[str, Any]:
     base = {"file_format": "PARQUET", "record_count": 10, "file_size_in_bytes": 100, "content": 0}
     return {**flat, "data_file": {**base, "partition": {}, **flat}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def world(made: World) -> Iterator[World]:
+    made.restore()
+    yield made
+    made.restore()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,28 +21,14 @@ from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.planning import live_files
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.kit.table_writer import described
+from tests.kit.commit_checks import handled, without
+from tests.kit.table_writer import described, local
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 Meddler = Any  # tests.meddling.Meddler
 GUARDED = pytest.mark.parametrize("guarded", [True, False])
-
-
-def handled(committer: Committer, result: RewriteFinished) -> Any:
-    (event,) = committer.handle([result])
-    return event
-
-
-def local(path: str) -> Path:
-    return Path(path.removeprefix("file:"))
-
-
-def without(monkeypatch: pytest.MonkeyPatch, check: object) -> None:
-    left = tuple(one for one in conflicts.CHECKS if one is not check)
-    assert len(left) == len(conflicts.CHECKS) - 1
-    monkeypatch.setattr(conflicts, "CHECKS", left)
 
 
 def refused(committer: Committer, result: RewriteFinished, reason: ConflictReason) -> None:

@@ -18,26 +18,17 @@ from firnline_domain.values import replace
 from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.kit.commit_checks import handled, without
+
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
-
-
-def handled(committer: Committer, result: RewriteFinished) -> Any:
-    (event,) = committer.handle([result])
-    return event
 
 
 def refusal(committer: Committer, result: RewriteFinished) -> ConflictReason:
     event = handled(committer, result)
     assert isinstance(event, RewriteConflicted)
     return event.reason
-
-
-def without(monkeypatch: pytest.MonkeyPatch, *checks: object) -> None:
-    left = tuple(check for check in conflicts.CHECKS if check not in checks)
-    assert len(left) == len(conflicts.CHECKS) - len(checks)
-    monkeypatch.setattr(conflicts, "CHECKS", left)
 
 
 def no_hazard(monkeypatch: pytest.MonkeyPatch) -> None:

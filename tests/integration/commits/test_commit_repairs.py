@@ -14,55 +14,17 @@ from firnline_committer.repairs import Repairs
 from firnline_deletes import position_files
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import normal_path
-from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.events import ConflictReason
 from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.heads import Pinned
 
-from tests.kit.commit_scenario import file_names_of
+from tests.kit.commit_checks import committed, committed_meanwhile, leftovers, refused
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
-
-
-def committed(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
-    """Commit; the visible rows stay as they are, and nothing of ours is left lying about."""
-    before = table.rows()
-    event = committed_meanwhile(table, committer, result)
-    assert table.rows() == before
-    return event
-
-
-def committed_meanwhile(
-    table: Table, committer: Committer, result: RewriteFinished
-) -> RewriteCommitted:
-    """The same, while writers go on."""
-    (event,) = committer.handle([result])
-    assert isinstance(event, RewriteCommitted), event
-    assert leftovers(table, result if event.groups_lost else None) == []
-    return event
-
-
-def refused(table: Table, committer: Committer, result: RewriteFinished) -> RewriteConflicted:
-    before = table.rows()
-    (event,) = committer.handle([result])
-    assert isinstance(event, RewriteConflicted), event
-    assert table.rows() == before
-    assert leftovers(table, result) == []
-    return event
-
-
-def leftovers(table: Table, refused: RewriteFinished | None = None) -> list[str]:
-    """Files of ours on storage that are not in the table; what was refused waits for the sweep."""
-    live = {path.removeprefix("file://") for path in table.live_deletes() | table.live_data()}
-    root = Path(table.loaded.metadata.location.removeprefix("file:"))
-    waiting = file_names_of(refused)
-    ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]
-    return sorted(
-        str(path) for path in ours if str(path) not in {one.replace("//", "/") for one in live}
-    )
 
 
 @pytest.fixture

@@ -4,16 +4,10 @@ write-ahead lists, on real metadata and storage, whatever became of the commit. 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters.logs import Log
-from firnline_committer import committer as committing
-from firnline_committer.catalog import without_gateway
-from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_domain.commits import conflicts
@@ -23,25 +17,18 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.naming import LIST_SUFFIX, ROW_MAP_SUFFIX
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.sweeping import Sweeper, Swept
 from firnline_iceberg.tables import Tables
+
+from tests.kit.table_writer import local
+from tests.kit.write_ahead import listed, never_written, now_ms, ours, outputs, started
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.Handlers
 Meddler = Any  # tests.meddling.Meddler
 LIVES = Lifetimes()
-
-
-def local(path: str) -> Path:
-    return Path(path.removeprefix("file://").removeprefix("file:"))
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 @pytest.fixture
@@ -55,40 +42,6 @@ def sweep(catalog_uri: str) -> Callable[..., Swept]:
         return sweeper.sweep(table.name, **more)
 
     return run
-
-
-def listed(table: Table, result: RewriteFinished, *spare: str, **more: Any) -> RewriteFinished:
-    """The result, with the write-ahead list that a worker writes before it begins."""
-    names = [file.path for file in conflicts.outputs(result)]
-    assert result.row_map is not None
-    listing = OutputList(
-        result.task_id, result.attempt, table.name.uuid, "w", now_ms(),
-        (*names, *spare, result.row_map), **more,
-    )  # fmt: skip
-    path = result.row_map.removesuffix(ROW_MAP_SUFFIX) + LIST_SUFFIX
-    output_lists.write(table.loaded.io, path, listing)
-    return replace(result, output_list=path)
-
-
-def never_written(table: Table) -> str:
-    return f"{table.loaded.metadata.location}/data/{table.run.output_name(7, 0)}"
-
-
-def ours(table: Table) -> list[str]:
-    """Lists and row maps that lie about."""
-    root = local(table.loaded.metadata.location)
-    return sorted(path.name for path in (root / "metadata").glob("firnline-*"))
-
-
-def outputs(result: RewriteFinished) -> list[Path]:
-    return [local(file.path) for file in conflicts.outputs(result)]
-
-
-def started(table: Table, **more: Any) -> RewriteFinished:
-    table.append((1, 1), (2, 1))
-    table.append((3, 1), (4, 1))
-    result: RewriteFinished = table.rewrite(**more)
-    return result
 
 
 # ---- killed workers and committers
@@ -432,104 +385,3 @@ def test_a_snapshot_that_expires_meanwhile_is_looked_at_anew(
     sweep(table)
     assert len(calls) == 2
     assert not any(path.exists() for path in outputs(result))
-
-
-# ---- a commit and a sweep never meet
-
-
-class Clock:
-    """Passes only when told; `jumps`: milliseconds to pass at each of the next looks."""
-
-    def __init__(self) -> None:
-        self.ms = 1_000
-        self.jumps: list[int] = []
-
-    def __call__(self) -> int:
-        self.ms += self.jumps.pop(0) if self.jumps else 0
-        return self.ms
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> Handlers:
-    """A committer whose time is the clock's and whose catalog is the meddler."""
-    tables, log = Tables(meddler.uri), Log("test")
-    lake, java = without_gateway(tables), JavaCommits(iceberg, meddler.uri)
-    committer = committing.Committer(lake, java, log, clock, lambda _: None, LIVES)
-    return Handlers(committer, tables, clock)
-
-
-def test_a_committer_that_was_stopped_looks_again_before_it_sends(
-    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
-) -> None:
-    """It wakes up after two days, between its look at the outputs and its request; they have been
-    swept, and the head is still the one that it has pinned."""
-    result = started(table)
-    before, head = table.rows(), table.head
-    lost = Outputs.lost
-
-    def then_stopped(self: Outputs, *args: Any) -> str | None:
-        found = lost(self, *args)
-        if outputs(result)[0].exists():
-            clock.ms += 2 * LIVES.sweep_ms
-            outputs(result)[0].unlink()
-        return found
-
-    monkeypatch.setattr(Outputs, "lost", then_stopped)
-    (event,) = clocked.handle([result])
-    assert event.reason in (ConflictReason.TOO_OLD, ConflictReason.OUTPUTS_GONE)
-    assert meddler.commits == 0
-    assert (table.head, table.rows()) == (head, before)
-
-
-def test_after_a_pause_that_harmed_nobody_it_commits(
-    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
-) -> None:
-    result = started(table)
-    pauses = [LIVES.send_ms + 1]
-    lost = Outputs.lost
-
-    def then_paused(self: Outputs, *args: Any) -> str | None:
-        clock.ms += pauses.pop() if pauses else 0
-        return lost(self, *args)
-
-    monkeypatch.setattr(Outputs, "lost", then_paused)
-    before = table.rows()
-    (event,) = clocked.handle([result])
-    assert isinstance(event, RewriteCommitted)
-    assert (meddler.commits, table.rows()) == (1, before)
-    assert len(list(local(table.loaded.metadata.location).rglob("snap-*"))) == 3  # none of the try
-
-
-def test_a_clock_that_is_set_back_counts_as_a_pause(
-    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
-) -> None:
-    lost = Outputs.lost
-
-    def backwards(self: Outputs, *args: Any) -> str | None:
-        clock.ms -= 1
-        return lost(self, *args)
-
-    monkeypatch.setattr(Outputs, "lost", backwards)
-    result = started(table)
-    assert clocked.advance([result]).open == [result]
-    assert meddler.commits == 0
-
-
-def test_a_result_that_may_be_swept_is_not_committed(
-    table: Table, clocked: Committer, meddler: Meddler, clock: Clock
-) -> None:
-    result = started(table)
-    clock.ms = result.started_at_ms + LIVES.result_ms
-    later = replace(result, task_id="later", started_at_ms=result.started_at_ms - 1)
-    (event,) = clocked.handle([later])
-    assert event.reason is ConflictReason.TOO_OLD
-    assert meddler.commits == 0
-    (event,) = clocked.handle([result])
-    assert isinstance(event, RewriteCommitted)
-    (event,) = clocked.handle([replace(later, task_id=result.task_id)])
-    assert event.redelivered  # what is in the table is in the table, however old

@@ -1,0 +1,127 @@
+"""A commit and a sweep never meet: what a committer has seen too long ago is looked at again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from firnline_adapters.logs import Log
+from firnline_committer import committer as committing
+from firnline_committer.catalog import without_gateway
+from firnline_committer.handlers import Handlers
+from firnline_committer.outputs import Outputs
+from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.values import replace
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.tables import Tables
+
+from tests.kit.table_writer import local
+from tests.kit.write_ahead import outputs, started
+
+pytestmark = pytest.mark.stack
+Table = Any  # tests.kit.commit_scenario.CommitScenario
+Committer = Any  # firnline_committer.handlers.Handlers
+Meddler = Any  # tests.meddling.Meddler
+LIVES = Lifetimes()
+
+
+# ---- a commit and a sweep never meet
+
+
+class Clock:
+    """Passes only when told; `jumps`: milliseconds to pass at each of the next looks."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000
+        self.jumps: list[int] = []
+
+    def __call__(self) -> int:
+        self.ms += self.jumps.pop(0) if self.jumps else 0
+        return self.ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> Handlers:
+    """A committer whose time is the clock's and whose catalog is the meddler."""
+    tables, log = Tables(meddler.uri), Log("test")
+    lake, java = without_gateway(tables), JavaCommits(iceberg, meddler.uri)
+    committer = committing.Committer(lake, java, log, clock, lambda _: None, LIVES)
+    return Handlers(committer, tables, clock)
+
+
+def test_a_committer_that_was_stopped_looks_again_before_it_sends(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
+) -> None:
+    """It wakes up after two days, between its look at the outputs and its request; they have been
+    swept, and the head is still the one that it has pinned."""
+    result = started(table)
+    before, head = table.rows(), table.head
+    lost = Outputs.lost
+
+    def then_stopped(self: Outputs, *args: Any) -> str | None:
+        found = lost(self, *args)
+        if outputs(result)[0].exists():
+            clock.ms += 2 * LIVES.sweep_ms
+            outputs(result)[0].unlink()
+        return found
+
+    monkeypatch.setattr(Outputs, "lost", then_stopped)
+    (event,) = clocked.handle([result])
+    assert event.reason in (ConflictReason.TOO_OLD, ConflictReason.OUTPUTS_GONE)
+    assert meddler.commits == 0
+    assert (table.head, table.rows()) == (head, before)
+
+
+def test_after_a_pause_that_harmed_nobody_it_commits(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
+) -> None:
+    result = started(table)
+    pauses = [LIVES.send_ms + 1]
+    lost = Outputs.lost
+
+    def then_paused(self: Outputs, *args: Any) -> str | None:
+        clock.ms += pauses.pop() if pauses else 0
+        return lost(self, *args)
+
+    monkeypatch.setattr(Outputs, "lost", then_paused)
+    before = table.rows()
+    (event,) = clocked.handle([result])
+    assert isinstance(event, RewriteCommitted)
+    assert (meddler.commits, table.rows()) == (1, before)
+    assert len(list(local(table.loaded.metadata.location).rglob("snap-*"))) == 3  # none of the try
+
+
+def test_a_clock_that_is_set_back_counts_as_a_pause(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
+) -> None:
+    lost = Outputs.lost
+
+    def backwards(self: Outputs, *args: Any) -> str | None:
+        clock.ms -= 1
+        return lost(self, *args)
+
+    monkeypatch.setattr(Outputs, "lost", backwards)
+    result = started(table)
+    assert clocked.advance([result]).open == [result]
+    assert meddler.commits == 0
+
+
+def test_a_result_that_may_be_swept_is_not_committed(
+    table: Table, clocked: Committer, meddler: Meddler, clock: Clock
+) -> None:
+    result = started(table)
+    clock.ms = result.started_at_ms + LIVES.result_ms
+    later = replace(result, task_id="later", started_at_ms=result.started_at_ms - 1)
+    (event,) = clocked.handle([later])
+    assert event.reason is ConflictReason.TOO_OLD
+    assert meddler.commits == 0
+    (event,) = clocked.handle([result])
+    assert isinstance(event, RewriteCommitted)
+    (event,) = clocked.handle([replace(later, task_id=result.task_id)])
+    assert event.redelivered  # what is in the table is in the table, however old

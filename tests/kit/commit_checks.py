@@ -1,0 +1,86 @@
+"""What the commit tests ask of a committer and of its table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_committer.handlers import Handlers as Committer
+from firnline_domain.commits import conflicts
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished
+
+from tests.kit.commit_scenario import CommitScenario, file_names_of
+from tests.kit.table_writer import local
+
+
+def handled(committer: Committer, result: RewriteFinished) -> Any:
+    (event,) = committer.handle([result])
+    return event
+
+
+def files(result: RewriteFinished) -> list[Path]:
+    return [local(file.path) for file in conflicts.outputs(result)]
+
+
+def rewritten(table: CommitScenario) -> RewriteFinished:
+    table.append((1, 1), (2, 1))
+    table.delete_ids(1)
+    result: RewriteFinished = table.rewrite()
+    return result
+
+
+def replaces(table: CommitScenario) -> int:
+    """Rewrites among the retained snapshots."""
+    operations = [one.summary.operation.value for one in table.loaded.snapshots]
+    return operations.count("replace")
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *checks: object) -> None:
+    """Take guards out."""
+    left = tuple(check for check in conflicts.CHECKS if check not in checks)
+    assert len(left) == len(conflicts.CHECKS) - len(checks)
+    monkeypatch.setattr(conflicts, "CHECKS", left)
+
+
+def committed(
+    table: CommitScenario, committer: Committer, result: RewriteFinished
+) -> RewriteCommitted:
+    """Commit; the visible rows stay as they are, and nothing of ours is left lying about."""
+    before = table.rows()
+    event = committed_meanwhile(table, committer, result)
+    assert table.rows() == before
+    return event
+
+
+def committed_meanwhile(
+    table: CommitScenario, committer: Committer, result: RewriteFinished
+) -> RewriteCommitted:
+    """The same, while writers go on."""
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteCommitted), event
+    assert leftovers(table, result if event.groups_lost else None) == []
+    return event
+
+
+def refused(
+    table: CommitScenario, committer: Committer, result: RewriteFinished
+) -> RewriteConflicted:
+    before = table.rows()
+    (event,) = committer.handle([result])
+    assert isinstance(event, RewriteConflicted), event
+    assert table.rows() == before
+    assert leftovers(table, result) == []
+    return event
+
+
+def leftovers(table: CommitScenario, refused: RewriteFinished | None = None) -> list[str]:
+    """Files of ours on storage that are not in the table; what was refused waits for the sweep."""
+    live = {path.removeprefix("file://") for path in table.live_deletes() | table.live_data()}
+    root = local(table.loaded.metadata.location)
+    waiting = file_names_of(refused)
+    ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]
+    return sorted(
+        str(path) for path in ours if str(path) not in {one.replace("//", "/") for one in live}
+    )
