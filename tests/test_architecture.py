@@ -232,7 +232,8 @@ PRODUCERS = {"kafka.py", "schema_topic.py", "clients.py", "pauses_copy.py", "fau
 
 
 def unplaced(source: str) -> list[str]:
-    """Calls that hand a record to a Kafka client and leave its partition to the client (H17)."""
+    """Calls that hand a record to a Kafka client and leave its partition to the client (partitioner
+    hazard, H17)."""
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     return [
         ast.unparse(call)

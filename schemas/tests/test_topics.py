@@ -38,7 +38,7 @@ def test_file_name_is_topic_name() -> None:
 
 
 def test_topics_read_together_have_the_same_partitions() -> None:
-    """The planner's agent reads four topics as one (H17: co-partitioned)."""
+    """The planner's agent reads four topics as one (partitioner hazard, H17: co-partitioned)."""
     together = ("file-changes", "maintenance-events", "operator-orders", "ticks")
     assert {topic(name).partitions(12) for name in together} == {12}
 

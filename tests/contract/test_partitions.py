@@ -1,4 +1,5 @@
-"""H16 and H17: every producer says the partition itself, and time comes as records.
+"""Timer-write hazard (H16) and partitioner hazard (H17): every producer says the partition itself,
+and time comes as records.
 
 Each producer writes to a real broker, once as it is and once without its partition: then the
 client's own partitioner decides. That of librdkafka hashes the key as `bucket_of` does, so it is
@@ -188,7 +189,7 @@ def test_h17_fausts_producer_hashes_otherwise(
     assert (arrived(4) == [3, 3, 3, 3]) is placed
 
 
-# ---- H16
+# ---- timer-write hazard (H16)
 
 
 def test_h16_a_faust_table_takes_no_writes_from_a_timer(tmp_path: Path) -> None:

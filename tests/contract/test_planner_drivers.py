@@ -57,7 +57,8 @@ def test_events_become_counters_orders_and_states(drive: Drive, table: TableName
 
 
 def test_every_output_is_in_the_tables_own_partition(drive: Drive, table: TableName) -> None:
-    """H17: whoever partitions differently breaks the order of a table's records."""
+    """Partitioner hazard (H17): whoever partitions differently breaks the order of a table's
+    records."""
     drive.put("file-changes", change(table, 1, added=8))
     drive.put("file-changes", change(table, 3))
     found = until(drive, table, lambda records: bool(of(ResyncTable, records)))

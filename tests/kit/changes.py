@@ -30,7 +30,7 @@ def change(snapshot: int | None, parent: int | None, **more: object) -> FilesCha
         "kind": ChangeKind.DELTA,
         "snapshot_id": snapshot,
         "parent_snapshot_id": parent,
-        "sequence_number": 0,  # v1: sequence numbers never help (H11)
+        "sequence_number": 0,  # v1: sequence numbers never help (sequence-clock hazard, H11)
         "timestamp_ms": 500,
         "operation": "append",
         "partitions": (part(),),

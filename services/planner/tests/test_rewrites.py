@@ -76,7 +76,8 @@ def test_one_snapshot_may_serve_several_tasks(world: PlannerWorld) -> None:
 
 
 def test_a_rewrite_that_would_change_nothing_is_never_ordered(world: PlannerWorld) -> None:
-    """H10: 8 fragments that cannot be merged are left; the same counters never order again."""
+    """Untouched-file hazard (H10): 8 fragments that cannot be merged are left; the same counters
+    never order again."""
     order = only(world.commit(part(A, 8)))
     world.commit(part(A, 8, 8), task_id=order.task_id)
     assert all(not isinstance(one, RewriteFiles) for one in world.tick(DAY_MS))

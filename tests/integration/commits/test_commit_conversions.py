@@ -1,5 +1,5 @@
 """Conversions: equality deletes become position deletes (v2) or deletion vectors (v3), and the data
-files stay. H3; docs/concepts.md.
+files stay. Convert-as-replace hazard (H3); docs/concepts.md.
 
 The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
 """
@@ -84,7 +84,7 @@ def test_equality_deletes_become_positions_of_the_files_that_they_hit(
     assert (event.files_removed, event.equality_deletes_removed) == (0, 1)
     assert (event.rows_masked, event.classification) == (2, "clean")
     snapshot = table.loaded.head("main")
-    assert snapshot.summary.operation.value == "delete"  # a rewrite of others looks at it (H3)
+    assert snapshot.summary.operation.value == "delete"  # convert-as-replace hazard (H3)
 
 
 def test_what_was_said_by_position_is_said_once_more_and_by_one_file(
@@ -230,7 +230,8 @@ def test_other_partitions_keep_their_deletes(make_table: Any, committer: Committ
 def test_a_rewrite_that_another_engine_had_begun_is_refused(
     any_table: Table, committer: Committer
 ) -> None:
-    """H3: it would bring the row back, for the delete that it did not apply is gone."""
+    """Convert-as-replace hazard (H3): it would bring the row back, for the delete that it did not
+    apply is gone."""
     table = any_table
     path = table.append((1, 1), (2, 1))
     start = table.head

@@ -39,7 +39,7 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(post_commit_check, "needed_but_removed", lambda *_: None)
 
 
-# ---- issue 10312: the schedule of the issue, and H1
+# ---- issue 10312: the schedule of the issue, and merge-number hazard (H1)
 
 
 def schedule_10312(table: Table, groups: int = 1) -> RewriteFinished:
@@ -53,7 +53,7 @@ def schedule_10312(table: Table, groups: int = 1) -> RewriteFinished:
 
 
 def schedule_h1(table: Table) -> RewriteFinished:
-    """Nothing concurrent: stamped M = 2, while delete 3 and append 4 exist already."""
+    """Nothing concurrent: written at M = 2, while delete 3 and append 4 exist already."""
     table.append((1, 1))
     table.append((2, 1), (3, 1))
     table.delete_ids(1)
@@ -148,11 +148,12 @@ def test_a_steady_upsert_stream_is_not_hazardous(table: Table, committer: Commit
     assert table.rows() == [(1, 3), (2, 1)]
 
 
-# ---- H2, H4, H8: position deletes that the worker did not apply
+# ---- position deletes that the worker did not apply: unapplied-delete (H2), repair-start (H4) and
+# history-only hazard (H8)
 
 
 def test_a_new_position_delete_is_a_conflict(table: Table, committer: Committer) -> None:
-    """H4. Without a row map there is nothing to repair it with."""
+    """Repair-start hazard (H4). Without a row map there is nothing to repair it with."""
     path = table.append((1, 1), (2, 1))
     result = replace(table.rewrite(), row_map=None)
     table.delete_rows(path, 0)
@@ -164,7 +165,8 @@ def test_a_new_position_delete_is_a_conflict(table: Table, committer: Committer)
 def test_it_is_seen_in_the_state_when_history_is_gone(
     table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H8: Java's own validation looks at history, and the start is expired."""
+    """History-only hazard (H8): Java's own validation looks at history, and the start is
+    expired."""
     path = table.append((1, 1), (2, 1))
     result = replace(table.rewrite(), row_map=None)
     table.delete_rows(path, 0)
@@ -183,7 +185,8 @@ def test_it_is_seen_in_the_state_when_history_is_gone(
 def test_a_merge_may_not_leave_a_position_delete_behind(
     table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H2: its number is above the stamp, and yet it will never apply to the output."""
+    """Unapplied-delete hazard (H2): its number is above the output's, and yet it will never apply
+    to the output."""
     path = table.append((1, 1), (2, 1))
     table.append((3, 1))
     table.delete_rows(path, 0)
@@ -201,7 +204,7 @@ def test_a_merge_may_not_leave_a_position_delete_behind(
 
 
 def test_an_expired_start_does_not_stop_a_commit(table: Table, committer: Committer) -> None:
-    """H8: everything needed stands in the head's state."""
+    """History-only hazard (H8): everything needed stands in the head's state."""
     table.append((1, 1), (2, 1))
     table.delete_ids(1)
     result = table.rewrite()
@@ -307,7 +310,7 @@ def test_files_of_a_spec_that_came_since_the_last_commit(
     assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
 
 
-# ---- H6: one rewrite per stamp
+# ---- shared-number hazard (H6): one rewrite per data sequence number
 
 
 def two_results(table: Table) -> tuple[RewriteFinished, RewriteFinished]:
@@ -333,7 +336,7 @@ def test_results_of_one_poll_share_a_transaction(make_table: Any, committer: Com
     assert logs == 1
 
 
-def test_one_stamp_for_both_lets_an_old_delete_kill_a_newer_row(
+def test_one_number_for_both_lets_an_old_delete_kill_a_newer_row(
     make_table: Any, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make_table(partitioned=True)

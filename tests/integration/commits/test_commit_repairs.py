@@ -1,5 +1,6 @@
 """Position deletes and deletion vectors that come while a rewrite runs are carried over to its
-outputs; what cannot be carried over costs its own group alone. H4, H5; docs/conflicts.md.
+outputs; what cannot be carried over costs its own group alone. Repair-start hazard (H4),
+unpaired-repair hazard (H5); docs/conflicts.md.
 
 The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
 """
@@ -139,7 +140,7 @@ def test_rows_that_came_back_are_not_masked_for_good(
 def test_repaired_from_the_start_java_refuses_it(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H4: the delete that is carried over is itself new since then."""
+    """Repair-start hazard (H4): the delete that is carried over is itself new since then."""
     path = table.append((1, 1), (2, 1))
     result = table.rewrite()
     table.delete_rows(path, 0)

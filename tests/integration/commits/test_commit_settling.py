@@ -18,7 +18,7 @@ Committer = Any  # firnline_committer.handlers.Handlers
 Meddler = Any  # tests.meddling.Meddler
 
 
-# ---- H7
+# ---- redelivery hazard (H7)
 
 
 def test_a_redelivered_result_is_found_by_its_task_id(table: Table, committer: Committer) -> None:
@@ -54,7 +54,8 @@ def test_another_attempt_of_a_committed_task_is_not_committed(
 def test_it_is_found_by_its_outputs_when_the_snapshot_is_expired(
     table: Table, committer: Committer
 ) -> None:
-    """H7: the committer died after the commit, and the snapshot expired since."""
+    """Redelivery hazard (H7): the committer died after the commit, and the snapshot expired
+    since."""
     result = rewritten(table)
     handled(committer, result)
     table.append((3, 1))

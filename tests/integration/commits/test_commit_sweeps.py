@@ -1,5 +1,6 @@
 """Own garbage always, live files never: what killed workers and committers leave is swept by the
-write-ahead lists, on real metadata and storage, whatever became of the commit. H7.
+write-ahead lists, on real metadata and storage, whatever became of the commit. redelivery hazard
+(H7).
 """
 
 from __future__ import annotations
@@ -293,7 +294,7 @@ def test_files_that_no_snapshot_has_any_more(
 def test_a_live_file_whose_snapshot_is_expired_stays(
     table: Table, committer: Committer, sweep: Any
 ) -> None:
-    """H7: the head's manifests name it, and no snapshot has the task's id."""
+    """Redelivery hazard (H7): the head's manifests name it, and no snapshot has the task's id."""
     result = listed(table, started(table))
     committer.handle([replace(result, output_list=None)])
     table.append((5, 1))

@@ -101,7 +101,8 @@ def test_a_replaced_file_that_somebody_removed_is_named(table: Table, committer:
 
 
 def test_results_of_one_commit_go_back_together(make_table: Any, committer: Committer) -> None:
-    """H6: two stamps, so two snapshots of one transaction, each of a task of its own."""
+    """Shared-number hazard (H6): two sequence numbers, so two snapshots of one transaction,
+    each of a task of its own."""
     table = make_table(partitioned=True)
     table.append((1, 1), p="a")
     table.append((2, 1), p="a")

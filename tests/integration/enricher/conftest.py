@@ -297,7 +297,7 @@ class History:
         commit.addFile(self.at(files[0], {"record-count": 5})).commit()
 
     def two_at_once(self) -> None:
-        """One POST with two snapshots (H6)."""
+        """One POST with two snapshots (shared-number hazard, H6)."""
         transaction = self.java.newTransaction()
         for _ in range(2):
             file = self.content_file(self.any_spec())

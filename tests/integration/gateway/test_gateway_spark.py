@@ -84,7 +84,7 @@ def test_create_table_as_select_is_one_creation_with_its_snapshot(
 def test_two_snapshots_of_one_call_stay_in_order(
     through: SparkSession, namespace: str, events: Events
 ) -> None:
-    """Iceberg's Transaction sends several add-snapshots in one POST (H6)."""
+    """Iceberg's Transaction sends several add-snapshots in one POST (shared-number hazard, H6)."""
     name = f"gw.{namespace}.multi"
     through.sql(f"CREATE TABLE {name} (id BIGINT) USING iceberg")
     through.sql(f"INSERT INTO {name} VALUES (1)")

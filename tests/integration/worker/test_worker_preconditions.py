@@ -17,7 +17,7 @@ def refusal(rewriter, order):
 
 
 def test_main_waits_for_a_branch_that_is_ahead_of_it(lab, rewriter):
-    """H12: after a rewrite of main it could not be fast-forwarded any more."""
+    """Open-branch hazard (H12): after a rewrite of main it could not be fast-forwarded any more."""
     lab.create("id BIGINT")
     lab.insert("(1)")
     lab.equality_delete(["id"], "(1)", rows="(2)")

@@ -58,8 +58,8 @@ def said(table: Table) -> Said:
 
 
 def says_the_same(table: Table, before: Said, converted: set[str]) -> None:
-    """Of files that stay, under the same number (H5); of those that may have been `converted`, by
-    whatever file."""
+    """Of files that stay, under the same number (unpaired-repair hazard, H5); of those that may
+    have been `converted`, by whatever file."""
     now, live = said(table), {file.path for file in table.live().data}
     for mark, number in before.items():
         if mark[0] in live - converted and now.get(mark) != number:

@@ -83,7 +83,8 @@ class _Run:
         return Run(self.table.name.uuid, self.task, 1, "cafe0000")
 
     def applied(self, planned: PlannedFile) -> PlannedFile:
-        """With the deletes up to the stamp alone, and all position deletes and vectors (H2)."""
+        """With the deletes up to the output's number alone, and all position deletes and vectors
+        (unapplied-delete hazard, H2)."""
         kept = (
             delete
             for delete in planned.deletes

@@ -1,4 +1,5 @@
-"""Kafka through confluent-kafka: every producer sets the partition itself (H17)."""
+"""Kafka through confluent-kafka: every producer sets the partition itself (partitioner hazard,
+H17)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ _ABOUT, _KEYS = b"firnline.set", b"firnline.keys"
 
 
 def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile]) -> str:
-    """What a set *is*: scope, key ids and types, and the exact list of delete files (H9).
+    """What a set *is*: scope, key ids and types, and the exact list of delete files (stale-set
+    hazard, H9).
 
     `scope` names table uuid, spec and partition; two lists that differ in one file never share.
     """

@@ -38,7 +38,8 @@ def identity(
     deletes: Iterable[SequencedFile],
     vectors: Iterable[Vector] = (),
 ) -> str:
-    """What a position set *is*: the exact lists that it was built from and for (H9)."""
+    """What a position set *is*: the exact lists that it was built from and for (stale-set hazard,
+    H9)."""
     lists = [sorted([f.path, f.sequence_number] for f in files) for files in (data, deletes)]
     blobs = sorted([v.path, v.offset, v.size, v.data_file, v.sequence_number] for v in vectors)
     what = json.dumps([scope, *lists, blobs], separators=(",", ":"))

@@ -74,7 +74,8 @@ class Scope(Value, order=True):
 
 
 def bucket_of(table_uuid: str, buckets: int) -> int:
-    """Partition of every record of a table, in every topic (H17: set by every producer)."""
+    """Partition of every record of a table, in every topic (partitioner hazard, H17: set by every
+    producer)."""
     return zlib.crc32(table_uuid.encode()) % buckets
 
 

@@ -102,7 +102,7 @@ def test_another_result_of_the_commit_may_keep_an_old_file_alive() -> None:
 
 
 def test_one_rewrite_per_stamp() -> None:
-    """H6."""
+    """Shared-number hazard (H6)."""
     table = Table()
     table.append(ALL, 1)
     table.append(A, 1)
@@ -117,7 +117,7 @@ def test_one_rewrite_per_stamp() -> None:
         (2, ("first",)),
         (5, ("second",)),
     ]
-    one = PlannedSnapshot(2, (*bare(first).parts, *bare(second).parts))  # what H6 warns of
+    one = PlannedSnapshot(2, (*bare(first).parts, *bare(second).parts))  # shared-number hazard (H6)
     together = dataclasses.replace(table, data=dict(table.data), deletes=dict(table.deletes))
     table.swap(swaps)
     assert table.visible() == before

@@ -128,7 +128,8 @@ def rows_do_not_add_up() -> Story:
 
 
 def stamp_below_an_input() -> Story:
-    """H6: a group planned at 3 and stamped 1 comes under a delete older than its rows."""
+    """Shared-number hazard (H6): a group planned at 3 and written at 1 comes under a delete older
+    than its rows."""
     table = Table()
     table.append(A, 9)
     table.append(B, 7)
@@ -172,7 +173,8 @@ def hazard_10312() -> Story:
 
 
 def hazard_of_the_stamp_alone() -> Story:
-    """H1: nothing concurrent; stamped M = 2 while delete 3 and append 4 exist already."""
+    """Merge-number hazard (H1): nothing concurrent; written at M = 2 while delete 3 and append 4
+    exist already."""
     table = Table()
     table.append(ALL, 1)
     table.append(ALL, 2)

@@ -88,7 +88,8 @@ class Pinned:
     def _validated_from(self, rewrite: PlannedSnapshot, starts: Mapping[str, int]) -> int:
         """The common start where history reaches it. Else the head, which was examined itself:
         deletes that one of several results has applied would be new to another's start, and so
-        would those be that a repair carries over (H4), or a conversion takes in."""
+        would those be that a repair carries over (repair-start hazard, H4), or a conversion takes
+        in."""
         (start, *others) = {starts[task] for task in rewrite.task_ids}
         examined = others or rewrite.repaired or rewrite.converts
         usable = not examined and start in self.head.ancestors

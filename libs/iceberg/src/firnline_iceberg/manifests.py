@@ -1,7 +1,8 @@
 """Manifest lists and manifests of format v1, v2 and v3 (spec, "Manifests").
 
 PyIceberg 0.12 reads v3 manifests with the v2 schema and so loses the fields of deletion
-vectors (H19); this keeps them. Statistics, the bulk of a manifest, are decoded on demand.
+vectors (v3-manifest hazard, H19); this keeps them. Statistics, the bulk of a manifest, are decoded
+on demand.
 """
 
 from __future__ import annotations

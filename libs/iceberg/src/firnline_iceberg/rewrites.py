@@ -24,7 +24,8 @@ class Rewrite:
     and delete files. `start_snapshot_id`: Java, too, looks for new deletes since then.
     `added_deletes`: with a data sequence number, or None for the snapshot's own. `notes`: more of
     the snapshot's summary. `kept`: data files that delete files alone are exchanged for; then it is
-    a `RowDelta`, which other engines' rewrites look at, as they do not at a rewrite (H3)."""
+    a `RowDelta`, which other engines' rewrites look at, as they do not at a rewrite
+    (convert-as-replace hazard, H3)."""
 
     task_ids: tuple[str, ...]
     data_sequence_number: int

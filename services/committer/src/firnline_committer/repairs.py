@@ -3,7 +3,7 @@
 The row map of a result says where each row of its inputs went. What came meanwhile, less what the
 worker had applied, is written for the outputs: position-delete files in v2, vectors in v3. The
 head's own files go in the same snapshot; what they say of other files is written anew under their
-own number (H5).
+own number (unpaired-repair hazard, H5).
 """
 
 from __future__ import annotations

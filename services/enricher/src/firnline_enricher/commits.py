@@ -200,7 +200,8 @@ def branch_moves(event: TableCommitted) -> tuple[BranchMove, ...]:
 
 
 def _chain(head: int | None, snapshots: dict[int, SnapshotAdded]) -> tuple[SnapshotAdded, ...]:
-    """Several results of one table may come in one transaction (H6), each onto the other."""
+    """Several results of one table may come in one transaction (shared-number hazard, H6), each
+    onto the other."""
     chain: list[SnapshotAdded] = []
     while head is not None and head in snapshots and snapshots[head] not in chain:
         chain.append(snapshots[head])

@@ -83,7 +83,7 @@ def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[
     """Snapshots after `known` up to `head`, oldest first; empty where no chain connects them.
 
     Also where `known` is the head: then what the planner holds fits nowhere. Ordered by the
-    chain: sequence numbers are all 0 in v1 and fall with a rollback (H11).
+    chain: sequence numbers are all 0 in v1 and fall with a rollback (sequence-clock hazard, H11).
     """
     chain = list(takewhile(lambda one: one.snapshot_id != known, table.ancestors(head)))
     connected = known is not None and chain and chain[-1].parent_snapshot_id == known

@@ -1,7 +1,7 @@
 """The driver of Faust: one agent, one event at a time, acknowledged by hand, at least once.
 
 The only module that knows Faust. Its table takes writes only while an event is handled, so time
-comes as records here, on the topic `ticks` (H16).
+comes as records here, on the topic `ticks` (timer-write hazard, H16).
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ class FaustDriver:
         return self._producer
 
     async def _tick(self) -> None:
-        """Put the time into every partition that this worker owns (H16)."""
+        """Put the time into every partition that this worker owns (timer-write hazard, H16)."""
         app = self._faust.app
         if app.rebalancing or app.in_recovery:
             return

@@ -1,4 +1,4 @@
-"""Handing a table over to Iceberg's own `rewriteDataFiles`, guarded (H15)."""
+"""Handing a table over to Iceberg's own `rewriteDataFiles`, guarded (handover hazard, H15)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def spark_conf(settings: Settings, options: Sequence[str] = ()) -> SparkConf:
 def configuration(settings: Settings) -> dict[str, str]:
     """Spark's settings for its start, which everybody on the host reads on the driver's command
     line. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
-    counts mapped sets (H18)."""
+    counts mapped sets (memory-limit hazard, H18)."""
     scratch = Path(settings.state_dir).absolute() / SCRATCH
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,

@@ -1,4 +1,4 @@
-"""What counts as out of memory (H18).
+"""What counts as out of memory (memory-limit hazard, H18).
 
 There is no limit of Spark's own: `spark.executor.pyspark.memory` is RLIMIT_AS, which counts mapped
 sets. So memory ends in one of these ways, each of which a test brings about.

@@ -6,10 +6,10 @@ the order was made at, no snapshot may be the order's commit. Where that way is 
 rolled back to before the order) nobody can tell, and the planner, whose counters have moved on as
 well, decides anew.
 
-Writers' work that a rewrite would spoil (H12; docs/architecture.md, rule 8): after a rewrite of
-`main`, an audit branch that was ahead of it cannot be fast-forwarded any more, and a staged upsert
-(`wap.id`) not be cherry-picked. Both are left alone until they are old: an abandoned branch must
-not stop maintenance for good.
+Writers' work that a rewrite would spoil (open-branch hazard, H12; docs/architecture.md, rule 8):
+after a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded any more,
+and a staged upsert (`wap.id`) not be cherry-picked. Both are left alone until they are old: an
+abandoned branch must not stop maintenance for good.
 """
 
 from __future__ import annotations

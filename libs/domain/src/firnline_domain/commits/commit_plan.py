@@ -1,4 +1,5 @@
-"""The plan of a commit: one snapshot per data sequence number (H6), safe from Iceberg issue 10312.
+"""The plan of a commit: one snapshot per data sequence number (shared-number hazard, H6), safe from
+Iceberg issue 10312.
 
 Iceberg 1.12 (`MergingSnapshotProducer.apply`), with every commit that removes a file, drops the
 delete files whose number is below that of every data file that *remains*. Files that the commit
@@ -28,7 +29,8 @@ class AddedDelete(Value):
 
 
 class Repair(Value):
-    """What position deletes and vectors said of a result's inputs, said of its outputs (H4, H5).
+    """What position deletes and vectors said of a result's inputs, said of its outputs
+    (repair-start hazard, H4; unpaired-repair hazard, H5).
 
     `removed`: the head's delete files that named inputs; `added`: those of the outputs, and what
     the removed ones said of other files. `touched`: numbers of the groups that it is about, which
@@ -85,7 +87,8 @@ class PlannedSnapshot(Value):
 
     `converts`: it replaces no data file. From now on its inputs count as files of that number: no
     equality delete up to it applies to them any more. It is committed as a `RowDelta`, which
-    another engine's rewrite that has begun already looks at, as it does not at a rewrite (H3).
+    another engine's rewrite that has begun already looks at, as it does not at a rewrite
+    (convert-as-replace hazard, H3).
     """
 
     sequence_number: int

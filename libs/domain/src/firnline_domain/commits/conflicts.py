@@ -1,4 +1,5 @@
-"""May a result be committed onto a pinned head? Decided from the state there (H8).
+"""May a result be committed onto a pinned head? Decided from the state there (history-only hazard,
+H8).
 
 History alone cannot say it: starts expire, and some catalogs keep a single snapshot.
 """
@@ -30,7 +31,8 @@ REPAIRABLE = frozenset(
     }
 )
 """Position deletes and deletion vectors came on replaced files, or took the place of applied ones:
-what they say can be said of the outputs, where the row map still is (H4, H5)."""
+what they say can be said of the outputs, where the row map still is (repair-start hazard, H4;
+unpaired-repair hazard, H5)."""
 
 
 class Conflict(Value):
@@ -105,7 +107,7 @@ def proof(result: RewriteFinished, head: Head) -> Conflict | None:
     """Rows and keys add up in every group, and the start's sequence number lies between that of the
     newest input and the head's.
 
-    An input above it would come under deletes older than itself (H6).
+    An input above it would come under deletes older than itself (shared-number hazard, H6).
     """
     if imbalance := _unbalanced(result):
         return imbalance
@@ -185,7 +187,7 @@ def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
 
 def no_position_delete_missed(result: RewriteFinished, head: Head) -> Conflict | None:
     """No position delete or vector that was not applied may be about an input: it will never be
-    about an output, whatever its number (H2, H4)."""
+    about an output, whatever its number (unapplied-delete hazard, H2; repair-start hazard, H4)."""
     return next((_missed(delete) for delete in unapplied_position_deletes(result, head)), None)
 
 
@@ -259,7 +261,7 @@ def _place(spec_id: int, partition: list[object] | dict[str, object]) -> tuple[i
 
 
 def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Where history exists, the start is an ancestor of the head (H8)."""
+    """Where history exists, the start is an ancestor of the head (history-only hazard, H8)."""
     start = result.start_snapshot_id
     known = start in head.retained or head.reaches_root
     if start not in head.ancestors and known:

@@ -131,7 +131,7 @@ class TableCounters(Value):
     known: bool = False  # False until a first change could be folded
     removed: bool = False
     head_snapshot_id: int | None = None
-    sequence_number: int = 0  # of the head; shown, never compared (H11: v1 is all 0)
+    sequence_number: int = 0  # of the head; shown, never compared (sequence-clock hazard, H11)
     epoch: int = 0
     ordinal: int = 0
     format_version: int = 0

@@ -1,4 +1,5 @@
-"""Fold FilesChanged into counters along the parent chain (docs/architecture.md, rule 1, H11).
+"""Fold FilesChanged into counters along the parent chain (docs/architecture.md, rule 1,
+sequence-clock hazard, H11).
 
 A change folds only onto its parent. A known snapshot is a duplicate. Anything else is held, and
 `gaps` asks for what is missing. Nothing is ever compared by sequence number.

@@ -24,7 +24,8 @@ class PartitionWork(Value):
     """What maintenance did and plans in one partition.
 
     `floor` is what the last rewrite left behind: it could do nothing about that, so only what
-    came since counts (the fixed point, H10). `arrived` is what came since the order went out.
+    came since counts (the fixed point, untouched-file hazard, H10). `arrived` is what came since
+    the order went out.
     """
 
     floor: Debt = NO_DEBT

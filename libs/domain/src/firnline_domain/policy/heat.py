@@ -1,4 +1,5 @@
-"""Partitions in which writers read, change and write back: hot for a while (H13).
+"""Partitions in which writers read, change and write back: hot for a while (writer-failure hazard,
+H13).
 
 Whoever plans a DELETE, UPDATE or MERGE reads files and names them in its commit; a rewrite that
 replaces them meanwhile makes it fail. When such a writer was at work a moment ago, the next of its

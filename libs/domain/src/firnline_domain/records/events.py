@@ -139,7 +139,7 @@ class FilesChanged(Value):
 
 
 class TickPassed(Value):
-    """Time, as a record in every partition (H16)."""
+    """Time, as a record in every partition (timer-write hazard, H16)."""
 
     bucket: int
     at_ms: int

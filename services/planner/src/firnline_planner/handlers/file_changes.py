@@ -132,7 +132,8 @@ def _refresh_debts(context: TableContext, table: Table, settings_changed: bool) 
 
 
 def tasks_of(change: FilesChanged) -> tuple[str, ...]:
-    """Tasks whose results are in the change's snapshot: several may share one (H6)."""
+    """Tasks whose results are in the change's snapshot: several may share one (shared-number
+    hazard, H6)."""
     return tuple(change.task_id.split(",")) if change.task_id else ()
 
 
@@ -154,7 +155,8 @@ def _with_finished(context: TableContext, table: Table, change: FilesChanged) ->
 def _lower_floor(
     context: TableContext, table: Table, change: FilesChanged, ended: set[str]
 ) -> None:
-    """A task may commit several snapshots (H6): the last one sets the floor."""
+    """A task may commit several snapshots (shared-number hazard, H6): the last one sets the
+    floor."""
     for part in change.partitions:
         partition = context.partition(table, part.scope)
         if partition.work.last_task_id in ended:

@@ -2,7 +2,7 @@
 
 State, orders and offsets of a batch become visible together or not at all, so a planner that is
 killed anywhere repeats nothing and loses nothing. Time is no record here: what a moment came to is
-committed like everything else, and is never read again (H16 is Faust's).
+committed like everything else, and is never read again (timer-write hazard, H16 is Faust's).
 """
 
 from __future__ import annotations
