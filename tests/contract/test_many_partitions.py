@@ -18,7 +18,7 @@ from firnline_adapters.logs import Log
 from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
@@ -39,7 +39,8 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.names import TABLE
+
 PARTITIONS = 500
 SCOPES = [Scope(0, f'["{number:03}"]') for number in range(PARTITIONS)]
 HOUR_MS = 3_600_000

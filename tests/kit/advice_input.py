@@ -13,16 +13,17 @@ from firnline_domain.counters.filters import Filters, Use
 from firnline_domain.counters.habits import Habits, Hour
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import ExpiryWork, Partition, Table, TableWork
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import TableLayout
 from firnline_domain.records.results import Going
 from firnline_domain.records.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import DAY_MS
 
+from tests.kit.names import TABLE
+
 NOW_MS = 1_795_000_000_000
 TARGET = 8_000
-TABLE = TableName("u1", ("db",), "t")
 
 
 def known(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
@@ -27,7 +27,7 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Effects, Output
 from firnline_planner.state.stores import MemoryStore
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.names import TABLE
 
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')
 

@@ -18,8 +18,9 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
+from tests.kit.names import TABLE
+
 MB = 1 << 20
-TABLE = TableName("u", ("db",), "t")
 LIMITS = Thresholds()
 
 

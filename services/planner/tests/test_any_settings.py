@@ -6,7 +6,7 @@ import random
 
 import pytest
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.states import TableState
 from firnline_domain.records.tallies import FileTally, Tally
@@ -16,7 +16,8 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Effects
 from firnline_planner.state.stores import MemoryStore
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.names import TABLE
+
 NAMES = (*PROPERTIES, *UNDERSTOOD, "firnline.", "firnline.windows")
 NUMBERS = ("0", "1", "-1", "1.5", "nan", "inf", str(10**15), str(10**15 + 1), "9" * 30, "9" * 5000)
 TEXTS = (

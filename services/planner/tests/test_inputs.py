@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
-from firnline_domain.identity import TableName, bucket_of
+from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import Assign, Board
 from firnline_domain.records.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
 from firnline_domain.settings.thresholds import Thresholds
@@ -18,7 +18,7 @@ from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import UnknownVersion, table_key
 from firnline_planner.state.stores import MemoryStore
 
-TABLE = TableName("u", ("db",), "t")
+from tests.kit.names import TABLE
 
 
 class Clock(Bucket):

@@ -16,7 +16,7 @@ from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWR
 from firnline_worker.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
 
-TABLE = TableName("0f0f-uuid", ("db",), "t")
+from tests.kit.names import TABLE
 
 
 def order(name: str) -> RewriteFiles:

@@ -13,12 +13,12 @@ from firnline_domain.counters.filters import (
     Use,
     after_scan_report,
 )
-from firnline_domain.identity import TableName
 from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
 from hypothesis import given
 from hypothesis import strategies as st
 
-TABLE = TableName("u1", ("db",), "t")
+from tests.kit.names import TABLE
+
 MINUTE_MS = 60_000
 START_MS = 1_800_000_000_000
 FILES = 10

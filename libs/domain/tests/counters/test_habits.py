@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.counters.habits import Habits, after_commit, after_result
-from firnline_domain.identity import Scope, TableName
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
@@ -18,8 +18,9 @@ from firnline_domain.records.events import (
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.times import HOUR_MS
 
+from tests.kit.names import TABLE
+
 NOW_MS = 1_795_000_000_000
-TABLE = TableName("u1", ("db",), "t")
 SCOPE = Scope(0, "[]")
 
 
