@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from firnline_chaos.ground import Ground
+from firnline_chaos.hostile.records import marked
 from firnline_chaos.missed import Missed
 from firnline_chaos.plan import Blow
 
@@ -36,6 +37,7 @@ class Redeliver:
     def begin(self) -> None:
         try:
             found = last_records(self.ground.stack.kafka, self.blow.target, MOST)
+            found = [one for one in found if not marked(one)]
             if not found:
                 raise Missed(f"{self.blow.target} is empty")
             random.Random(self.blow.dice).shuffle(found)

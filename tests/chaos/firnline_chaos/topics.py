@@ -16,7 +16,7 @@ from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
 from firnline_domain.records.results import RewriteFinished, SnapshotsExpired, TaskFailed
 from firnline_domain.records.states import TableState
 
-from firnline_chaos.hostile.tenant import marked
+from firnline_chaos.hostile.records import marked
 
 READ = (
     "rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "task-results", "maintenance-events",

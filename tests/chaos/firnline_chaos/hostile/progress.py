@@ -23,7 +23,7 @@ from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_local.stack import Stack
 
-from firnline_chaos.hostile.tenant import marked
+from firnline_chaos.hostile.records import marked
 from firnline_chaos.topics import ENDS
 
 GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -21,6 +21,8 @@ from tests.examples import FOLDER, make
 BUCKETS = 8
 SERVED = {"enricher", "planner", "worker", "committer"}
 """Their readers refuse by a dead letter; a console or a supervisor logs, and goes on."""
+HEADER = "chaos-hostile"
+"""Of every record of the tenant's: what looks on does not take it for one of Firnline's."""
 UNSIGNED = 0.4  # share of the records, where anything is signed
 UNREAD = {"bucket-assignments", "table-handovers", "ticks"}
 """The embedded stack assigns no table to a bucket, and its planner's driver makes its own ticks."""
@@ -45,6 +47,11 @@ class Tenant:
     """The tables that hostile records speak of."""
 
     table: dict[str, Any]  # as records have it: uuid, namespace, name
+
+
+def marked(message: Any) -> bool:
+    """Whether the tenant wrote it."""
+    return any(name == HEADER for name, _ in message.headers() or ())
 
 
 def draw(tenant: Tenant, dice: random.Random) -> HostileRecord:

@@ -23,8 +23,6 @@ from firnline_chaos.deliveries import last_records, write_again
 from firnline_chaos.hostile import records, requests, tables
 from firnline_chaos.hostile.records import HostileRecord
 
-HEADER = "chaos-hostile"
-"""Of every record of the tenant's: what looks on does not take it for one of Firnline's."""
 REPLAYED = ("table-commits", "file-changes", "rewrite-tasks", "task-results", "maintenance-events")
 MAX_REPLAYED = 6  # of each partition
 BIG = 16 * 1024 * 1024
@@ -96,7 +94,7 @@ class Hostile:
                     self.book.owed[place] = record
 
         self.book.sent[f"record {record.kind}"] += 1
-        headers = list[Header]([(HEADER, record.kind)])
+        headers = list[Header]([(records.HEADER, record.kind)])
         if record.signed:
             headers += self.signer.headers(record.topic, record.partition, record.key, record.value)
         self._producer.produce(
@@ -149,14 +147,11 @@ class Hostile:
     def _replay(self, dice: random.Random) -> None:
         topic = dice.choice(REPLAYED)
         self.book.sent[f"replay {topic}"] += 1
-        found = [one for one in last_records(self.kafka, topic, MAX_REPLAYED) if not marked(one)]
+        found = [
+            one for one in last_records(self.kafka, topic, MAX_REPLAYED) if not records.marked(one)
+        ]
         dice.shuffle(found)
         write_again(self.kafka, found)
-
-
-def marked(message: Any) -> bool:
-    """Whether the tenant wrote it."""
-    return any(name == HEADER for name, _ in message.headers() or ())
 
 
 def findings(book: Book, letters: set[Place], outside: Path) -> list[str]:
