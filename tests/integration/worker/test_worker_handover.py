@@ -106,9 +106,8 @@ def test_h15_all_commits_of_a_handover_are_known_for_ours(
 
 def again(lab):
     """The table's one data file is appended a second time."""
-    java = lab.java.load(lab.name).java
-    file = java.newScan().planFiles().iterator().next().file()
-    java.newFastAppend().appendFile(file).commit()
+    file = lab.java.load(lab.name).java.newScan().planFiles().iterator().next().file()
+    lab.writer.append(file)
     lab.sql(f"CALL lake.system.rewrite_manifests('{lab.namespace}.t')")  # both entries in one
     return file.fileSizeInBytes()
 

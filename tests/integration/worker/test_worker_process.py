@@ -230,7 +230,6 @@ def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
 
 
 def test_the_drivers_classes_come_from_an_archive(command, tmp_path):
-    Path(command.env["FIRNLINE_STATE_DIR"]).mkdir()
     with making_archive(command) as orphan:
         pass  # the worker is gone
     assert orphan.wait(WAIT_S) == 1

@@ -105,13 +105,13 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     signer = signer_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}"
     publisher = KafkaPublisher(settings.kafka, settings.buckets, name, signer=signer)
-    group = consumer_group(settings.group, resource_group)
-    inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))
-    switches = KafkaPauseReader(settings.kafka, signer)
+    pauses = KafkaPauseReader(settings.kafka, signer)
+    group = consumer_group(settings.group, resource_group)
+    inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
     try:
         spark = session(settings, jvm)
         stage = SparkStage(spark)
@@ -126,7 +126,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
 
     def after_poll() -> None:
         leases.renew()
-        switches.catch_up()
+        pauses.catch_up()
 
     tables = Tables(settings.catalog_uri, settings.catalog_name)
     providers = (name.strip() for name in settings.location_providers.split(","))
@@ -151,7 +151,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         now_ms,
         log,
         stopping,
-        switches.pause,
+        pauses.pause,
     )
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
     is_heavy_alone = settings.lanes.strip() == Lane.HEAVY

@@ -22,7 +22,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from firnline_worker.java import JavaTables
-from firnline_worker.jvm import ARCHIVES, archive_path, launch
+from firnline_worker.jvm import ARCHIVES, SCRATCH, archive_path, launch
 from firnline_worker.settings import Settings
 from firnline_worker.spark import SparkStage, session
 
@@ -33,8 +33,9 @@ _QUIET = "-Xlog:cds=off,cds+dynamic=off"  # it names each class that it leaves o
 def make(settings: Settings) -> None:
     """Start a session as a worker does, ask the catalog for a table that is not there, and end the
     JVM, which then writes its archive."""
-    archive = archive_path(settings)
-    with tempfile.TemporaryDirectory(prefix=ARCHIVES, dir=settings.state_dir) as folder:
+    archive, scratch = archive_path(settings), Path(settings.state_dir) / SCRATCH
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
         part = Path(folder) / archive.name
         small = replace(settings, state_dir=folder, spark_master="local[1]", heap_bytes=512 << 20)
         spark = session(small, launch(small, [f"-XX:ArchiveClassesAtExit={part}", _QUIET]))
