@@ -11,9 +11,9 @@ REDIS = Setting(
 )
 STATE_DIR = Setting(
     "FIRNLINE_STATE_DIR",
-    "Directory of the gateway's outbox, of the planner's counters, of the worker's delete sets. "
-    "Each process has its own. Where Spark's executors are on other hosts, the worker's is on a "
-    "disk that they share.",
+    "Directory of the gateway's outbox, of the planner's counters, of the worker's delete sets and "
+    "the archive of its JVM's classes (130 MB). Each process has its own. Where Spark's executors "
+    "are on other hosts, the worker's is on a disk that they share.",
 )
 GROUPS = Setting(
     "FIRNLINE_GROUPS",
