@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -205,7 +206,7 @@ class Life:
         sources = self.table.sources()
         rows = [self._row(fields, rng) for _ in range(rng.choice([1, 2, 4, 9, 40]))]
         first = self._row(fields, Random(rng.randrange(2)))  # partitions that meet again
-        fixed = {n: first[n] for n, one in enumerate(fields) if one["id"] in sources}
+        fixed = {n: _finite(first[n]) for n, one in enumerate(fields) if one["id"] in sources}
         rows = [tuple(fixed.get(n, one) for n, one in enumerate(row)) for row in rows]
         values = {one["id"]: rows[0][n] for n, one in enumerate(fields)}
         place = self.table.place(values)
@@ -249,7 +250,8 @@ class Life:
         live = self.table.live(ref)
         spec = self.table.spec()
         if not spec.fields or not live:
-            place = self.table.place({one["id"]: rows[0][n] for n, one in enumerate(fields)})
+            values = {one["id"]: _finite(rows[0][n]) for n, one in enumerate(fields)}
+            place = self.table.place(values)
         else:
             place = rng.choice(live).place
         self.table.delta([], [self._delete(ids, rows, place, rng)], ref=ref)
@@ -384,3 +386,8 @@ def _term(expressions: Any, source: dict[str, Any], text: str) -> Any:
         return expressions.ref(source["name"])
     make = getattr(expressions, name)
     return make(source["name"], int(width)) if width else make(source["name"])
+
+
+def _finite(value: Any) -> Any:
+    """Of a partition: Iceberg's JSON has neither NaN nor infinity."""
+    return 1.5 if isinstance(value, float) and not math.isfinite(value) else value
