@@ -35,7 +35,7 @@ def make(settings: Settings) -> None:
     JVM, which then writes its archive."""
     archive, scratch = archive_path(settings), Path(settings.state_dir) / SCRATCH
     scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
         part = Path(folder) / archive.name
         small = replace(settings, state_dir=folder, spark_master="local[1]", heap_bytes=512 << 20)
         spark = session(small, launch(small, [f"-XX:ArchiveClassesAtExit={part}", _QUIET]))
