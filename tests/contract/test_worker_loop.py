@@ -30,7 +30,7 @@ WAIT_S = 90.0  # a member that died is missed after its session timeout, 10 s
 
 
 @dataclass
-class Bench:
+class LoopHarness:
     """One table's orders, hence one topic partition; `ran` is what was run, in order."""
 
     publisher: Publisher
@@ -62,13 +62,13 @@ class Bench:
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+def harness(request: pytest.FixtureRequest) -> Iterator[LoopHarness]:
     table = TableName(str(uuid.uuid4()), ("db",), "t")
     group, partition = uuid.uuid4().hex, bucket_of(table.uuid, BUCKETS)
     if request.param == "memory":
         broker = MemoryBroker(BUCKETS)
         key = (group, REWRITES, partition)
-        yield Bench(
+        yield LoopHarness(
             MemoryPublisher(broker),
             lambda: MemoryInbox(broker, group, [REWRITES]),
             lambda: broker.committed.get(key, 0),
@@ -85,7 +85,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         (found,) = reader.committed([place])
         return max(0, found.offset - start)
 
-    yield Bench(
+    yield LoopHarness(
         publisher,
         lambda: KafkaInbox(bootstrap, group, [REWRITES], publisher, Log("contract")),
         committed,
@@ -104,34 +104,34 @@ def poll_until(loop: TaskLoop, done: Callable[[], Any]) -> None:
 SHORT = [f"short-{number}" for number in range(20)]
 
 
-def test_a_long_task_before_twenty_short_ones(bench: Bench) -> None:
-    bench.send("long", *SHORT)
+def test_a_long_task_before_twenty_short_ones(harness: LoopHarness) -> None:
+    harness.send("long", *SHORT)
     with ThreadPoolExecutor(4) as executor:
-        loop = bench.loop(executor)
-        poll_until(loop, lambda: len(bench.ran) == 20)
+        loop = harness.loop(executor)
+        poll_until(loop, lambda: len(harness.ran) == 20)
         loop.poll_once(0.05)
-        assert "long" not in bench.ran
-        assert bench.committed() == 0
-        bench.release.set()
-        poll_until(loop, lambda: bench.committed() == 21)
+        assert "long" not in harness.ran
+        assert harness.committed() == 0
+        harness.release.set()
+        poll_until(loop, lambda: harness.committed() == 21)
         loop.inbox.close()
-    assert sorted(bench.ran) == sorted([*SHORT, "long"])
+    assert sorted(harness.ran) == sorted([*SHORT, "long"])
 
 
-def test_what_a_member_had_not_finished_goes_to_the_next(bench: Bench) -> None:
-    bench.send("first", "long", "last")
+def test_what_a_member_had_not_finished_goes_to_the_next(harness: LoopHarness) -> None:
+    harness.send("first", "long", "last")
     with ThreadPoolExecutor(4) as executor:
-        gone = bench.loop(executor)
-        poll_until(gone, lambda: set(bench.ran) == {"first", "last"})
-        poll_until(gone, lambda: bench.committed() == 1)
+        gone = harness.loop(executor)
+        poll_until(gone, lambda: set(harness.ran) == {"first", "last"})
+        poll_until(gone, lambda: harness.committed() == 1)
         gone.inbox.close()  # it ends while its long task runs
-        bench.ran.clear()
-        bench.release.set()
-        heir = bench.loop(executor)
-        poll_until(heir, lambda: bench.committed() == 3)
+        harness.ran.clear()
+        harness.release.set()
+        heir = harness.loop(executor)
+        poll_until(heir, lambda: harness.committed() == 3)
         heir.inbox.close()
-    assert {"long", "last"} <= set(bench.ran)
-    assert "first" not in bench.ran
+    assert {"long", "last"} <= set(harness.ran)
+    assert "first" not in harness.ran
 
 
 @pytest.mark.stack

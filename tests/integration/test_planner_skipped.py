@@ -35,7 +35,7 @@ TOPIC = "file-changes"
 
 
 @dataclass
-class Bench:
+class PlannerHarness:
     """A table, a planner that can be started, and what it has shown last."""
 
     kafka: str
@@ -47,7 +47,7 @@ class Bench:
     inbox: KafkaInbox
     counted: dict[TableName, int] = field(default_factory=dict)
 
-    def of(self, table: TableName) -> Bench:
+    def of(self, table: TableName) -> PlannerHarness:
         """The same for another table."""
         return replace(self, table=table)
 
@@ -109,7 +109,7 @@ def append(table: TableName, snapshot: int) -> FilesChanged:
 
 
 @pytest.fixture
-def bench(kafka: str, tmp_path: Path) -> Iterator[Bench]:
+def harness(kafka: str, tmp_path: Path) -> Iterator[PlannerHarness]:
     group = f"planner-{uuid.uuid4().hex[:8]}"
     log = tmp_path / "planner.log"
     line = ReadyLine(log)
@@ -131,66 +131,66 @@ def bench(kafka: str, tmp_path: Path) -> Iterator[Bench]:
     publisher = KafkaPublisher(kafka, BUCKETS, "skipped")
     inbox = KafkaInbox(kafka, uuid.uuid4().hex, ["table-states"], publisher, Log("skipped"))
     table = TableName(str(uuid.uuid4()), ("db",), "t")
-    yield Bench(kafka, group, command, log, table, publisher, inbox)
+    yield PlannerHarness(kafka, group, command, log, table, publisher, inbox)
     inbox.close()
 
 
-def test_records_left_out_come_before_the_next_one(bench: Bench) -> None:
-    with serving(bench.command, bench.log, timeout_s=120):
-        bench.put(1, 5)
-        bench.until(5)
-    bench.put(6, 10)
-    bench.skip(4)
-    with serving(bench.command, bench.log, timeout_s=120):
-        bench.until(10)
-    assert bench.skips == 1
-    assert bench.said("action=restoring") == 0  # it stopped in order: its files were taken over
+def test_records_left_out_come_before_the_next_one(harness: PlannerHarness) -> None:
+    with serving(harness.command, harness.log, timeout_s=120):
+        harness.put(1, 5)
+        harness.until(5)
+    harness.put(6, 10)
+    harness.skip(4)
+    with serving(harness.command, harness.log, timeout_s=120):
+        harness.until(10)
+    assert harness.skips == 1
+    assert harness.said("action=restoring") == 0  # it stopped in order: its files were taken over
 
 
-def test_records_left_out_at_the_end_are_found_without_another(bench: Bench) -> None:
-    with serving(bench.command, bench.log, timeout_s=120):
-        bench.put(1, 5)
-        bench.until(5)
-    bench.put(6, 10)
-    bench.skip(5)
-    with serving(bench.command, bench.log, timeout_s=120):
-        bench.until(10)
-    assert bench.skips == 1
+def test_records_left_out_at_the_end_are_found_without_another(harness: PlannerHarness) -> None:
+    with serving(harness.command, harness.log, timeout_s=120):
+        harness.put(1, 5)
+        harness.until(5)
+    harness.put(6, 10)
+    harness.skip(5)
+    with serving(harness.command, harness.log, timeout_s=120):
+        harness.until(10)
+    assert harness.skips == 1
 
 
-def test_a_second_planner_joins_and_leaves_while_records_come(bench: Bench) -> None:
+def test_a_second_planner_joins_and_leaves_while_records_come(harness: PlannerHarness) -> None:
     """The rebalance in which Faust by itself lost events in 20 of 46 runs."""
     second = replace(
-        bench.command,
-        env={**bench.command.env, "FIRNLINE_STATE_DIR": str(bench.log.parent / "second")},
-        ready=ReadyLine(bench.log.with_name("second.log")).seen,
+        harness.command,
+        env={**harness.command.env, "FIRNLINE_STATE_DIR": str(harness.log.parent / "second")},
+        ready=ReadyLine(harness.log.with_name("second.log")).seen,
     )
     others = [TableName(str(uuid.uuid4()), ("db",), f"other{n}") for n in range(16)]
-    with serving(bench.command, bench.log, timeout_s=120):
-        for table in (*others, bench.table):
-            bench.of(table).put(1, 10)
-        with serving(second, bench.log.with_name("second.log"), timeout_s=120):
-            for table in (*others, bench.table):
-                bench.of(table).put(11, 20)
-            bench.until_all(dict.fromkeys((*others, bench.table), 20))
-        for table in (*others, bench.table):
-            bench.of(table).put(21, 25)
-        bench.until_all(dict.fromkeys((*others, bench.table), 25))
+    with serving(harness.command, harness.log, timeout_s=120):
+        for table in (*others, harness.table):
+            harness.of(table).put(1, 10)
+        with serving(second, harness.log.with_name("second.log"), timeout_s=120):
+            for table in (*others, harness.table):
+                harness.of(table).put(11, 20)
+            harness.until_all(dict.fromkeys((*others, harness.table), 20))
+        for table in (*others, harness.table):
+            harness.of(table).put(21, 25)
+        harness.until_all(dict.fromkeys((*others, harness.table), 25))
 
 
-def test_what_retention_has_taken_is_looked_for_once(bench: Bench) -> None:
+def test_what_retention_has_taken_is_looked_for_once(harness: PlannerHarness) -> None:
     """With every tick, a consumer would be opened for each partition."""
-    bench.put(1, 5)
-    forget(bench.kafka, TOPIC)
+    harness.put(1, 5)
+    forget(harness.kafka, TOPIC)
     words = (
         "action=skipped",
         f"topic={TOPIC}",
-        f"partition={bucket_of(bench.table.uuid, BUCKETS)}",
+        f"partition={bucket_of(harness.table.uuid, BUCKETS)}",
     )
-    with serving(bench.command, bench.log, timeout_s=120):
+    with serving(harness.command, harness.log, timeout_s=120):
         deadline_s = time.monotonic() + 60
-        while not bench.said(*words):
+        while not harness.said(*words):
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
         time.sleep(4.0)  # as many ticks
-    assert bench.said(*words) == 1
+    assert harness.said(*words) == 1
