@@ -178,14 +178,14 @@ def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
     """In a transaction `identifier` is the table's only name. Elsewhere the catalog goes by the
     path, and `identifier` only says where the levels of that same name end."""
     identifier = body.get("identifier")
-    told = (tuple(identifier["namespace"]), identifier["name"]) if identifier else None
+    named = (tuple(identifier["namespace"]), identifier["name"]) if identifier else None
     if route.kind is CallKind.TRANSACTION:
-        if told is None:
+        if named is None:
             raise ValueError("a table without an identifier")
-        return told
+        return named
     levels, name = _levels(call, route), _table(route)
-    if told and ".".join((*told[0], told[1])) == ".".join((*levels, name)):
-        return told
+    if named and ".".join((*named[0], named[1])) == ".".join((*levels, name)):
+        return named
     return levels, name
 
 

@@ -14,7 +14,7 @@ from firnline_gateway.commits import PlannedChange, snapshot_in
 from firnline_gateway.outbox import Call
 from firnline_gateway.routes import Route, levels_of
 
-MAX_BRANCHES = 100  # told in one event, main and the newest heads; others are told at their next
+MAX_BRANCHES = 100  # in one event: main and the newest heads; others at their next commit
 SKEW_MS = 300_000  # between the catalog's clock and ours
 Metadata = dict[str, Any]  # a table's metadata JSON
 

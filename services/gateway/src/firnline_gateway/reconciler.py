@@ -54,7 +54,7 @@ class Reconciler:
         self._log = log
         self._now_ms = now_ms
         self._due: dict[str, tuple[int, float]] = {}  # call -> (when in ms, seconds to the next)
-        self._told: dict[str, dict[str, Any]] = {}  # call -> path -> version that was told
+        self._recorded: dict[str, dict[str, Any]] = {}  # call -> path -> version of the last event
         self._examined: dict[str, asyncio.Task[None]] = {}  # calls that are being looked at
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._search: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class Reconciler:
         doubts = await asyncio.wrap_future(self._journal.doubts())
         self._capture.doubts = len(doubts)
         self._due = {call.call_id: self._due.get(call.call_id, (0, TICK_S)) for call in doubts}
-        self._told = {key: told for key, told in self._told.items() if key in self._due}
+        self._recorded = {key: one for key, one in self._recorded.items() if key in self._due}
         due = [call for call in doubts if self._now_ms() >= self._due[call.call_id][0]]
         for call in due:
             if call.call_id not in self._examined:
@@ -152,14 +152,14 @@ class Reconciler:
             return
         table = await self._upstream.table(place.path, refs_only=True)
         if table is not None and (call.accepted or touched_since(table, call.received_ms)):
-            self._tell(call, place, table)
+            self._record(call, place, table)
         if call.accepted or self._old(call) or (table is None and self._capture.crowded):
             self._journal.settle(call, ())
 
-    def _tell(self, call: Call, place: TablePlace, table: Metadata) -> None:
-        told = self._told.setdefault(call.call_id, {})
-        if told.get(place.path) != version_of(table):
-            told[place.path] = version_of(table)
+    def _record(self, call: Call, place: TablePlace, table: Metadata) -> None:
+        recorded = self._recorded.setdefault(call.call_id, {})
+        if recorded.get(place.path) != version_of(table):
+            recorded[place.path] = version_of(table)
             self._capture.record_seen(call, observed(place, table, call.received_ms))
 
     def _search_for(self, call: Call, route: Route) -> None:
@@ -181,6 +181,6 @@ class Reconciler:
         levels = levels_of(namespace, first.separator) if namespace else None
         async for place, table in self._tables.below(root, levels, first.separator):
             if renamed or touched_since(table, first.received_ms):
-                self._tell(first, place, table)
+                self._record(first, place, table)
         for call in calls:
             self._journal.settle(call, ())
