@@ -42,10 +42,10 @@ class Settings(ServiceSettings):
         60.0,
     )
     assign: str = shared(ASSIGN)
-    # A catalog that is silent for so long is answered for with 504; clients give up sooner.
+    # A catalog that is silent for so long is answered for with 504.
     upstream_timeout_s: float = 300.0
-    # A longer body of a call, without its encoding, is not parsed: the table is read afterwards. A
-    # commit that adds 10,000 files is half of it.
+    # A longer body of a call, without its encoding, is not parsed: the table is read afterwards, at
+    # the price of one load. So the limit costs no event, and bounds the memory of one call.
     body_bytes: int = 8 << 20
-    # Of all bodies that are kept at once; above it, as for longer ones.
+    # Of all bodies that are kept at once, 32 of the longest; above it, as for longer ones.
     bodies_bytes: int = 256 << 20

@@ -48,6 +48,5 @@ class Settings(ServiceSettings):
     # Of the budget, for whoever has waited longest: nothing starves, and the rest is for the best.
     budget_old_share: float = 0.2
     tick_s: float = 1.0  # the policy's shortest time, `quiet-ms`, is as long
-    # A planner without progress for so long ends, to be started again; ten times the longest pause
-    # that a healthy one was seen to make, a join of its group.
+    # A planner without progress for so long ends, to be started again (`watchdog`).
     stall_s: float = 60.0
