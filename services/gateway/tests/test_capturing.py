@@ -246,6 +246,16 @@ async def test_tokens_are_neither_logged_nor_stored(
         assert b"s3cret" not in file.read_bytes()
 
 
+async def test_an_address_that_is_taken_is_said_so(
+    bench: Bench, make_bench: Callable[..., Bench], tmp_path: Path
+) -> None:
+    taken = bench.settings.listen_address
+    other = make_bench(listen_address=taken, state_dir=str(tmp_path / "another")).settings
+    with pytest.raises(Misconfigured, match=r"FIRNLINE_LISTEN_ADDRESS: .*address already in use"):
+        async with bootstrap.running(other, bench.publisher, Log("gateway")):
+            pass
+
+
 async def test_two_gateways_may_not_share_a_state_directory(
     bench: Bench, make_bench: Callable[..., Bench]
 ) -> None:

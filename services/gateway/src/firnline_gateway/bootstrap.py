@@ -129,7 +129,8 @@ async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]:
-    """The HTTP server; at its end it waits for the calls in flight."""
+    """The HTTP server; at its end it waits for the calls in flight. Raises Misconfigured where it
+    cannot listen."""
     server = web.Server(
         gateway,
         auto_decompress=False,
@@ -141,7 +142,10 @@ async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]
     runner = web.ServerRunner(server, shutdown_timeout=DRAIN_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, *settings.listen_address).start()
+        try:
+            await web.TCPSite(runner, *settings.listen_address).start()
+        except OSError as error:
+            raise Misconfigured(f"FIRNLINE_LISTEN_ADDRESS: {error.strerror or error}") from error
         yield
     finally:
         await runner.cleanup()
