@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
 from firnline_cli.adopt import Rate
 from firnline_cli.sweep_outputs import Duration
+from firnline_domain.identity import TableName
+from firnline_iceberg.tables import TableGone, Tables
 from firnline_local.ports import free_port
 
 
@@ -84,6 +86,19 @@ def test_a_catalog_that_is_away_is_said(words: tuple[str, ...]) -> None:
     result = firnline(*words, "--catalog", f"http://127.0.0.1:{free_port()}")
     assert result.exit_code == 1
     assert "catalog" in result.output
+
+
+def test_a_name_that_the_catalog_does_not_know_is_helped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def named(self: Tables, namespace: tuple[str, ...], name: str) -> None:
+        raise TableGone(TableName("", namespace, name))
+
+    monkeypatch.setattr(Tables, "named", named)
+    monkeypatch.setattr(Tables, "names", lambda self, below: iter([(*below, "clicks")]))
+    for words in (("pause", "shop.click"), ("plan", "--table", "shop.click")):
+        result = firnline(*words, "--catalog", "http://127.0.0.1:9", "--kafka", "127.0.0.1:9")
+        assert result.exit_code == 1
+        assert "no table shop.click. Did you mean: shop.clicks?" in result.output
+    assert str(TableGone(TableName("", ("shop",), "click"))) == "shop.click does not exist"
 
 
 def test_a_table_has_a_namespace() -> None:

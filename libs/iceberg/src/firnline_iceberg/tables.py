@@ -51,7 +51,8 @@ class TableGone(TaskRefused):
     """The table is not there any more, or another one has its name now."""
 
     def __init__(self, table: TableName, detail: str = "does not exist") -> None:
-        super().__init__("table_gone", f"{table.dotted} ({table.uuid}) {detail}")
+        identity = f" ({table.uuid})" if table.uuid else ""  # asked for by its name alone
+        super().__init__("table_gone", f"{table.dotted}{identity} {detail}")
 
 
 class RefGone(TaskRefused):
