@@ -11,7 +11,7 @@ from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.values import replace
-from firnline_worker.bootstrap import Worker, consumer_group, topics_of
+from firnline_worker.bootstrap import Worker, consumer_group, max_heavy, topics_of
 from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES
 from firnline_worker.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
@@ -289,3 +289,8 @@ class Nothing:
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: None
+
+
+def test_a_worker_of_the_heavy_lane_alone_runs_as_many_heavy_orders_as_it_may() -> None:
+    assert max_heavy("ordinary,heavy", 4) == 1
+    assert max_heavy(" heavy ", 4) == 4

@@ -154,7 +154,6 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         pauses.pause,
     )
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
-    is_heavy_alone = settings.lanes.strip() == Lane.HEAVY
     loop = TaskLoop(
         inbox,
         executor,
@@ -163,7 +162,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         log,
         after_poll,
         dead_letter=handlers.dead_letter,
-        max_running_heavy=settings.tasks_at_once if is_heavy_alone else 1,
+        max_running_heavy=max_heavy(settings.lanes, settings.tasks_at_once),
         turns=LaneRotation(settings.heavy_share),
     )
     return Worker(
@@ -182,17 +181,26 @@ def topics_of(lanes: str, resource_group: str = "") -> list[str]:
 
     Raises Misconfigured.
     """
-    try:
-        named = [Lane(name.strip()) for name in lanes.split(",")]
-    except ValueError:
-        known = ", ".join(Lane)
-        raise Misconfigured(f"FIRNLINE_WORKER_LANES: {lanes!r} names others than {known}") from None
     topics: list[str] = []
-    for lane in dict.fromkeys(named):
+    for lane in _lanes(lanes):
         topics.append(topic_of(lane, resource_group))
         if lane is Lane.ORDINARY and not resource_group:
             topics += COMMON
     return topics
+
+
+def max_heavy(lanes: str, max_running: int) -> int:
+    """Heavy orders at once: one beside ordinary ones, which it must not keep waiting; as many as
+    there may be where a worker takes no others. Raises Misconfigured."""
+    return 1 if Lane.ORDINARY in _lanes(lanes) else max_running
+
+
+def _lanes(text: str) -> list[Lane]:
+    try:
+        return list(dict.fromkeys(Lane(name.strip()) for name in text.split(",")))
+    except ValueError:
+        known = ", ".join(Lane)
+        raise Misconfigured(f"FIRNLINE_WORKER_LANES: {text!r} names others than {known}") from None
 
 
 def now_ms() -> int:
