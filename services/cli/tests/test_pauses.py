@@ -21,7 +21,7 @@ AT = ("--catalog", "http://127.0.0.1:9", "--kafka", "127.0.0.1:9")
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What reaches the broker."""
     records: list[Any] = []
-    monkeypatch.setattr(_fleet.Fleet, "_send", lambda self, topic, send: send(Broker(records)))
+    monkeypatch.setattr(_fleet.Fleet, "_deliver", lambda self, topic, call: call(Broker(records)))
     for module in (pause, resume, unpark):
         monkeypatch.setattr(module, "named", lambda fleet, name: TABLE)
     return records

@@ -49,16 +49,16 @@ class Fleet:
         except Misconfigured as error:
             raise click.ClickException(str(error)) from None
 
-    def tell(self, topic: str, record: Any) -> None:
+    def send(self, topic: str, record: Any) -> None:
         """Return when a record is on the broker. Raises ClickException."""
-        self._send(topic, lambda publisher: publisher.publish(topic, record.table.uuid, record))
+        self._deliver(topic, lambda publisher: publisher.publish(topic, record.table.uuid, record))
 
-    def tell_all(self, topic: str, record: Any) -> None:
+    def broadcast(self, topic: str, record: Any) -> None:
         """Return when a record is in every partition of its topic. Raises ClickException; some may
         have it then, and the same order again does no harm."""
-        self._send(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
+        self._deliver(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
 
-    def _send(self, topic: str, send: Callable[[Any], bool]) -> None:
+    def _deliver(self, topic: str, publish: Callable[[Any], bool]) -> None:
         from confluent_kafka import KafkaException
         from firnline_adapters.kafka import KafkaPublisher
         from firnline_domain.errors import RetryLater
@@ -68,7 +68,7 @@ class Fleet:
         try:
             buckets, signer = partitions_of(self.kafka, topic), self.signer()
             publisher = KafkaPublisher(self.kafka, buckets, "cli", signer=signer)
-            sent = send(publisher)
+            sent = publish(publisher)
             if not (publisher.flush(SEND_S) and sent):
                 raise click.ClickException(f"{topic} takes no record that large: {TOO_LONG}")
         except (KafkaException, RetryLater) as error:
@@ -82,7 +82,7 @@ def partitions_of(kafka: str, topic: str) -> int:
 
     found = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=SEND_S).topics
     if topic not in found:
-        raise click.ClickException(f"The broker has no topic {topic}: it is made by newer stacks.")
+        raise click.ClickException(f"The broker has no topic {topic}: no fleet has run on it.")
     return len(found[topic].partitions)
 
 

@@ -42,5 +42,5 @@ def command(
     if bucket is not None and fleet.kafka and bucket >= partitions_of(fleet.kafka, ORDERS):
         raise click.UsageError(f"there are {partitions_of(fleet.kafka, ORDERS)} buckets, from 0 on")
     for table in [named(fleet, one) for one in tables]:
-        fleet.tell(ORDERS, MoveTable(table, bucket, operator(), int(time.time() * 1000)))
+        fleet.send(ORDERS, MoveTable(table, bucket, operator(), int(time.time() * 1000)))
         report(json_wanted, f"{table.dotted}: move ordered", table=table.dotted, bucket=bucket)

@@ -28,11 +28,11 @@ def command(
     fleet = reached(where, tables, whole_fleet)
     now_ms = int(time.time() * 1000)
     if whole_fleet:
-        fleet.tell_all(ORDERS, PauseMaintenance(None, reason, operator(), now_ms))
+        fleet.broadcast(ORDERS, PauseMaintenance(None, reason, operator(), now_ms))
         text = "the whole fleet: paused until `firnline resume --fleet`"
         report(json_wanted, text, table=None, paused=True)
     for table in [named(fleet, name) for name in tables]:
-        fleet.tell(ORDERS, PauseMaintenance(table, reason, operator(), now_ms))
+        fleet.send(ORDERS, PauseMaintenance(table, reason, operator(), now_ms))
         text = f"{table.dotted}: paused until `firnline resume {table.dotted}`"
         report(json_wanted, text, table=table.dotted, paused=True)
 

@@ -27,11 +27,11 @@ def command(tables: tuple[str, ...], whole_fleet: bool, where: Where, json_wante
     pauses = None if answer is None else [one["table"] for one in answer["pauses"]]
     now_ms = int(time.time() * 1000)
     if whole_fleet:
-        fleet.tell_all(ORDERS, ResumeMaintenance(None, operator(), now_ms))
+        fleet.broadcast(ORDERS, ResumeMaintenance(None, operator(), now_ms))
         text, facts = outcome("", pauses)
         report(json_wanted, text, **facts)
     for table in [named(fleet, name) for name in tables]:
-        fleet.tell(ORDERS, ResumeMaintenance(table, operator(), now_ms))
+        fleet.send(ORDERS, ResumeMaintenance(table, operator(), now_ms))
         text, facts = outcome(table.dotted, pauses)
         report(json_wanted, text, **facts)
 

@@ -95,7 +95,7 @@ def answers(
             yield {**answer, "reachable": 0, "troubles": [str(error)]}
             continue
         if swept.lists and not dry_run and fleet.kafka:
-            fleet.tell("maintenance-events", swept.event("cli", now_ms()))
+            fleet.send("maintenance-events", swept.event("cli", now_ms()))
         yield {
             **answer,
             "removed": swept.removed,

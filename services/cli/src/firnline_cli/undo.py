@@ -105,7 +105,7 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     hold = HoldPartitions(
         table, undo.ref, undo.scopes, "undone", now_ms + HOLD_MS, operator(), now_ms
     )
-    fleet.tell(ORDERS, hold)
+    fleet.send(ORDERS, hold)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its objects outlive the JVM, loudly
     try:
         with IcebergJvm(iceberg_jar()) as iceberg:

@@ -41,7 +41,7 @@ def command(
     for table in meant:
         count = waiting(where.answer(f"/api/tables/{quote(table.uuid)}"), partition)
         now_ms = int(time.time() * 1000)
-        fleet.tell(ORDERS, UnparkTable(table, MAIN, partition, operator(), now_ms))
+        fleet.send(ORDERS, UnparkTable(table, MAIN, partition, operator(), now_ms))
         name = table.dotted
         text = f"{name}: ordered; `firnline explain {name}` shows it"
         if count == 0:

@@ -46,7 +46,7 @@ def command(task: str, table: str | None, ref: str, where: Where, json_wanted: b
         text = f"{name.dotted} retains no snapshot of task {task}: it made none, or it is expired"
         raise click.ClickException(text)
     for order in orders:
-        fleet.tell(TOPIC, order)
+        fleet.send(TOPIC, order)
         text = f"{name.dotted}, {order.scope.label}: ordered to be read back"
         report(json_wanted, text, table=name.dotted, partition=order.scope.partition, task_id=task)
 
