@@ -25,6 +25,7 @@ from bench.rewrite.rows import batches
 from bench.rewrite.shapes import SHAPES, Shape
 from bench.rewrite.store import BUCKET
 from bench.rewrite.survivors import STORE
+from tests.kit.table_writer import TableWriter
 
 ZSTD_LEVEL = 3
 TYPES = {
@@ -218,13 +219,9 @@ def write_file(
 
 def commit_files(machine: Java, shape: Shape, table: Any, files: list[Written]) -> None:
     """Data files and equality-delete files, in one row delta."""
-    delta = table.newRowDelta()
-    for file in files:
-        if file.deletes:
-            delta.addDeletes(_described(machine, shape, table, file))
-        else:
-            delta.addRows(_described(machine, shape, table, file))
-    delta.commit()
+    rows = [_described(machine, shape, table, file) for file in files if not file.deletes]
+    deletes = [_described(machine, shape, table, file) for file in files if file.deletes]
+    TableWriter(machine.jvm, lambda: table).row_delta(rows, deletes)
 
 
 def _described(machine: Java, shape: Shape, table: Any, file: Written) -> Any:

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_deletes import position_files
 from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.java import content_file
 from firnline_iceberg.planning import live_files
 from py4j.protocol import Py4JJavaError
 
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena
 from bench.rewrite.table import Place, commit_files, partition_path, write_file
+from tests.kit.table_writer import TableWriter
 
 EVERY_S = 1.0
 UPSERTED = 200  # rows per partition and commit
@@ -94,12 +94,8 @@ class Writers:
         texts = [self._position_delete(file, positions) for file, positions in said]
         time.sleep(PLANNED_S)
         table = self.place.machine.load(self.name)
-        delta = table.newRowDelta().validateFromSnapshot(head)
-        paths = self.place.machine.jvm.java.util.ArrayList()
-        for text, file in zip(texts, chosen, strict=True):
-            delta.addDeletes(content_file(self.place.machine.jvm, table, text))
-            paths.add(file.path)
-        delta.validateDataFilesExist(paths).commit()
+        writer = TableWriter(self.place.machine.jvm, lambda: table)
+        writer.row_delta(deletes=texts, read_at=head, must_exist=[one.path for one in chosen])
         self.book.killed |= rows
 
     def _position_delete(self, file: DataFileEntry, positions: list[int]) -> str:

@@ -14,13 +14,13 @@ from typing import Any
 from firnline_domain.identity import MAIN
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
-from firnline_iceberg.java import content_file, removal_json
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_chaos.files import Folder, vector_positions, versions_in
 from firnline_chaos.model import EVERYTHING, MARKER, Change, Lineage, Place, Row
 from firnline_chaos.tables import PARTITIONS, Kind
+from tests.kit.table_writer import TableWriter
 
 AUDIT = "audit"
 KEYS = 300  # different keys of a table
@@ -104,11 +104,13 @@ class Turn:
     def key(self) -> int | None:
         return None if self.dice.random() < NULL_KEY else self.dice.randrange(KEYS)
 
-    def file(self, text: str) -> Any:
-        return content_file(self.jvm, self.java, text)
+    @property
+    def writer(self) -> TableWriter:
+        """Onto the table as this attempt has loaded it."""
+        return TableWriter(self.jvm, lambda: self.java)
 
-    def removal(self, entry: FileEntry) -> Any:
-        return self.file(removal_json(entry, len(self.table.spec(entry.spec_id).fields)))
+    def file(self, file: str | FileEntry) -> Any:
+        return self.writer.java_file(self.java, file)
 
     def commit(self, pending: Any, change: Change, ref: str = MAIN) -> None:
         """Say what it means, wait as long as it takes, send it."""
@@ -121,13 +123,13 @@ class Turn:
 
 def append(turn: Turn, ref: str = MAIN) -> None:
     """One or two files of new rows."""
-    pending, added = turn.java.newFastAppend(), []
+    texts, added = list[str](), list[Row]()
     for p in turn.dice.sample(PARTITIONS, turn.dice.randint(1, 2)):
         keys = [turn.key() for _ in range(turn.dice.randint(1, APPENDED))]
         rows = turn.new_rows(keys, p, turn.place(p))
-        pending.appendFile(turn.file(turn.folder.rows(rows, rows[0].place)))
+        texts.append(turn.folder.rows(rows, rows[0].place))
         added += rows
-    turn.commit(pending, Change(tuple(added)), ref)
+    turn.commit(turn.writer.planned_append(*texts), Change(tuple(added)), ref)
 
 
 def upsert(turn: Turn, ref: str = MAIN) -> None:
@@ -136,9 +138,8 @@ def upsert(turn: Turn, ref: str = MAIN) -> None:
     place = turn.place(p)
     keys = {turn.key() for _ in range(turn.dice.randint(1, UPSERTED))}
     rows = turn.new_rows(sorted(keys, key=str), p, place) if turn.dice.random() < 0.85 else []
-    pending = turn.java.newRowDelta().addDeletes(turn.file(turn.folder.keys(keys, place)))
-    if rows:
-        pending.addRows(turn.file(turn.folder.rows(rows, place)))
+    added = [turn.folder.rows(rows, place)] if rows else []
+    pending = turn.writer.planned_row_delta(added, [turn.folder.keys(keys, place)])
     turn.commit(pending, Change(tuple(rows), keys=frozenset(keys), place=place), ref)
 
 
@@ -154,8 +155,7 @@ def position_delete(turn: Turn) -> None:
     marks = [(one.path, at) for one, picked in chosen.items() for at in picked]
     about = file.path if len(chosen) == 1 and turn.dice.random() < 0.7 else None
     text = turn.folder.positions(marks, (file.spec_id, file.partition), about)
-    pending = turn.java.newRowDelta().addDeletes(turn.file(text))
-    _checked(turn, pending, [one.path for one in chosen])
+    pending = _checked(turn, text, [one.path for one in chosen])
     killed = frozenset(row.version for picked in chosen.values() for row in picked.values())
     turn.commit(pending, Change(killed=killed))
 
@@ -163,13 +163,11 @@ def position_delete(turn: Turn) -> None:
 def vector(turn: Turn) -> None:
     """The same in a v3 table: a file's new deletion vector holds the old one."""
     file, shown = turn.some_file()
-    chosen, pending = turn.pick(shown), turn.java.newRowDelta()
-    said: set[int] = set()
-    for old in _vectors(turn.live.deletes, file):
+    chosen, said = turn.pick(shown), set[int]()
+    replaced = _vectors(turn.live.deletes, file)
+    for old in replaced:
         said |= vector_positions(old.path, old.content_offset or 0, old.content_size or 0)
-        pending.removeDeletes(turn.removal(old))
-    pending.addDeletes(turn.file(turn.folder.vector(file, said | set(chosen))))
-    _checked(turn, pending, [file.path])
+    pending = _checked(turn, turn.folder.vector(file, said | {*chosen}), [file.path], replaced)
     turn.commit(pending, Change(killed=frozenset(shown[at].version for at in chosen)))
 
 
@@ -181,11 +179,14 @@ def _vectors(deletes: Iterable[DeleteFileEntry], file: DataFileEntry) -> list[De
     ]
 
 
-def _checked(turn: Turn, pending: Any, paths: list[str]) -> None:
-    """As Spark checks a DELETE: its files must still be there, with no new deletes of others."""
-    pending.validateFromSnapshot(turn.head())
-    pending.validateDataFilesExist(paths)
-    pending.validateDeletedFiles()
+def _checked(
+    turn: Turn, text: str, paths: list[str], replaced: Sequence[DeleteFileEntry] = ()
+) -> Any:
+    """A row delta, checked as Spark checks a DELETE: its files must still be there, with no new
+    deletes of others."""
+    planned = turn.writer.planned_row_delta
+    pending = planned((), [text], replaced, read_at=turn.head(), must_exist=paths)
+    return pending.validateDeletedFiles()
 
 
 def overwrite(turn: Turn) -> None:
@@ -206,7 +207,7 @@ def copy_on_write(turn: Turn) -> None:
     file, shown = turn.some_file()
     killed = frozenset(shown[at].version for at in turn.pick(shown))
     left = [row for row in shown.values() if row.version not in killed]
-    pending = turn.java.newOverwrite().deleteFile(turn.removal(file))
+    pending = turn.java.newOverwrite().deleteFile(turn.file(file))
     if left:
         pending.addFile(turn.file(turn.folder.rows(left, (file.spec_id, file.partition))))
     pending.validateFromSnapshot(turn.head())
@@ -220,7 +221,7 @@ def copy_on_write(turn: Turn) -> None:
 def remove_file(turn: Turn) -> None:
     """A DELETE that takes whole files."""
     file, shown = turn.some_file()
-    pending = turn.java.newDelete().deleteFile(turn.removal(file)).validateFilesExist()
+    pending = turn.java.newDelete().deleteFile(turn.file(file)).validateFilesExist()
     turn.commit(pending, Change(killed=frozenset(row.version for row in shown.values())))
 
 

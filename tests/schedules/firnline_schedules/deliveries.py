@@ -117,8 +117,8 @@ def off_branch(table: Table, result: RewriteFinished) -> bool:
 def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Sequence[str]) -> bool:
     """A later equality delete is there, and the rewrite cannot be cut in two: it has a single
     group, or none with outputs that position deletes left alone."""
-    stamp, scope = result.start_sequence_number, result.scope
-    needed = any(outlives(one, scope, stamp) for one in table.live().deletes)
+    number, scope = result.start_sequence_number, result.scope
+    needed = any(outlives(one, scope, number) for one in table.live().deletes)
     replacing = [(n, group) for n, group in enumerate(result.groups) if not group.converts]
     left = [group for n, group in replacing if n not in found.must]
     if not left:

@@ -198,7 +198,7 @@ FAULTS: dict[str, Wrong] = {
     "skips": Wrong(skips_deletes=True),
     "loses": Wrong(loses_a_row=True),
     "place": Wrong(foreign_place=(0, "[]")),
-    "low": Wrong(stamp=1),
+    "low": Wrong(number=1),
 }
 
 

@@ -12,25 +12,23 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes import puffin, vectors
+from firnline_deletes import vectors
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
-from firnline_iceberg.java import content_file, removal_json
 from firnline_iceberg.naming import PREFIX
 from firnline_iceberg.planning import LiveFiles, live_files
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_schedules.ground import NAMESPACE, Ground
 from firnline_schedules.rows import MAIN, Model, Place, Row, Rows
+from tests.kit.table_writer import FileWriter, TableWriter, numbered
 
 AUDIT = "audit"
-COLUMNS = {"id": (1, pa.int64()), "v": (2, pa.int64()), "p": (3, pa.string())}
-KEY = {"id": COLUMNS["id"]}
-POSITIONS = {"file_path": (2147483546, pa.string()), "pos": (2147483545, pa.int64())}
+COLUMNS = numbered({"id": (1, pa.int64()), "v": (2, pa.int64()), "p": (3, pa.string())})
+KEY = pa.schema([COLUMNS.field("id")])
 SCHEMA = {
     "type": "struct",
     "schema-id": 0,
@@ -75,22 +73,14 @@ class Memory:
     files: int = 0
 
 
-def parquet(columns: dict[str, tuple[int, pa.DataType]], rows: list[dict[str, Any]]) -> bytes:
-    fields = [
-        pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
-        for name, (number, kind) in columns.items()
-    ]
-    sink = BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema(fields)), sink, store_schema=False)
-    return sink.getvalue()
-
-
 class Table:
     """One table in the state that it was last set to."""
 
     def __init__(self, ground: Ground, kind: Kind) -> None:
         self.ground, self.kind, self.jvm = ground, kind, ground.jvm
         self.memory = Memory()
+        self.files_of = FileWriter(ground.storage.put)
+        self.writer = TableWriter(ground.jvm, lambda: self.java)
         self._still: LoadedTable | None = None
         self._live: dict[int, LiveFiles] = {}
         self._seen: dict[int, list[Shown]] = {}
@@ -166,42 +156,21 @@ class Table:
 
     def data_file(self, rows: Sequence[Row], name: str = "data.parquet") -> str:
         """Written, not committed: its JSON."""
-        path = self.path(name)
-        data = parquet(COLUMNS, [{"id": r.key, "v": r.version, "p": r.p} for r in rows])
-        self.ground.storage.put(path, data)
+        path, place = self.path(name), rows[0].place
         self.memory = replace(self.memory, data={**self.memory.data, path: tuple(rows)})
-        return described(rows[0].place, path, len(data), len(rows), "data")
+        found = [{"id": r.key, "v": r.version, "p": r.p} for r in rows]
+        return self.files_of.data(path, found, COLUMNS, place)
 
     def key_file(self, keys: Sequence[int], place: Place) -> str:
         path = self.path("keys.parquet")
-        data = parquet(KEY, [{"id": key} for key in keys])
-        self.ground.storage.put(path, data)
         self.memory = replace(self.memory, keys={**self.memory.keys, path: tuple(keys)})
-        kind = "equality-deletes"
-        return described(place, path, len(data), len(keys), kind, **{"equality-ids": [1]})
+        return self.files_of.equality_deletes(path, [{"id": key} for key in keys], KEY, place)
 
     def position_file(self, marks: Sequence[Mark], place: Place, about: str | None) -> str:
-        path = self.path("pos.parquet")
-        said = [{"file_path": data, "pos": pos} for data, pos in sorted(marks)]
-        data = parquet(POSITIONS, said)
-        self.ground.storage.put(path, data)
-        more = {} if about is None else {"referenced-data-file": about}
-        return described(place, path, len(data), len(marks), "position-deletes", **more)
+        return self.files_of.position_deletes(self.path("pos.parquet"), marks, place, about)
 
     def vector_file(self, data: DataFileEntry, positions: Iterable[int]) -> str:
-        path, sink = self.path("dv.puffin"), BytesIO()
-        where = np.array(sorted(positions), dtype=np.int64)
-        about = {"referenced-data-file": data.path, "cardinality": str(len(where))}
-        payload = vectors.encoded(vectors.bitmap(where))
-        blob = puffin.Blob(vectors.BLOB_KIND, payload, (vectors.ROW_POSITION_ID,), about)
-        written = puffin.write(sink, [blob], "writer")
-        self.ground.storage.put(path, sink.getvalue())
-        ((offset, size),) = written.places
-        return described(
-            (data.spec_id, data.partition), path, written.bytes, len(where), "position-deletes",
-            **{"file-format": "puffin", "referenced-data-file": data.path,
-               "content-offset": offset, "content-size-in-bytes": size},
-        )  # fmt: skip
+        return self.files_of.deletion_vector(self.path("dv.puffin"), data, positions)
 
     def marks_of(self, delete: DeleteFileEntry) -> list[Mark]:
         """What a position-delete file or a vector says."""
@@ -218,13 +187,6 @@ class Table:
 
     # ---- commits of writers
 
-    def file(self, table: Any, text: str) -> Any:
-        return content_file(self.jvm, table, text)
-
-    def removal(self, table: Any, entry: Any) -> Any:
-        fields = len(self.loaded.spec(entry.spec_id).fields)
-        return self.file(table, removal_json(entry, fields))
-
     def landed(self, rows: Iterable[Row], ref: str = MAIN) -> None:
         """A writer has committed: that is what the branch shows now."""
         head = self.loaded.head(ref).snapshot_id
@@ -233,21 +195,11 @@ class Table:
     def row_delta(
         self, add: Sequence[str] = (), delete: Sequence[str] = (), ref: str = MAIN
     ) -> None:
-        table = self.java
-        change = table.newRowDelta()
-        for text in add:
-            change.addRows(self.file(table, text))
-        for text in delete:
-            change.addDeletes(self.file(table, text))
-        change.toBranch(ref).commit()
+        self.writer.row_delta(add, delete, ref=ref)
 
     def replace_deletes(self, add: str, remove: Iterable[DeleteFileEntry]) -> None:
-        table = self.java
-        change = table.newRowDelta().validateFromSnapshot(table.currentSnapshot().snapshotId())
-        change.addDeletes(self.file(table, add))
-        for entry in remove:
-            change.removeDeletes(self.removal(table, entry))
-        change.commit()
+        head = self.java.currentSnapshot().snapshotId()
+        self.writer.row_delta(deletes=[add], removed=remove, read_at=head)
 
     def expire(self) -> None:
         """All snapshots but the heads; their files are gone."""
@@ -293,12 +245,3 @@ class Gone:
 
     class Java:
         implements = ("java.util.function.Consumer",)
-
-
-def described(place: Place, path: str, size: int, rows: int, kind: str, **more: object) -> str:
-    """As Iceberg's `ContentFileParser` wants it."""
-    body = {
-        "spec-id": place[0], "content": kind, "file-path": path, "file-format": "parquet",
-        "partition": json.loads(place[1]), "file-size-in-bytes": size, "record-count": rows,
-    }  # fmt: skip
-    return json.dumps({**body, **more})

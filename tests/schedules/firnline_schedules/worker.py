@@ -40,7 +40,7 @@ class Wrong:
     skips_deletes: bool = False  # applies no equality delete
     loses_a_row: bool = False
     foreign_place: tuple[int, str] | None = None  # of its outputs
-    stamp: int | None = None  # that it gives its outputs
+    number: int | None = None  # data sequence number that it gives its outputs
 
 
 RIGHT = Wrong()
@@ -65,7 +65,7 @@ def rewrite(table: Table, task: str, order: Order, wrong: Wrong = RIGHT) -> Rewr
     chosen = planned[:MERGED] if order.merge else planned
     newest = max(one.data.sequence_number for one in chosen)
     number = newest if order.merge else start.sequence_number or 0
-    run = _Run(table, task, number if wrong.stamp is None else wrong.stamp, wrong)
+    run = _Run(table, task, number if wrong.number is None else wrong.number, wrong)
     files = [run.applied(one) for one in chosen]
     return run.finished(files, order, start.snapshot_id)
 
@@ -74,7 +74,7 @@ def rewrite(table: Table, task: str, order: Order, wrong: Wrong = RIGHT) -> Rewr
 class _Run:
     table: Table
     task: str
-    stamp: int
+    number: int
     wrong: Wrong
 
     @property
@@ -89,7 +89,7 @@ class _Run:
             delete
             for delete in planned.deletes
             if delete.kind is not DeleteKind.EQUALITY
-            or (delete.sequence_number <= self.stamp and not self.wrong.skips_deletes)
+            or (delete.sequence_number <= self.number and not self.wrong.skips_deletes)
         )
         return PlannedFile(planned.data, tuple(kept))
 
@@ -122,7 +122,7 @@ class _Run:
         return RewriteFinished(
             task_id=self.task, table=self.table.name, ref=MAIN, scope=order.scope,
             attempt=1, worker="w", mode=Mode.NATIVE, start_snapshot_id=start,
-            start_sequence_number=self.stamp, schema_id=0, groups=tuple(groups),
+            start_sequence_number=self.number, schema_id=0, groups=tuple(groups),
             applied_deletes=tuple(
                 AppliedDelete(d.path, d.kind, d.sequence_number, d.scope, d.equality_ids)
                 for d in deletes.values()

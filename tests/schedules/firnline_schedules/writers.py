@@ -41,8 +41,7 @@ def base(table: Table) -> None:
 
 def append(table: Table, keys: Sequence[int], p: str, place: Place) -> None:
     rows = table.new_rows(keys, p, place)
-    java = table.java
-    java.newFastAppend().appendFile(table.file(java, table.data_file(rows))).commit()
+    table.writer.append(table.data_file(rows))
     table.landed(table.rows() | set(rows))
 
 
@@ -161,8 +160,7 @@ def pair(table: Table) -> list[DataFileEntry]:
 def remove(table: Table) -> None:
     """The oldest file."""
     file = table.files()[0]
-    java = table.java
-    java.newDelete().deleteFile(table.removal(java, file)).commit()
+    table.writer.delete(file)
     table.landed(table.rows() - set(table.memory.data[file.path]))
 
 
