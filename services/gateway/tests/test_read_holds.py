@@ -9,7 +9,7 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 from firnline_adapters.logs import Log
-from firnline_domain.commits.table_holds import BEGIN, END, HEADER, PASS
+from firnline_domain.commits.table_holds import HEADER, HOLD_READS, PASS, RELEASE
 from firnline_gateway import bootstrap
 from firnline_gateway import holds as module
 from firnline_gateway.holds import ReadHolds
@@ -17,7 +17,7 @@ from firnline_gateway.holds import ReadHolds
 from .conftest import Bench, said
 
 TABLE = "/v1/namespaces/a%1Fb/tables/t"
-LATCHED = {HEADER: BEGIN}
+HELD = {HEADER: HOLD_READS}
 Client = aiohttp.ClientSession
 
 
@@ -42,7 +42,7 @@ async def waits(task: asyncio.Task[int]) -> bool:
 async def test_a_read_waits_until_the_commit_is_answered(made: Bench, client: Client) -> None:
     made.catalog.hold = asyncio.Event()
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
-        await read(client, made, **LATCHED)
+        await read(client, made, **HELD)
         reader = asyncio.create_task(read(client, made, TABLE + "?snapshots=all"))
         assert await waits(reader)
         commit = client.post(made.uri + TABLE, data=b"{}", headers={HEADER: PASS})
@@ -57,7 +57,7 @@ async def test_a_read_waits_until_the_commit_is_answered(made: Bench, client: Cl
 
 async def test_nobody_waits_but_readers_of_the_table(made: Bench, client: Client) -> None:
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
-        await read(client, made, **LATCHED)
+        await read(client, made, **HELD)
         for path in ("/v1/namespaces/a%1Fb/tables/u", "/v1/namespaces/b/tables/t", TABLE + "/plan"):
             await asyncio.wait_for(read(client, made, path), 5)
         async with client.post(made.uri + TABLE, data=b"{}") as answer:  # a writer's commit
@@ -68,21 +68,21 @@ async def test_nobody_waits_but_readers_of_the_table(made: Bench, client: Client
         async with aiohttp.ClientSession() as other:
             reader = asyncio.create_task(read(other, made))
             assert await waits(reader)  # none of these has ended it
-            assert await read(client, made, **{HEADER: END}) == 200
+            assert await read(client, made, **{HEADER: RELEASE}) == 200
             assert await asyncio.wait_for(reader, 5) == 200
 
 
 async def test_other_spellings_are_the_same_table(made: Bench, client: Client) -> None:
     made.catalog.script["GET /v1/namespaces/a%1fb/tables/%74"] = said(b"{}")
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
-        await read(client, made, **LATCHED)
+        await read(client, made, **HELD)
         reader = asyncio.create_task(read(client, made, "/v1/namespaces/a%1fb/tables/%74"))
         assert await waits(reader)
-        await read(client, made, **{HEADER: END})
+        await read(client, made, **{HEADER: RELEASE})
         assert await asyncio.wait_for(reader, 5) == 200
 
 
-@pytest.mark.parametrize("word", ["", "begins", "BEGIN", "1000"])
+@pytest.mark.parametrize("word", ["", "begins", "HOLD_READS", "1000"])
 async def test_other_words_begin_nothing(made: Bench, client: Client, word: str) -> None:
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
         await read(client, made, **{HEADER: word})
@@ -108,19 +108,19 @@ async def held(holds: ReadHolds, peer: object = None) -> bool:
     return False
 
 
-async def test_no_latch_is_longer_than_it_may_be() -> None:
+async def test_no_hold_is_longer_than_it_may_be() -> None:
     holds = ReadHolds(50)
     holds.begin("t")
     await asyncio.wait_for(holds.read("t", "a"), 5)
 
 
-async def test_none_is_latched_where_that_is_turned_off() -> None:
+async def test_none_is_held_where_that_is_turned_off() -> None:
     holds = ReadHolds(0)
     holds.begin("t")
     assert not await held(holds)
 
 
-async def test_a_table_is_latched_for_half_of_the_time_at_the_most() -> None:
+async def test_a_table_is_held_for_half_of_the_time_at_the_most() -> None:
     clock = Clock()
     holds = ReadHolds(10_000, clock)
     holds.begin("t")

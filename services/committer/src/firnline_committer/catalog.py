@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from firnline_domain.commits.table_holds import BEGIN, END, HEADER, HOLD, PASS
+from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, PASS, RELEASE
 from firnline_domain.identity import TableName
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -65,7 +65,7 @@ def catalog(uri: str, name: str = "lake", **properties: str) -> Catalog:
     def saying(word: str) -> Tables:
         return Tables(uri, name, cache, **{**properties, f"header.{HEADER}": word})
 
-    return Catalog(saying(PASS), saying(BEGIN), saying(END), saying(HOLD))
+    return Catalog(saying(PASS), saying(HOLD_READS), saying(RELEASE), saying(HOLD_COMMITS))
 
 
 def without_gateway(tables: Tables) -> Catalog:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
-from firnline_domain.commits.table_holds import BEGIN, END, HEADER, HOLD
+from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, RELEASE
 from firnline_domain.errors import RetryLater
 
 from firnline_gateway.bodies import (
@@ -214,11 +214,11 @@ class Gateway:
         said = request.headers.get(HEADER)
         if said is None:
             await self._read_holds.read(table, _peer(request))
-        elif said == END:
+        elif said == RELEASE:
             self._release(table)
-        elif said == BEGIN:
+        elif said == HOLD_READS:
             self._read_holds.begin(table)
-        elif said == HOLD:
+        elif said == HOLD_COMMITS:
             return await self._pass(request, accepted=lambda: self._commit_holds.begin(table))
         return await self._pass(request)
 

@@ -1,4 +1,4 @@
-"""What a committer says to a gateway about a table's readers: one HTTP header, three words.
+"""What a committer asks of a gateway for one table: one HTTP header, four words.
 
 A statement that has read a table before our commit and commits after it fails where it names files
 that we replaced. Kept waiting until our commit has ended, it reads the table that we leave.
@@ -6,8 +6,8 @@ that we replaced. Kept waiting until our commit has ended, it reads the table th
 
 from __future__ import annotations
 
-HEADER = "Firnline-Latch"
-BEGIN = "begin"  # with the read that a commit is made from: others' reads wait
-HOLD = "hold"  # with such a read, after lost races: others' commits wait, a moment at most
+HEADER = "Firnline-Hold"
+HOLD_READS = "reads"  # with the read that a commit is made from: others' reads wait
+HOLD_COMMITS = "commits"  # with such a read, after lost races: others' commits wait for a moment
 PASS = "pass"  # with every other call of a committer: it never waits for itself
-END = "end"  # nothing is sent after all; a commit that is answered says so by itself
+RELEASE = "release"  # nothing is sent after all; a commit that is answered says so by itself
