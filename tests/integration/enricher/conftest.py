@@ -26,6 +26,8 @@ from firnline_enricher.handlers import Handlers
 from firnline_enricher.resyncs import added
 from firnline_iceberg.tables import LoadedTable, Tables
 
+from tests.kit.table_writer import TableWriter
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -129,6 +131,7 @@ class History:
         self.spark, self.table, self.dice = spark, table, random.Random(seed)
         self.jvm: Any = spark._jvm
         self.made = 0
+        self.writer = TableWriter(self.jvm, lambda: self.java)
 
     @cached_property
     def java(self) -> Any:
@@ -157,9 +160,7 @@ class History:
             "record-count": 10,
             **more,
         }
-        mapper = self.jvm.org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
-        parser = self.jvm.org.apache.iceberg.ContentFileParser
-        return parser.fromJson(mapper.readTree(json.dumps(flat)), table.specs())
+        return self.writer.java_file(table, json.dumps(flat))
 
     def any_spec(self) -> int:
         return self.dice.choice(sorted(self.java.specs().keySet()))
@@ -230,7 +231,7 @@ class History:
             self.any_spec(),
             **{"content": "equality-deletes", "equality-ids": [1], **self.key_range()},
         )
-        self.java.newRowDelta().addDeletes(delete).commit()
+        self.writer.row_delta(deletes=[delete])
 
     def position(self) -> None:
         """A position delete of a partition or of one file; a deletion vector in v3."""
@@ -245,7 +246,7 @@ class History:
         if self.dice.random() < 0.5:
             shape["referenced-data-file"] = target.location()
         delete = self.at(target, shape)
-        self.java.newRowDelta().addDeletes(delete).commit()
+        self.writer.row_delta(deletes=[delete])
 
     def at(self, target: Any, shape: dict[str, Any]) -> Any:
         """A file of the same spec and partition as `target`."""
@@ -258,12 +259,13 @@ class History:
 
     def vector(self, target: Any) -> None:
         """Replaces the file's vector, if it has one: there may only be one."""
-        delta = self.java.newRowDelta()
-        for task in self.tasks(self.java.currentSnapshot().snapshotId()):
-            if task.file().location() == target.location():
-                for old in task.deletes():
-                    if old.format().name() == "PUFFIN":
-                        delta.removeDeletes(old)
+        old = [
+            delete
+            for task in self.tasks(self.java.currentSnapshot().snapshotId())
+            if task.file().location() == target.location()
+            for delete in task.deletes()
+            if delete.format().name() == "PUFFIN"
+        ]
         shape = {
             "content": "position-deletes",
             "file-format": "puffin",
@@ -272,7 +274,7 @@ class History:
             "content-offset": 4 + self.made,
             "content-size-in-bytes": 40,
         }
-        delta.addDeletes(self.at(target, shape)).commit()
+        self.writer.row_delta(deletes=[self.at(target, shape)], removed=old)
 
     def overwrite(self) -> None:
         commit = self.java.newOverwrite().addFile(self.content_file(self.any_spec()))
