@@ -187,6 +187,7 @@ def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
     for code, phrase in (DECISIONS | EXPIRIES).items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase
+    assert "by 0.9 of it, and a merge mends 0.3; 0.2 is enough" in label_of("size_error", sent)
 
 
 def test_a_table_that_is_held_back_says_so_first(make: Make) -> None:

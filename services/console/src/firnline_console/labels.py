@@ -143,7 +143,12 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     known = numbers or {}
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
-    return phrase.format_map({name: f"{known[name]:,.0f}" for name in needed})
+    return phrase.format_map({name: _shown(known[name]) for name in needed})
+
+
+def _shown(value: float) -> str:
+    """A share and a few seconds keep their fraction."""
+    return f"{value:,.0f}" if value == int(value) or value >= 10 else f"{value:.2g}"
 
 
 KINDS = {
