@@ -115,6 +115,6 @@ def test_a_planner_does_not_start_where_the_topics_of_a_group_are_missing(
         timeout=120,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "rewrite-tasks.no-such-topics is not there" in done.stderr
     assert "python -m firnline_local.topics" in done.stderr

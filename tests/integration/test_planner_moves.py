@@ -172,7 +172,7 @@ def test_a_planner_by_the_hash_does_not_take_tables_that_are_elsewhere(
         deadline_s = time.monotonic() + 60
         while other.exit_code() is None and time.monotonic() < deadline_s:
             time.sleep(0.2)
-        assert other.exit_code() == 1, other.log_tail()
+        assert other.exit_code() == 2, other.log_tail()
         assert "firnline move TABLE --home" in members.log("a").read_text()
     finally:
         other.kill_group()

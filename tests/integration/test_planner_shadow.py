@@ -154,5 +154,5 @@ def test_a_default_that_is_no_setting_keeps_the_planner_from_starting(
     ended = subprocess.run(
         planner.argv, env=wrong, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "firnline.window is meant?" in ended.stderr
