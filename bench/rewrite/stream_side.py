@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
     pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
     for number, (name, kind) in enumerate(COLUMNS, 1)
 )
-HEAP_MB = 256
+HEAP_BYTES = 256 << 20
 LANDED, FAILED, UNKNOWN = "landed", "failed", "unknown"
 
 
@@ -55,7 +55,7 @@ def write(uri: str, name: str, rate: float, book: Path, writer: int) -> None:
     on at once and makes nothing up for it."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with IcebergJvm(iceberg_jar(), HEAP_MB) as machine:
+    with IcebergJvm(iceberg_jar(), HEAP_BYTES) as machine:
         catalog = rest_catalog(machine.jvm, uri)
         table = load_table(machine.jvm, catalog, TableName("", NAMESPACE, name))
         _append_until(stop, Appender(machine.jvm, table), rate, book, writer)

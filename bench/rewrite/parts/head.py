@@ -54,7 +54,7 @@ from bench.rewrite.sources import Arena
 
 MANIFESTS, FILES = 2_000, 500  # in each
 INPUTS = 20  # of one result, in as many manifests
-HEAP_MB = 512
+HEAP_BYTES = 512 << 20
 ROWS, BYTES = 1_000, 100_000
 
 
@@ -64,7 +64,7 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
     name = f"head_{next(place.numbers)}"
     _make(place, name, manifests)
     before = _resident_mb("self")
-    with IcebergJvm(iceberg_jar(), HEAP_MB) as machine:
+    with IcebergJvm(iceberg_jar(), HEAP_BYTES) as machine:
         committer = _committer(machine, place.lake.uri)
         tries = [_timed(committer, _result(place.loaded(name), n, manifests)) for n in range(2)]
         java_mb = _peak_mb(machine.pid)
