@@ -4,6 +4,7 @@ gateway; each writer has a partition of its own, so that only maintenance can ma
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -117,9 +118,9 @@ def _beside(
 
 
 def _cause(failure: str) -> str:
-    """The exception's class and the begin of its words."""
-    line = failure.splitlines()[0]
-    return line.rsplit("exceptions.", 1)[-1][:100]
+    """The Java exception and the begin of its words; py4j's own first line names neither."""
+    found = re.search(r"\w+Exception: [^\n]*", failure)
+    return (found[0] if found else failure.splitlines()[0])[:100]
 
 
 def _bars(sides: dict[str, Any]) -> list[Bar]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -137,7 +138,8 @@ async def test_tables_are_searched_by_the_server(site: Site, make: Make) -> None
     assert [one["table"] for one in found["tables"]] == ["shop.dataset_00007"]
     assert (found["matched"], found["cursor"]) == (1, None)
     assert (await site.get("/api/tables?status=stuck"))["tables"] == []
-    for wrong in ("sort=colour", "cursor=x", "limit=many"):
+    nested = base64.urlsafe_b64encode(b"[" * 5_000).decode()
+    for wrong in ("sort=colour", "cursor=x", f"cursor={nested}", "limit=many"):
         assert (await site.client.get(f"/api/tables?{wrong}")).status == 400
 
 

@@ -50,8 +50,6 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(committer, tables, now_ms)
         switches = KafkaPauseReader(settings.kafka, signer)
-        # Last, for all of the above may raise: librdkafka waits for ever, at full speed, at the end
-        # of a process that joins a group and has not closed its consumer.
         inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
         try:
             yield Pump(

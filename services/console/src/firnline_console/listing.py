@@ -117,7 +117,7 @@ def _start(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int
         value, uuid = json.loads(base64.urlsafe_b64decode(cursor))
         after = (value, uuid)
         return sum(key >= after if is_descending else key <= after for key in keys)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise BadQuery("cursor is that of an earlier page with the same sort") from None
 
 

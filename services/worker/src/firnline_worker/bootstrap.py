@@ -112,13 +112,9 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     pauses = KafkaPauseReader(settings.kafka, signer)
     group = consumer_group(settings.group, resource_group)
     inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
-    try:
-        spark = session(settings, jvm)
-        stage = SparkStage(spark)
-        stage.warm()
-    except BaseException:
-        inbox.close()  # else librdkafka keeps the process alive, at full speed
-        raise
+    spark = session(settings, jvm)
+    stage = SparkStage(spark)
+    stage.warm()
     driver, stop = Driver(spark), threading.Event()
 
     def stopping() -> bool:

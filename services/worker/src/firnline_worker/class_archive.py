@@ -1,7 +1,7 @@
 """Makes an archive of the classes that the driver's JVM loads (class data sharing of the JDK).
 
 A worker without one has it made a minute after its start, at the lowest priority, by a JVM of its
-own: 15 s of CPU and 110 MB on disk.
+own: 15 s of CPU and 130 MB on disk.
 """
 
 from __future__ import annotations

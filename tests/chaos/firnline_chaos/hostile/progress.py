@@ -169,6 +169,8 @@ class Progress:
             for name, seconds in self.longest.items()
             if seconds > (WORKER_LIMIT_S if name == "worker" else LIMIT_S)
         ]
+        if not self._thread.is_alive():
+            found.append("nobody watches the services any more: the watching thread has ended")
         for name, part in self._stack.record.parts.items():
             if died := part.restarts - self._restarts[name]:
                 found.append(f"{name} ended and was started again {died} times")

@@ -15,8 +15,8 @@ from firnline_domain.records.results import DeleteKind, TableForm
 from firnline_domain.values import Value
 
 
-class LiveData(Protocol):
-    """A live data file."""
+class LiveFile(Protocol):
+    """A live data or delete file; `normal` is its normal path, `sequence_number` the data one."""
 
     @property
     def path(self) -> str: ...
@@ -26,21 +26,18 @@ class LiveData(Protocol):
     def sequence_number(self) -> int: ...
     @property
     def scope(self) -> Scope: ...
+
+
+class LiveData(LiveFile, Protocol):
+    """A live data file."""
+
     @property
     def records(self) -> int: ...
 
 
-class LiveDelete(Protocol):
+class LiveDelete(LiveFile, Protocol):
     """A live delete file; `referenced_data_file` is a normal path, None = the whole partition."""
 
-    @property
-    def path(self) -> str: ...
-    @property
-    def normal(self) -> str: ...
-    @property
-    def sequence_number(self) -> int: ...
-    @property
-    def scope(self) -> Scope: ...
     @property
     def kind(self) -> DeleteKind: ...
     @property
