@@ -1,4 +1,4 @@
-# Every habit of the project is a target; `make help` lists them.
+# Every task of the project is a target; `make help` lists them.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin

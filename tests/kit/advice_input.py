@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from firnline_domain.advice.finding import Known
-from firnline_domain.advice.habits import OVERWRITES
 from firnline_domain.advice.rules import advise
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
+from firnline_domain.advice.writers import OVERWRITES
 from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.counters.filters import Filters, Use
-from firnline_domain.counters.habits import Habits, Hour
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import ExpiryWork, Partition, Table, TableWork
+from firnline_domain.counters.writer_activity import Hour, WriterActivity
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import TableLayout
 from firnline_domain.records.results import Going
@@ -41,7 +41,7 @@ def known(
     table = Table(
         TableCounters(TABLE, "main", known=True, settings=said, **counters),
         TableWork(
-            habits=Habits(hour or Hour()),
+            activity=WriterActivity(hour or Hour()),
             expiry=expiry or ExpiryWork(),
             filters=filters,
             duplicate=duplicate,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from firnline_domain.advice.habits import METADATA_COMMITS
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
+from firnline_domain.advice.writers import METADATA_COMMITS
 from firnline_domain.counters.filters import TAU_MS
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (

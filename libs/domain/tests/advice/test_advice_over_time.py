@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from firnline_domain.advice.finding import Known, size
-from firnline_domain.advice.habits import COMMITS
 from firnline_domain.advice.rules import EASE, advise
 from firnline_domain.advice.sorting import SCANS, mark_of
+from firnline_domain.advice.writers import COMMITS
 from firnline_domain.counters.counters import Waiting
 from firnline_domain.counters.filters import TAU_MS, Use
-from firnline_domain.counters.habits import Hour
+from firnline_domain.counters.writer_activity import Hour
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_domain.advice.habits import COMMITS, CONFLICTS, METADATA_COMMITS, OVERWRITES
 from firnline_domain.advice.layout import (
     CODEC_BYTES,
     GLOBAL_DELETES,
@@ -17,6 +16,7 @@ from firnline_domain.advice.layout import (
 from firnline_domain.advice.rules import RULES, advise
 from firnline_domain.advice.snapshots import FRUITLESS, MANIFEST_BYTES, MANIFESTS, SNAPSHOTS
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
+from firnline_domain.advice.writers import COMMITS, CONFLICTS, METADATA_COMMITS, OVERWRITES
 from firnline_domain.counters.counters import Totals
 from firnline_domain.counters.filters import Use
 from firnline_domain.counters.work import ExpiryWork

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.advice import habits, layout, settings, snapshots, sorting
+from firnline_domain.advice import layout, settings, snapshots, sorting, writers
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, Rule, without_limit
 from firnline_domain.counters.work import GivenAdvice, Table
 from firnline_domain.records.states import TableAdvice
@@ -32,10 +32,10 @@ RULES: dict[str, Rule] = {
     "file_format": without_limit(layout.file_format),
     "codec": layout.codec,
     "missing_sort_order": sorting.missing_sort_order,
-    "frequent_commits": habits.frequent_commits,
-    "metadata_files_kept": habits.metadata_files_kept,
-    "copy_on_write": habits.copy_on_write,
-    "write_conflicts": habits.write_conflicts,
+    "frequent_commits": writers.frequent_commits,
+    "metadata_files_kept": writers.metadata_files_kept,
+    "copy_on_write": writers.copy_on_write,
+    "write_conflicts": writers.write_conflicts,
     "many_snapshots": snapshots.many_snapshots,
     "many_manifests": snapshots.many_manifests,
     "held_snapshots": snapshots.held_snapshots,

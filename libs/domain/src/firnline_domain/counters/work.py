@@ -6,9 +6,9 @@ from firnline_domain.counters.commit_rate import CommitRate
 from firnline_domain.counters.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.filters import Filters
-from firnline_domain.counters.habits import Habits
 from firnline_domain.counters.other_maintainers import OtherMaintainer
 from firnline_domain.counters.reads import Reads
+from firnline_domain.counters.writer_activity import WriterActivity
 from firnline_domain.identity import Scope
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import Going
@@ -128,7 +128,7 @@ class TableWork(Value):
     published_ms: int = 0  # when it was published last
     commit_rate: CommitRate = CommitRate()  # of our own commits
     other: OtherMaintainer | None = None
-    habits: Habits = Habits()
+    activity: WriterActivity = WriterActivity()
     advice: dict[str, GivenAdvice] = field(default_factory=dict)  # by rule
     reads: Reads | None = None  # what its readers report
     filters: Filters | None = None  # and by which columns they filter

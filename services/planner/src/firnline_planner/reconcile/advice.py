@@ -5,9 +5,9 @@ from __future__ import annotations
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import EASE, advise
 from firnline_domain.advice.sorting import RULE, SCANS, sought
-from firnline_domain.counters.habits import after_commit, after_result
 from firnline_domain.counters.other_maintainers import noticed
 from firnline_domain.counters.work import Table, TableWork
+from firnline_domain.counters.writer_activity import after_commit, after_result
 from firnline_domain.records.events import (
     FilesChanged,
     RewriteCommitted,
@@ -39,7 +39,9 @@ def stale_ms(table: Table, now_ms: int) -> int | None:
     """When advice about an hour of the writers', or a day of the readers', is over, though nothing
     more happens."""
     work = table.work
-    return earliest(work.habits.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
+    return (
+        earliest(work.activity.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
+    )
 
 
 def _faded_ms(work: TableWork, now_ms: int) -> int | None:
@@ -62,15 +64,15 @@ def column_sought(work: TableWork, now_ms: int) -> str | None:
 def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
     """With one more commit: in the writers' hour, or of another maintainer."""
     work = table.work
-    habits = after_commit(work.habits, change, now_ms)
+    activity = after_commit(work.activity, change, now_ms)
     other = noticed(work.other, change, now_ms)
-    return replace(table, work=replace(work, habits=habits, other=other))
+    return replace(table, work=replace(work, activity=activity, other=other))
 
 
 def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
     """With one more result of ours in it."""
-    habits = after_result(table.work.habits, event, now_ms)
-    return replace(table, work=replace(table.work, habits=habits))
+    activity = after_result(table.work.activity, event, now_ms)
+    return replace(table, work=replace(table.work, activity=activity))
 
 
 def with_duplicate(

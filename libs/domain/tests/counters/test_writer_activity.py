@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.counters.habits import Habits, after_commit, after_result
+from firnline_domain.counters.writer_activity import WriterActivity, after_commit, after_result
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
@@ -48,8 +48,8 @@ def change(added: int = 100, removed: int = 0, **more: Any) -> FilesChanged:
 
 
 def test_a_commit_counts_with_its_bytes() -> None:
-    habits = after_commit(after_commit(Habits(), change(), NOW_MS), change(), NOW_MS + 1)
-    hour = habits.current
+    activity = after_commit(after_commit(WriterActivity(), change(), NOW_MS), change(), NOW_MS + 1)
+    hour = activity.current
     assert (hour.start_ms, hour.commits, hour.added_bytes) == (NOW_MS, 2, 2_000)
     assert hour.overwrites == 0
 
@@ -65,24 +65,27 @@ def test_a_commit_counts_with_its_bytes() -> None:
     ],
 )
 def test_what_is_no_commit_of_a_writer_counts_for_nothing(other: dict[str, Any]) -> None:
-    assert after_commit(Habits(), change(**other), NOW_MS) == Habits()
+    assert after_commit(WriterActivity(), change(**other), NOW_MS) == WriterActivity()
 
 
 def test_a_commit_in_chunks_is_one() -> None:
-    habits = Habits()
+    activity = WriterActivity()
     for chunk in range(3):
         part = change(100, 100, chunk=chunk, chunks=3, operation="overwrite")
-        habits = after_commit(habits, part, NOW_MS)
-    hour = habits.current
+        activity = after_commit(activity, part, NOW_MS)
+    hour = activity.current
     assert (hour.commits, hour.overwrites, hour.replaced_records) == (1, 1, 300)
 
 
 def test_an_overwrite_that_removes_nothing_is_an_append() -> None:
-    assert after_commit(Habits(), change(operation="overwrite"), NOW_MS).current.overwrites == 0
+    assert (
+        after_commit(WriterActivity(), change(operation="overwrite"), NOW_MS).current.overwrites
+        == 0
+    )
 
 
 def test_two_hours_are_kept() -> None:
-    first = after_commit(Habits(), change(), NOW_MS)
+    first = after_commit(WriterActivity(), change(), NOW_MS)
     second = after_commit(first, change(), NOW_MS + HOUR_MS)
     third = after_commit(second, change(), NOW_MS + 2 * HOUR_MS)
     assert (second.last, third.last) == (first.current, second.current)
@@ -94,9 +97,9 @@ def test_two_hours_are_kept() -> None:
 
 
 def test_a_clock_that_was_set_back_begins_another_hour() -> None:
-    habits = after_commit(after_commit(Habits(), change(), NOW_MS), change(), NOW_MS - 10)
-    assert habits.current.commits == 1
-    assert [*habits.hours(NOW_MS - 10)] == [habits.current]
+    activity = after_commit(after_commit(WriterActivity(), change(), NOW_MS), change(), NOW_MS - 10)
+    assert activity.current.commits == 1
+    assert [*activity.hours(NOW_MS - 10)] == [activity.current]
 
 
 def conflicted(reason: ConflictReason) -> RewriteConflicted:
@@ -118,7 +121,7 @@ def test_results_and_those_that_writers_spoilt() -> None:
         conflicted(ConflictReason.NEW_POSITION_DELETES),
         conflicted(ConflictReason.SCHEMA_CHANGED),
     )
-    habits = Habits()
+    activity = WriterActivity()
     for event in events:
-        habits = after_result(habits, event, NOW_MS)
-    assert (habits.current.results, habits.current.conflicts) == (4, 3)
+        activity = after_result(activity, event, NOW_MS)
+    assert (activity.current.results, activity.current.conflicts) == (4, 3)

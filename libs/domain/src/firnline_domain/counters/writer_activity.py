@@ -48,17 +48,17 @@ class Hour(Value):
         return self.start_ms + HOUR_MS
 
 
-class Habits(Value):
+class WriterActivity(Value):
     """The hour that runs (from the first event after the one before) and the one before it."""
 
     current: Hour = Hour()
     last: Hour = Hour()
 
-    def at(self, at_ms: int) -> Habits:
+    def at(self, at_ms: int) -> WriterActivity:
         """With an hour that `at_ms` is in."""
         if self.current.start_ms <= at_ms < self.current.end_ms:
             return self
-        return Habits(Hour(at_ms), self.current)
+        return WriterActivity(Hour(at_ms), self.current)
 
     def hours(self, now_ms: int) -> Iterator[Hour]:
         """Those that still say something: until an hour after their end."""
@@ -71,13 +71,13 @@ class Habits(Value):
         return min((hour.end_ms + HOUR_MS for hour in self.hours(now_ms)), default=None)
 
 
-def after_commit(habits: Habits, change: FilesChanged, now_ms: int) -> Habits:
+def after_commit(activity: WriterActivity, change: FilesChanged, now_ms: int) -> WriterActivity:
     """With a writer's commit, or a chunk of one; other changes count for nothing."""
     ours_or_another = change.task_id or change.operation == REPLACE
     if change.kind is not ChangeKind.DELTA or change.snapshot_id is None or ours_or_another:
-        return habits
+        return activity
     # By the clock of its arrival, not the writer's: commits read late come in a burst once.
-    known = habits.at(now_ms)
+    known = activity.at(now_ms)
     hour, whole = known.current, change.chunk == change.chunks - 1
     added = sum(part.added.data.bytes for part in change.partitions)
     hour = replace(hour, commits=hour.commits + whole, added_bytes=hour.added_bytes + added)
@@ -99,16 +99,16 @@ def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
 
 
 def after_result(
-    habits: Habits, event: RewriteCommitted | RewriteConflicted, now_ms: int
-) -> Habits:
+    activity: WriterActivity, event: RewriteCommitted | RewriteConflicted, now_ms: int
+) -> WriterActivity:
     """With a result of ours that was committed, or that writers made impossible to commit."""
     if isinstance(event, RewriteConflicted):
         if event.reason not in WITH_WRITERS:
-            return habits
+            return activity
         lost = True
     else:
         lost = event.groups_lost > 0
-    known = habits.at(now_ms)
+    known = activity.at(now_ms)
     hour = known.current
     after = replace(hour, results=hour.results + 1, conflicts=hour.conflicts + lost)
     return replace(known, current=after)

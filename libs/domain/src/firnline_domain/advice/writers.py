@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.advice.finding import Finding, Known, size
-from firnline_domain.counters.habits import Hour
+from firnline_domain.counters.writer_activity import Hour
 from firnline_domain.records.tallies import FRAGMENTS_IN_TARGET
 
 COMMITS = 120  # an hour: one every 30 s
@@ -16,7 +16,7 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
 def _busiest(known: Known, count: str) -> Hour:
-    hours = known.table.work.habits.hours(known.now_ms)
+    hours = known.table.work.activity.hours(known.now_ms)
     return max(hours, key=lambda hour: int(getattr(hour, count)), default=Hour())
 
 
