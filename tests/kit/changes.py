@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.folding import Folded, Verdict, fold
-from firnline_domain.counters.gaps import next_held
+from firnline_domain.counters.missing_snapshots import next_held
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.tallies import FileTally, Tally

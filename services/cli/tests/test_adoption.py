@@ -239,7 +239,7 @@ def test_a_planner_that_is_behind_is_waited_for(world: World) -> None:
 def test_a_request_that_others_have_sent_takes_room_too(world: World) -> None:
     for _ in range(5):
         MemoryPublisher(world.broker).publish(
-            REQUESTS, "x", ResyncTable(named(("x", "y")), MAIN, None, None, "gap", 1)
+            REQUESTS, "x", ResyncTable(named(("x", "y")), MAIN, None, None, "missing_parent", 1)
         )
     world.at_once = 0
     with pytest.raises(Stopped, match="5 requests wait for the enricher"):

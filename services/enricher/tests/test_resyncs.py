@@ -24,7 +24,7 @@ def history(lake, rows) -> list[int]:
 
 
 def ask(lake, known: int | None, wanted: int | None = None, ref: str = "main"):
-    return lake.handle(ResyncTable(lake.name, ref, known, wanted, "gap", 5))
+    return lake.handle(ResyncTable(lake.name, ref, known, wanted, "missing_parent", 5))
 
 
 def recount(lake):
@@ -102,5 +102,5 @@ def test_what_is_gone_is_removed_and_an_empty_table_is_empty(lake) -> None:
     assert (gone.kind, gone.ref) == (ChangeKind.REMOVED, "audit")
     name = lake.name
     lake.catalog.drop_table("db.t")
-    (dropped,) = lake.handle(ResyncTable(name, "main", None, None, "gap", 5))
+    (dropped,) = lake.handle(ResyncTable(name, "main", None, None, "missing_parent", 5))
     assert (dropped.kind, dropped.operation) == (ChangeKind.REMOVED, "drop-table")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.counters.counters import OpenChunks, PartitionCounters, TableCounters, Totals
-from firnline_domain.counters.gaps import GapReason
+from firnline_domain.counters.missing_snapshots import ResyncReason
 from firnline_domain.counters.work import Partition
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind
@@ -44,7 +44,7 @@ def test_what_adds_up_gets_its_number_of_partitions() -> None:
 def test_what_does_not_add_up_is_counted_anew() -> None:
     found = checked(table(6), entry(A, 3), entry(B, 2))
     assert found.waiting is not None
-    assert (found.waiting.reason, found.waiting.absolute) == (GapReason.MISCOUNTED, True)
+    assert (found.waiting.reason, found.waiting.absolute) == (ResyncReason.MISCOUNTED, True)
 
 
 def test_while_partitions_are_ahead_of_their_table_nothing_is_said() -> None:

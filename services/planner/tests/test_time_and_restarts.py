@@ -54,7 +54,7 @@ def test_what_was_due_stays_due_where_a_tick_is_not_kept(world: PlannerWorld) ->
 def test_a_restart_goes_on_where_the_state_ends(world: PlannerWorld) -> None:
     order = only(world.commit(part(A, 8)))
     world.head += 1
-    assert world.commit(part(A, 1)) == []  # a gap: a request is due in 3 s
+    assert world.commit(part(A, 1)) == []  # a parent is missing: a request is due in 3 s
     world.restart()
     assert (world.bucket.tables, world.bucket.in_flight) == (1, 1)
     assert [one for one in world.tick(3_000) if isinstance(one, ResyncTable)]

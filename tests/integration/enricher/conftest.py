@@ -73,7 +73,7 @@ class Follower:
         if change.kind is ChangeKind.ABSOLUTE and change.chunk == 0:
             self.holds = {}
         elif change.kind is ChangeKind.DELTA:
-            assert change.parent_snapshot_id == self.head, "a gap"
+            assert change.parent_snapshot_id == self.head, "a missing parent"
         for part in change.partitions:
             before = self.holds.get(part.scope, FileTally())
             self.holds[part.scope] = before + part.added - part.removed

@@ -87,7 +87,9 @@ def test_commits_become_changes_over_a_kill_and_a_restart(
     second = start()
     ids = [one.snapshot_id for one in table.metadata.snapshots]
     assert [one.snapshot_id for one in changes(name, 2)] == ids
-    publisher.publish("resync-requests", name.uuid, ResyncTable(name, "main", None, None, "gap", 1))
+    publisher.publish(
+        "resync-requests", name.uuid, ResyncTable(name, "main", None, None, "missing_parent", 1)
+    )
     publisher.flush()
     assert changes(name, 3)[2].kind is ChangeKind.ABSOLUTE
     second.send_signal(signal.SIGTERM)

@@ -63,7 +63,7 @@ def test_another_text_is_told_again() -> None:
 
 def test_while_the_counters_may_be_wrong_nothing_is_said_or_taken_back() -> None:
     facts = known(snapshot_count=1_000)
-    _, waiting = again(facts, snapshot_count=1, waiting=Waiting("gap", NOW_MS))
+    _, waiting = again(facts, snapshot_count=1, waiting=Waiting("missing_parent", NOW_MS))
     assert waiting.told == ()
     assert set(waiting.given) == {"many_snapshots"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters.folding import Verdict
-from firnline_domain.counters.gaps import GapReason, next_held
+from firnline_domain.counters.missing_snapshots import ResyncReason, next_held
 from firnline_domain.records.events import ChangeKind
 from firnline_domain.values import replace
 
@@ -35,7 +35,7 @@ def test_a_redelivered_head_may_bring_newer_facts_of_the_table() -> None:
 def test_an_early_change_is_held_until_its_parent_is_the_head() -> None:
     side = born()
     assert side.verdict(change(5, 4)) is Verdict.HELD
-    assert (side.waits_for, side.count()) == (GapReason.GAP, 3)
+    assert (side.waits_for, side.count()) == (ResyncReason.MISSING_PARENT, 3)
     assert side.verdict(change(4, 3)) is Verdict.FOLDED
     assert side.drain() == [Verdict.FOLDED]
     assert (side.table.head_snapshot_id, side.count(), side.waits_for) == (5, 5, None)
@@ -51,7 +51,7 @@ def test_a_held_change_told_twice_is_held_once() -> None:
 def test_a_table_that_lived_before_us_is_asked_for() -> None:
     side = Side()
     assert side.verdict(change(8, 7)) is Verdict.HELD
-    assert (side.waits_for, side.table.known) == (GapReason.FIRST_SEEN, False)
+    assert (side.waits_for, side.table.known) == (ResyncReason.FIRST_SEEN, False)
     side.take(absolute(8, 40, observed=200))
     assert (side.count(), side.table.head_snapshot_id, side.waits_for) == (40, 8, None)
     assert (side.table.snapshot_count, side.table.oldest_snapshot_ms) == (9, 7)
@@ -80,7 +80,7 @@ def test_absolute_counters_contain_what_was_observed_before() -> None:
     side.take(change(9, 8, observed_at_ms=250))
     side.take(absolute(7, 40, observed=200))
     assert [one.snapshot_id for one in side.table.held] == [9]
-    assert side.waits_for == GapReason.GAP
+    assert side.waits_for == ResyncReason.MISSING_PARENT
 
 
 def test_absolute_counters_contain_the_ancestors_of_their_snapshot() -> None:
@@ -103,7 +103,7 @@ def test_a_clock_that_was_ahead_blocks_no_later_answer() -> None:
     side = born()
     side.take(change(None, None, observed_at_ms=NOW + 3_600_000))
     side.take(change(9, 8))
-    assert side.waits_for == GapReason.GAP
+    assert side.waits_for == ResyncReason.MISSING_PARENT
     assert side.verdict(absolute(9, 40, observed=NOW + 1)) is Verdict.FOLDED
     assert side.count() == 40
 
@@ -141,7 +141,7 @@ def test_a_move_without_its_difference_is_asked_for_once() -> None:
     side = born()
     moved = change(1, None, kind=ChangeKind.REF_MOVED, partitions=(), observed_at_ms=150)
     assert side.verdict(moved) is Verdict.HELD
-    assert (side.waits_for, side.count()) == (GapReason.REF_MOVED, 3)
+    assert (side.waits_for, side.count()) == (ResyncReason.REF_MOVED, 3)
     assert side.verdict(moved) is Verdict.DUPLICATE
     assert side.verdict(absolute(3, 3, observed=140)) is Verdict.STALE  # read before the move
     side.take(absolute(1, 1, observed=160))
@@ -152,7 +152,7 @@ def test_a_late_change_does_not_end_the_wait_for_a_move() -> None:
     side = born()
     side.take(change(1, None, kind=ChangeKind.REF_MOVED, partitions=(), observed_at_ms=150))
     assert side.verdict(change(4, 3)) is Verdict.FOLDED
-    assert side.waits_for == GapReason.REF_MOVED
+    assert side.waits_for == ResyncReason.REF_MOVED
 
 
 def test_a_move_to_where_the_head_is_changes_nothing() -> None:
@@ -189,14 +189,14 @@ def test_a_removed_table_comes_back_by_absolute_counters() -> None:
 def test_more_removed_than_there_was_is_never_counted() -> None:
     side = born()
     assert side.verdict(change(4, 3, partitions=(part(A, 0, 9),))) is Verdict.HELD
-    assert (side.count(), side.waits_for) == (3, GapReason.NEGATIVE)
+    assert (side.count(), side.waits_for) == (3, ResyncReason.NEGATIVE)
     assert next_held(side.table) is None  # only absolute counters help
 
 
 def test_a_replaced_table_is_asked_for() -> None:
     side = born()
     assert side.verdict(change(50, None)) is Verdict.HELD
-    assert side.waits_for == GapReason.REPLACED
+    assert side.waits_for == ResyncReason.REPLACED
 
 
 def test_a_change_without_a_snapshot_brings_facts() -> None:
@@ -226,7 +226,7 @@ def test_too_many_held_changes_are_let_go_and_asked_for() -> None:
     side = born()
     for snapshot in range(10, 50):
         side.take(change(snapshot, snapshot - 1))
-    assert (side.table.held == (), side.waits_for) == (False, GapReason.OVERFLOW)
+    assert (side.table.held == (), side.waits_for) == (False, ResyncReason.OVERFLOW)
     assert len(side.table.held) <= 32
 
 

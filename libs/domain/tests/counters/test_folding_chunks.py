@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters.folding import Verdict
-from firnline_domain.counters.gaps import GapReason
+from firnline_domain.counters.missing_snapshots import ResyncReason
 
 from tests.kit.changes import A, B, absolute, born, change, files, part
 
@@ -45,7 +45,7 @@ def test_a_change_over_an_incomplete_one_makes_the_counters_doubtful() -> None:
     side = born()
     side.take(change(4, 3, chunk=0, chunks=2))
     assert side.verdict(change(40, 3)) is Verdict.HELD  # 4 was rolled back before 40 was made
-    assert side.waits_for == GapReason.CHUNK_LOST
+    assert side.waits_for == ResyncReason.CHUNK_LOST
     assert side.table.waiting is not None
     assert side.table.waiting.absolute
 
@@ -63,7 +63,7 @@ def test_chunks_of_absolute_counters_hold_deltas_back() -> None:
 def test_an_incomplete_change_is_asked_for_again() -> None:
     side = born()
     side.take(change(4, 3, chunk=0, chunks=2))
-    assert side.waits_for == GapReason.GAP
+    assert side.waits_for == ResyncReason.MISSING_PARENT
 
 
 def test_a_chunk_of_absolute_counters_told_twice_counts_once() -> None:

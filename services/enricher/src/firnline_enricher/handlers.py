@@ -47,7 +47,7 @@ class Handlers:
         raise PoisonousRecord("unexpected_record", type(record).__name__)
 
     def _follow(self, delivery: Delivery) -> None:
-        """A gap means that another enricher had the partition and saw commits that we did not."""
+        """Offsets are missing where another enricher had the partition for a while."""
         place = (delivery.topic, delivery.partition)
         last = self._read.get(place, -1)
         if delivery.offset - last not in (0, 1) and isinstance(delivery.record, TableCommitted):

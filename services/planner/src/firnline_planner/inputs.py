@@ -95,8 +95,8 @@ class Reader:
 
     def _handled(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
         """A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
-        for stopping would only fail on it again. What it would have changed is then a gap, and
-        gaps are healed.
+        for stopping would only fail on it again. What it would have changed is then missing, and
+        missing snapshots are asked for.
         """
         try:
             if isinstance(record, Exception):

@@ -1,6 +1,6 @@
 """What the planner knows of a table: counters per (table uuid, ref), and per partition.
 
-Plain values; `folding` moves them along the parent chain, `gaps` heals what is missing.
+Plain values; `folding` moves them along the parent chain, `missing_snapshots` asks the enricher.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class OpenChunks(Value):
 class Waiting(Value):
     """Something is missing between the head and what has been held back."""
 
-    reason: str  # a GapReason of `gaps`
+    reason: str  # a ResyncReason of `missing_snapshots`
     since_ms: int
     asked_ms: int | None = None
     asks: int = 0

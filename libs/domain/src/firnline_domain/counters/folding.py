@@ -2,7 +2,7 @@
 sequence-clock hazard, H11).
 
 A change folds only onto its parent. A known snapshot is a duplicate. Anything else is held, and
-`gaps` asks for what is missing. Nothing is ever compared by sequence number.
+`missing_snapshots` asks for what is missing. Nothing is ever compared by sequence number.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from firnline_domain.counters.counters import OpenChunks, PartitionCounters, TableCounters
-from firnline_domain.counters.gaps import (
-    GapReason,
+from firnline_domain.counters.missing_snapshots import (
+    ResyncReason,
     hold,
     not_ahead,
     settled,
@@ -84,11 +84,11 @@ def _delta(table: TableCounters, partitions: Partitions, change: FilesChanged, n
         return Folded(without(table, change), Verdict.DUPLICATE)
     if not table.known:
         if change.parent_snapshot_id is not None or table.waiting:
-            return Folded(hold(table, change, GapReason.FIRST_SEEN, now), Verdict.HELD)
+            return Folded(hold(table, change, ResyncReason.FIRST_SEEN, now), Verdict.HELD)
         return _onto_head(_born(table), partitions, change, now)
     if change.parent_snapshot_id != table.head_snapshot_id:
         parentless = change.parent_snapshot_id is None
-        reason = GapReason.REPLACED if parentless else GapReason.GAP
+        reason = ResyncReason.REPLACED if parentless else ResyncReason.MISSING_PARENT
         return Folded(hold(table, change, reason, now), Verdict.HELD)
     return _onto_head(table, partitions, change, now)
 
@@ -103,7 +103,7 @@ def _ref_moved(
         return _onto_head(table, partitions, change, now)
     observed_ms = not_ahead(change, now).observed_at_ms
     seen = replace(table, observed_ms=max(table.observed_ms, observed_ms))
-    reason = GapReason.REF_MOVED if table.known else GapReason.FIRST_SEEN
+    reason = ResyncReason.REF_MOVED if table.known else ResyncReason.FIRST_SEEN
     waiting = wait(seen.remembering_event(change), reason, now, change.snapshot_id)
     return Folded(waiting, Verdict.HELD)
 
@@ -143,17 +143,21 @@ def _onto_head(
         totals = totals.moved(before, after)
         changed.append(after)
     if any(partition.is_negative for partition in changed):
-        return Folded(hold(table, change, GapReason.NEGATIVE, now), Verdict.HELD)
+        return Folded(hold(table, change, ResyncReason.NEGATIVE, now), Verdict.HELD)
     return _closed(replace(table, totals=totals), opened, change, tuple(changed), now)
 
 
-def _in_the_way(table: TableCounters, change: FilesChanged) -> GapReason | None:
+def _in_the_way(table: TableCounters, change: FilesChanged) -> ResyncReason | None:
     """Why a change that fits onto the head may not be folded yet."""
     if table.waiting and table.waiting.absolute:
-        return GapReason.GAP
+        return ResyncReason.MISSING_PARENT
     if table.open is None or table.open.snapshot_id == change.snapshot_id:
         return None
-    return GapReason.GAP if table.open.kind is ChangeKind.ABSOLUTE else GapReason.CHUNK_LOST
+    return (
+        ResyncReason.MISSING_PARENT
+        if table.open.kind is ChangeKind.ABSOLUTE
+        else ResyncReason.CHUNK_LOST
+    )
 
 
 def _absolute(

@@ -40,7 +40,7 @@ def smaller(record: Any) -> Iterator[Any]:
 
 def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
     """First without what readers do not know in summaries; then only where the branches are now.
-    A move without its snapshots makes the planner ask for what lies between (`gaps`)."""
+    A move without its snapshots makes the planner ask for them (`missing_snapshots`)."""
     snapshots = tuple(replace(snapshot, summary=_summary(snapshot)) for snapshot in event.snapshots)
     agent = event.user_agent and event.user_agent[:MAX_TEXT]
     event = replace(event, snapshots=snapshots, user_agent=agent)

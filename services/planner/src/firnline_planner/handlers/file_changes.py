@@ -5,7 +5,7 @@ from __future__ import annotations
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.debts import NO_DEBT, debt_added_by
 from firnline_domain.counters.folding import Folded, Verdict, fold
-from firnline_domain.counters.gaps import next_held
+from firnline_domain.counters.missing_snapshots import next_held
 from firnline_domain.counters.work import Partition, Table, TableWork
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.expiry import after_expired, retry_allowed

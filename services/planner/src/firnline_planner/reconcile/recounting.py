@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
-from firnline_domain.counters.gaps import GapReason, wait
+from firnline_domain.counters.missing_snapshots import ResyncReason, wait
 from firnline_domain.counters.work import Partition
 from firnline_domain.values import replace
 
@@ -52,4 +52,4 @@ class Recount:
         right = replace(self._table, totals=self._totals)
         if self._totals.holds == self._table.totals.holds:
             return right
-        return wait(right, GapReason.MISCOUNTED, now_ms)
+        return wait(right, ResyncReason.MISCOUNTED, now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline_domain.counters.gaps import resync_request
+from firnline_domain.counters.missing_snapshots import resync_request
 from firnline_domain.counters.work import ExpiryWork, Partition, Table, TableWork
 from firnline_domain.identity import Scope
 from firnline_domain.policy.decisions import Decision, Reason

@@ -44,7 +44,7 @@ from firnline_planner.state.stores import KeyValueStore
 # memory that is in no processor cache when it is freed.
 REMEMBERED = 500
 # Of a key with its value: Faust's changelog takes 1 MB of one record. A table may hold 0.5 MB of
-# changes back (`gaps.HELD_BYTES`), and its settings are 0.2 MB at most (`kept_settings`).
+# changes back (`missing_snapshots.HELD_BYTES`), its settings are 0.2 MB at most (`kept_settings`).
 MAX_VALUE_BYTES = 900_000
 MAX_SHOWN = 200
 

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 
 import msgspec
-from firnline_domain.counters.gaps import resync_ms
+from firnline_domain.counters.missing_snapshots import resync_ms
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import Route

@@ -20,10 +20,10 @@ AHEAD_MS = 60_000  # that clocks of two hosts may differ; a table is never block
 DELTA_ASKS = 2  # after so many answers that did not help, ask for absolute counters
 
 
-class GapReason(StrEnum):
+class ResyncReason(StrEnum):
     """Why a table waits for the enricher."""
 
-    GAP = "gap"  # a parent is missing
+    MISSING_PARENT = "missing_parent"  # the snapshot before it has not come
     FIRST_SEEN = "first_seen"  # a table that lived before us
     REPLACED = "replaced"  # a snapshot without a parent on a table that has a head
     REF_MOVED = "ref_moved"  # rollback or fast-forward whose difference is not known
@@ -33,17 +33,17 @@ class GapReason(StrEnum):
     MISCOUNTED = "miscounted"  # the partitions do not add up to the table
 
 
-AT_ONCE = frozenset(GapReason) - {GapReason.GAP, GapReason.CHUNK_LOST}
-ABSOLUTE_ONLY = frozenset(GapReason) - {GapReason.GAP, GapReason.REF_MOVED}
+AT_ONCE = frozenset(ResyncReason) - {ResyncReason.MISSING_PARENT, ResyncReason.CHUNK_LOST}
+ABSOLUTE_ONLY = frozenset(ResyncReason) - {ResyncReason.MISSING_PARENT, ResyncReason.REF_MOVED}
 
 
 def wait(
-    table: TableCounters, reason: GapReason, now_ms: int, wanted: int | None = None
+    table: TableCounters, reason: ResyncReason, now_ms: int, wanted: int | None = None
 ) -> TableCounters:
     """Note that something is missing. A graver reason takes over and asks anew."""
     waiting = table.waiting
     absolute = reason in ABSOLUTE_ONLY
-    if waiting and (waiting.absolute or not absolute) and reason is not GapReason.REF_MOVED:
+    if waiting and (waiting.absolute or not absolute) and reason is not ResyncReason.REF_MOVED:
         return table
     fresh = Waiting(
         reason=reason,
@@ -63,7 +63,7 @@ def not_ahead(change: FilesChanged, now_ms: int) -> FilesChanged:
 
 
 def hold(
-    table: TableCounters, change: FilesChanged, reason: GapReason, now_ms: int
+    table: TableCounters, change: FilesChanged, reason: ResyncReason, now_ms: int
 ) -> TableCounters:
     """Keep a change that cannot be folded yet."""
     place = (change.event_id, change.chunk)
@@ -72,7 +72,7 @@ def hold(
     held = (*table.held, not_ahead(change, now_ms))
     partitions = sum(len(change.partitions) for change in held)
     if len(held) > HELD_CHANGES or partitions > HELD_PARTITIONS or _weight(held) > HELD_BYTES:
-        return wait(replace(table, held=()), GapReason.OVERFLOW, now_ms)
+        return wait(replace(table, held=()), ResyncReason.OVERFLOW, now_ms)
     return wait(replace(table, held=held), reason, now_ms)
 
 
@@ -134,12 +134,12 @@ def settled(table: TableCounters, now_ms: int) -> TableCounters:
     """Stop waiting where nothing is missing any more; start anew where something still is."""
     waiting = table.waiting
     if table.open and table.open.kind is ChangeKind.ABSOLUTE:
-        return wait(table, GapReason.CHUNK_LOST, now_ms)
+        return wait(table, ResyncReason.CHUNK_LOST, now_ms)
     if table.held or table.open:
-        return wait(table, GapReason.GAP, now_ms)
+        return wait(table, ResyncReason.MISSING_PARENT, now_ms)
     if waiting is None or waiting.absolute:
         return table
-    if waiting.reason == GapReason.REF_MOVED and waiting.wanted_snapshot_id != (
+    if waiting.reason == ResyncReason.REF_MOVED and waiting.wanted_snapshot_id != (
         table.head_snapshot_id
     ):
         return table

@@ -95,7 +95,7 @@ def test_while_something_is_missing_nothing_is_ordered_and_afterwards_everything
     missing = world.change(2, 1, part(B, 9))
     assert world.commit(part(A, 9)) == []
     [request] = [one for one in world.tick(3_000) if isinstance(one, ResyncTable)]
-    assert (request.known_snapshot_id, request.reason) == (1, "gap")
+    assert (request.known_snapshot_id, request.reason) == (1, "missing_parent")
     assert world.state().waiting_for_resync
     orders = [one for one in world.take(missing) if isinstance(one, RewriteFiles)]
     assert {order.scope for order in orders} == {A, B}
