@@ -16,7 +16,7 @@ from firnline_domain.commits.commit_plan import (
     plan,
 )
 from firnline_domain.commits.conflicts import Conflict, examine
-from firnline_domain.commits.live import Head
+from firnline_domain.commits.heads import Head
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import (
     AppliedDelete,

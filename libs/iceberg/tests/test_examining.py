@@ -12,7 +12,7 @@ import fastavro
 import pytest
 from firnline_domain.commits.commit_plan import plan
 from firnline_domain.commits.conflicts import judge
-from firnline_domain.commits.live import Head, Rest
+from firnline_domain.commits.heads import Head, Rest
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import (
     AppliedDelete,

@@ -10,7 +10,7 @@ from firnline_domain.commits.commit_plan import (
     plan,
     spent_deletes,
 )
-from firnline_domain.commits.live import Head
+from firnline_domain.commits.heads import Head
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ConflictReason
 from firnline_domain.records.results import (

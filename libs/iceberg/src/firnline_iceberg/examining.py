@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from firnline_domain.commits.live import Rest
+from firnline_domain.commits.heads import Rest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 

@@ -1,4 +1,4 @@
-"""A ref's head as decisions want it (`firnline_domain.commits.live.Head`), and rewrites that are
+"""A ref's head as decisions want it (`firnline_domain.commits.heads.Head`), and rewrites that are
 planned on it as Java wants them."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import cached_property
 
 from firnline_domain.commits.commit_plan import PlannedSnapshot
 from firnline_domain.commits.conflicts import inputs, outputs
-from firnline_domain.commits.live import Head
+from firnline_domain.commits.heads import Head
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
 

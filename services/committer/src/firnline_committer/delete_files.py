@@ -14,7 +14,7 @@ from firnline_deletes import position_files, puffin, vectors
 from firnline_deletes.position_files import Bounds, WrittenPositions
 from firnline_deletes.positions import Positions
 from firnline_domain.commits.commit_plan import AddedDelete, Leftover, Written
-from firnline_domain.commits.live import LiveDelete
+from firnline_domain.commits.heads import LiveDelete
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import OutputFile, RewriteFinished
 from firnline_domain.records.signing import Keyring

@@ -30,7 +30,7 @@ from firnline_domain.commits.conflicts import (
     replaced,
     unapplied_position_deletes,
 )
-from firnline_domain.commits.live import LiveDelete
+from firnline_domain.commits.heads import LiveDelete
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.records.events import ConflictReason

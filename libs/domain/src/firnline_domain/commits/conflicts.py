@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.commits.live import Head, LiveDelete, reaches
+from firnline_domain.commits.heads import Head, LiveDelete, reaches
 from firnline_domain.commits.proofs import flaw
 from firnline_domain.commits.schemas import unreadable
 from firnline_domain.identity import Scope, normal_path
