@@ -13,11 +13,11 @@ from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.burden import READ_COST
+from firnline_domain.policy.cost_benefit import KEY_SHARE, Action
 from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.outcomes import ordered, succeeded
 from firnline_domain.policy.rewrite import decide, order_for
-from firnline_domain.policy.worth import KEY_SHARE, Action
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS

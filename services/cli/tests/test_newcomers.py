@@ -12,7 +12,7 @@ from firnline_cli.adoption.newcomers import (
     summary_of,
 )
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.worth import offers
+from firnline_domain.policy.cost_benefit import offers
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds

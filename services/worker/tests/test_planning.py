@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
-from firnline_domain.policy.worth import Action
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status

@@ -15,10 +15,10 @@ from firnline_domain.counters.debts import debt_added_by, debt_of
 from firnline_domain.counters.sizes import fills_target
 from firnline_domain.counters.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.decisions import Decision
 from firnline_domain.policy.outcomes import after_change, ordered, succeeded
 from firnline_domain.policy.rewrite import decide, order_for
-from firnline_domain.policy.worth import Action
 from firnline_domain.records.tallies import FileTally, Tally, size_class
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.values import replace

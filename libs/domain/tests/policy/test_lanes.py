@@ -7,6 +7,7 @@ from firnline_domain.counters.counters import PartitionCounters
 from firnline_domain.counters.debts import NO_DEBT
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask
 from firnline_domain.identity import Scope
+from firnline_domain.policy.cost_benefit import weigh_compaction
 from firnline_domain.policy.evidence import weights
 from firnline_domain.policy.lanes import (
     LANES,
@@ -18,7 +19,6 @@ from firnline_domain.policy.lanes import (
     set_bytes,
 )
 from firnline_domain.policy.outcomes import LEAVE_HEAVY_AFTER, failed, succeeded
-from firnline_domain.policy.worth import weigh
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
@@ -71,7 +71,7 @@ def test_who_ran_out_of_memory_comes_back_after_some_successes_in_a_row() -> Non
 @pytest.mark.parametrize("times", [0, 1])
 def test_an_order_tells_its_lane_by_its_numbers(records: int, times: int) -> None:
     partition = holding(records, work=PartitionWork(out_of_memory=times))
-    weighed = weigh(partition, LIMITS, NO_DEBT, NO_DEBT)
+    weighed = weigh_compaction(partition, LIMITS, NO_DEBT, NO_DEBT)
     assert lane_of_order(weights(partition, LIMITS, weighed, 0)) is lane_of(partition, LIMITS)
 
 

@@ -9,10 +9,10 @@ from firnline_domain.counters.counters import PartitionCounters, TableCounters, 
 from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.outcomes import ordered, succeeded
 from firnline_domain.policy.rewrite import decide, depth, explain, order_for
-from firnline_domain.policy.worth import Action
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.values import replace

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from firnline_domain.counters.sizes import MAX_MERGE_BYTES, fills_target
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
-from firnline_domain.policy.worth import Action
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
 from firnline_domain.records.tallies import (
     DEFAULT_TARGET_BYTES,

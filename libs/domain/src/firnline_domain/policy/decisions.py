@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.counters.debts import Debt
-from firnline_domain.policy.worth import Action, Weighed
+from firnline_domain.policy.cost_benefit import Action, CostBenefit
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.values import Value, field
 
@@ -75,22 +75,23 @@ ORDERS = frozenset(
 )
 
 
-Found = tuple[Debt, Debt, Weighed]
+Assessment = tuple[Debt, Debt, CostBenefit]
 """All debt, what of it has grown since the last rewrite, and what a compaction weighs."""
 
 
 class Decision(Value):
-    """`until_ms`: when time alone may change the decision; None = only an event can. `found`: what
-    it was made from; None where the partition was not weighed. `wanted`: of one that the table
-    holds back, the decision that its partition alone asks for."""
+    """`until_ms`: when time alone may change the decision; None = only an event can.
+
+    `assessment`: what it was made from; None where the partition was not weighed. `wanted`: of one
+    that the table holds back, the decision that its partition alone asks for."""
 
     reason: Reason
     order: bool = False
     until_ms: int | None = None
-    rank: float = 0.0  # of orders: the highest goes first (`worth.Weighed.paid_back`)
+    rank: float = 0.0  # of orders: the highest goes first (`cost_benefit.CostBenefit.paid_back`)
     numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
     action: Action = Action.COMPACT
-    found: Found | None = None
+    assessment: Assessment | None = None
     wanted: Decision | None = None
 
     @property

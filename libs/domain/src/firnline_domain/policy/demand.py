@@ -5,16 +5,16 @@ from __future__ import annotations
 from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.sizes import mendable_error, size_error
 from firnline_domain.counters.work import Partition
-from firnline_domain.policy.decisions import Decision, Found, Reason
-from firnline_domain.policy.heat import hot_until_ms
-from firnline_domain.policy.worth import (
+from firnline_domain.policy.cost_benefit import (
     FAR_MS,
     Action,
-    Weighed,
+    CostBenefit,
     weigh_conversion,
     weigh_merge,
     weigh_positions,
 )
+from firnline_domain.policy.decisions import Assessment, Decision, Reason
+from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import earliest
 from firnline_domain.values import replace
@@ -23,26 +23,30 @@ PRESSING = 2  # at so many times a threshold, a hot partition is not left to coo
 CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
 
 
-def demand_of(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
+def demand_of(
+    partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
+) -> Decision:
     """An order's reason, or why none is wanted and when time may change that. A compaction, or a
     conversion where that spares more for what it costs, goes before a merge."""
-    compaction = _of_deletes(partition, found, limits, now_ms)
-    _, grown, _ = found
+    compaction = _of_deletes(partition, assessment, limits, now_ms)
+    _, grown, _ = assessment
     if not grown.undersized or limits.max_size_error <= 0 or compaction.reason not in CALM:
         return compaction
     merge = weigh_merge(partition, limits)
     return compaction if merge is None else _merge(partition, compaction, merge, limits, now_ms)
 
 
-def _of_deletes(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
-    debt, grown, compaction = found
+def _of_deletes(
+    partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
+) -> Decision:
+    debt, grown, compaction = assessment
     asked = limits.convert is Conversions.ALWAYS
     conversion = weigh_conversion(partition, limits, debt, grown)
     if conversion is not None and (asked or conversion.gain > compaction.gain):
         wanted = _compaction(partition, (debt, grown, conversion), limits, now_ms)
         decision = replace(wanted, action=Action.CONVERT)
     else:
-        decision = _compaction(partition, found, limits, now_ms)
+        decision = _compaction(partition, assessment, limits, now_ms)
     positions = weigh_positions(partition, limits)
     if positions is None or decision.reason not in CALM:
         return decision
@@ -50,7 +54,7 @@ def _of_deletes(partition: Partition, found: Found, limits: Thresholds, now_ms: 
 
 
 def _positions(
-    partition: Partition, idle: Decision, weighed: Weighed, limits: Thresholds, now_ms: int
+    partition: Partition, idle: Decision, weighed: CostBenefit, limits: Thresholds, now_ms: int
 ) -> Decision:
     """What conversions have left is compacted when readers have paid for it; where it is many
     files, when it has waited for long enough; at the latest after the retention, or what was
@@ -70,7 +74,7 @@ def _positions(
 
 
 def _merge(
-    partition: Partition, compaction: Decision, merge: Weighed, limits: Thresholds, now_ms: int
+    partition: Partition, compaction: Decision, merge: CostBenefit, limits: Thresholds, now_ms: int
 ) -> Decision:
     if now_ms < merge.from_ms:
         until_ms = earliest(compaction.until_ms, merge.from_ms)
@@ -82,8 +86,10 @@ def _merge(
     return Decision(Reason.UNDERSIZED, rank=merge.paid_back(now_ms), action=Action.MERGE)
 
 
-def _compaction(partition: Partition, found: Found, limits: Thresholds, now_ms: int) -> Decision:
-    debt, grown, weighed = found
+def _compaction(
+    partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
+) -> Decision:
+    debt, grown, weighed = assessment
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT

@@ -5,8 +5,8 @@ from __future__ import annotations
 from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.sizes import mendable_error, size_error
 from firnline_domain.counters.work import Partition, Table
+from firnline_domain.policy.cost_benefit import CostBenefit
 from firnline_domain.policy.lanes import set_bytes
-from firnline_domain.policy.worth import Weighed
 from firnline_domain.settings.thresholds import Thresholds
 
 
@@ -35,7 +35,7 @@ def counts(
 
 
 def weights(
-    partition: Partition, limits: Thresholds, weighed: Weighed, now_ms: int
+    partition: Partition, limits: Thresholds, weighed: CostBenefit, now_ms: int
 ) -> dict[str, float]:
     """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
     holds, target = partition.counters.holds, limits.target_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
-from firnline_domain.policy.worth import Action
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.results import OUT_OF_MEMORY
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS

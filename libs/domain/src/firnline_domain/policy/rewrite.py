@@ -5,11 +5,17 @@ from __future__ import annotations
 from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.work import SLOTS, SMALL_SLOTS, Partition, RunningTask, Table
 from firnline_domain.identity import task_id
-from firnline_domain.policy.decisions import ORDERS, Decision, Found, Reason
+from firnline_domain.policy.cost_benefit import (
+    Action,
+    CostBenefit,
+    weigh_compaction,
+    weigh_conversion,
+    weigh_merge,
+)
+from firnline_domain.policy.decisions import ORDERS, Assessment, Decision, Reason
 from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, weights
 from firnline_domain.policy.holds import BETWEEN_COMMITS, rewrite_hold_of
-from firnline_domain.policy.worth import Action, Weighed, weigh, weigh_conversion, weigh_merge
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
 from firnline_domain.settings.thresholds import Thresholds
@@ -22,8 +28,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     """The decision for one partition. Made with every change; few get their numbers (`explain`)."""
     if barred := _barred(table, partition, limits, now_ms):
         return Decision(barred[0], until_ms=barred[1])
-    weighed = _weighed(table, partition, limits)
-    wanted = replace(demand_of(partition, weighed, limits, now_ms), found=weighed)
+    assessment = _assess(table, partition, limits)
+    wanted = replace(demand_of(partition, assessment, limits, now_ms), assessment=assessment)
     return admit(table, partition, wanted, limits, now_ms)
 
 
@@ -37,10 +43,10 @@ def admit(
     hold = rewrite_hold_of(table, limits, now_ms)
     if hold and not _shares_a_commit(table, hold, now_ms):
         reason = Reason(hold.reason)
-        return Decision(reason, until_ms=hold.until_ms, found=wanted.found, wanted=wanted)
-    small = weighed_for(table, partition, wanted, limits).work.bytes_read
+        return Decision(reason, until_ms=hold.until_ms, assessment=wanted.assessment, wanted=wanted)
+    small = cost_benefit_of(table, partition, wanted, limits).work.bytes_read
     if not table.work.has_room(SMALL_SLOTS if small <= limits.cheap_bytes else SLOTS, limits):
-        return Decision(Reason.TABLE_BUSY, found=wanted.found)
+        return Decision(Reason.TABLE_BUSY, assessment=wanted.assessment)
     if limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
@@ -58,28 +64,30 @@ def explain(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
     """The decision with the numbers that it was made from."""
-    debt, grown, _ = found = decision.found or _weighed(table, partition, limits)
-    weighed = _of_action(partition, decision.action, found, limits)
+    debt, grown, _ = assessment = decision.assessment or _assess(table, partition, limits)
+    weighed = _of_action(partition, decision.action, assessment, limits)
     numbers = counts(table, partition, debt, grown, limits)
     numbers |= weights(partition, limits, weighed, now_ms)
     return replace(decision, numbers=numbers)
 
 
-def _weighed(table: Table, partition: Partition, limits: Thresholds) -> Found:
+def _assess(table: Table, partition: Partition, limits: Thresholds) -> Assessment:
     debt, grown = debts(table, partition, limits.target_bytes)
-    return debt, grown, weigh(partition, limits, debt, grown)
+    return debt, grown, weigh_compaction(partition, limits, debt, grown)
 
 
-def weighed_for(
+def cost_benefit_of(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
-) -> Weighed:
+) -> CostBenefit:
     """What a decision's action costs and spares."""
-    weighed = decision.found or _weighed(table, partition, limits)
-    return _of_action(partition, decision.action, weighed, limits)
+    assessment = decision.assessment or _assess(table, partition, limits)
+    return _of_action(partition, decision.action, assessment, limits)
 
 
-def _of_action(partition: Partition, action: Action, found: Found, limits: Thresholds) -> Weighed:
-    debt, grown, compaction = found
+def _of_action(
+    partition: Partition, action: Action, assessment: Assessment, limits: Thresholds
+) -> CostBenefit:
+    debt, grown, compaction = assessment
     other = None
     if action is Action.MERGE:
         other = weigh_merge(partition, limits)

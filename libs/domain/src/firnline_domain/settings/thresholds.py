@@ -66,7 +66,7 @@ class Thresholds(Value):
     cheap_bytes: int = 16 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
     convert: Conversions = Conversions.AUTO  # firnline.rewrite.convert
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
-    payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`worth`)
+    payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`cost_benefit`)
     reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
     reads_from: ReadsFrom = ReadsFrom.AT_LEAST  # firnline.reads-from
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price

@@ -1,8 +1,8 @@
 """How much a table that no planner counts yet deserves to be counted, from what is told cheaply.
 
 The weight is the policy's own measure: CPU seconds that readers pay in an hour for debt, for each
-CPU second that the rewrite costs (`worth.Offer.gain`), of the partition where that is most. A
-snapshot's summary knows the table as a whole only; where that says too little the weight is an
+CPU second that the rewrite costs (`cost_benefit.Offer.gain`), of the partition where that is most.
+A snapshot's summary knows the table as a whole only; where that says too little the weight is an
 estimate, to be made exact from the manifests before it counts.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from firnline_domain.identity import TableName
 from firnline_domain.numbers import number
-from firnline_domain.policy.worth import offers
+from firnline_domain.policy.cost_benefit import offers
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.results import Going
 from firnline_domain.records.tallies import FRAGMENTS_IN_TARGET, FileTally, Tally, size_class

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from firnline_domain.policy.worth import Weighed
+from firnline_domain.policy.cost_benefit import CostBenefit
 from firnline_domain.settings.groups import Budget
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value
@@ -35,7 +35,7 @@ class Candidate(Value, Generic[K]):
         return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
 
 
-def candidate_of(key: K, weighed: Weighed, limits: Thresholds, now_ms: int) -> Candidate[K]:
+def candidate_of(key: K, weighed: CostBenefit, limits: Thresholds, now_ms: int) -> Candidate[K]:
     """A partition that deserves a rewrite."""
     return Candidate(
         key,

@@ -14,11 +14,11 @@ from firnline_domain.policy.lanes import lane_of, topic_of
 from firnline_domain.policy.outcomes import ordered, with_debt_ages
 from firnline_domain.policy.rewrite import (
     admit,
+    cost_benefit_of,
     debts,
     decide,
     explain,
     order_for,
-    weighed_for,
 )
 from firnline_domain.values import replace
 
@@ -95,8 +95,8 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
 def _by_rank(wanting: tuple[Partition, Decision]) -> tuple[float, int, Scope]:
     """The highest rank first, then the deepest debt."""
     partition, decision = wanting
-    assert decision.found is not None  # whatever is to be ordered was weighed
-    _, grown, _ = decision.found
+    assert decision.assessment is not None  # whatever is to be ordered was weighed
+    _, grown, _ = decision.assessment
     return -decision.rank, -sum(grown.counts), partition.counters.scope
 
 
@@ -132,7 +132,7 @@ def _request_budget(
     place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
-        weighed = weighed_for(table, partition, decision, context.limits)
+        weighed = cost_benefit_of(table, partition, decision, context.limits)
         candidate = candidate_of(place, weighed, context.limits, context.now_ms)
         context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
 

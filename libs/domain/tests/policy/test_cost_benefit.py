@@ -10,17 +10,17 @@ from firnline_domain.counters.debts import NO_DEBT, Debt, debt_of
 from firnline_domain.counters.work import Partition, PartitionWork
 from firnline_domain.identity import Scope
 from firnline_domain.policy.burden import READ_COST, burden_of
-from firnline_domain.policy.costs import FIRNLINE
-from firnline_domain.policy.worth import (
+from firnline_domain.policy.cost_benefit import (
     FAR_MS,
     Action,
-    Weighed,
+    CostBenefit,
     compacting,
     offers,
     paid_at_ms,
-    weigh,
+    weigh_compaction,
     weigh_conversion,
 )
+from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import HOUR_MS
@@ -35,11 +35,11 @@ UPSERTED = FileTally(
 ALL = frozenset(Action)
 
 
-def weighed(holds: FileTally, floor: Debt = NO_DEBT, since: int | None = 0) -> Weighed:
+def weighed(holds: FileTally, floor: Debt = NO_DEBT, since: int | None = 0) -> CostBenefit:
     work = PartitionWork(floor=floor, debt_since_ms=since)
     debt = debt_of(holds, LIMITS.target_bytes)
-    return weigh(Partition(PartitionCounters(Scope(1, "[]"), holds=holds), work), LIMITS, debt,
-                 debt.beyond(floor))  # fmt: skip
+    partition = Partition(PartitionCounters(Scope(1, "[]"), holds=holds), work)
+    return weigh_compaction(partition, LIMITS, debt, debt.beyond(floor))
 
 
 def test_equality_deletes_burden_every_older_file() -> None:
@@ -140,7 +140,7 @@ def test_convert_or_compact_by_cost() -> None:
 
 
 def test_small_or_shared_debt_is_not_converted() -> None:
-    def conversion(holds: FileTally, **limits: Any) -> Weighed | None:
+    def conversion(holds: FileTally, **limits: Any) -> CostBenefit | None:
         debt = debt_of(holds, LIMITS.target_bytes)
         partition = Partition(PartitionCounters(Scope(1, "[]"), holds=holds))
         return weigh_conversion(partition, replace(LIMITS, **limits), debt, debt)

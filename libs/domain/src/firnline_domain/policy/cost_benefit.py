@@ -1,4 +1,4 @@
-"""When maintenance is worth its price: as soon as readers have paid as much for the debt.
+"""When maintenance is worth its cost: as soon as readers have paid as much for the debt.
 
 Nobody knows how often a table will be read. Whoever buys when the rent paid has reached the price
 never pays more than twice what was best in hindsight (the ski-rental rule). Rent is what scans pay
@@ -133,7 +133,7 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
     return Work(size, size)
 
 
-class Weighed(Value):
+class CostBenefit(Value):
     """What a partition's rewrite costs and spares, and when it is worth it."""
 
     work: Work
@@ -167,19 +167,21 @@ class Weighed(Value):
         return max(now_ms - self.since_ms, 0) / max(self.paid_ms - self.since_ms, 1)
 
 
-def weigh(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> Weighed:
+def weigh_compaction(
+    partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
+) -> CostBenefit:
     """Weigh a compaction. Only what has grown since the last rewrite counts."""
     holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
     spared_s = burden.seconds() * sum(grown.compactable) / max(sum(debt.compactable), 1)
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
-    return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+    return _cost_benefit(since_ms, limits, work, spared_s, burden.amplification)
 
 
 def weigh_conversion(
     partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
-) -> Weighed | None:
+) -> CostBenefit | None:
     """Weigh a conversion; None where there are no equality deletes of the partition's own, where
     others reach it (they would stay, and be applied again), and where all of it is cheap and nobody
     asks for it: a compaction leaves less behind."""
@@ -192,20 +194,20 @@ def weigh_conversion(
     burden = burden_of(holds, limits.target_bytes)
     share = (grown.fragments + grown.equality_deletes) / (debt.fragments + debt.equality_deletes)
     since_ms, spared_s = partition.work.debt_since_ms, _converted_s(holds, burden) * share
-    return _weighed(since_ms, limits, work, spared_s, burden.amplification)
+    return _cost_benefit(since_ms, limits, work, spared_s, burden.amplification)
 
 
-def weigh_positions(partition: Partition, limits: Thresholds) -> Weighed | None:
+def weigh_positions(partition: Partition, limits: Thresholds) -> CostBenefit | None:
     """Weigh the compaction of what conversions have left; None if they left nothing."""
     holds, since_ms = partition.counters.holds, partition.work.converted_ms
     if since_ms is None:
         return None
     burden = burden_of(holds, limits.target_bytes)
     spared_s = burden.positions_s() + holds.positional_files * READ_COST.open_s
-    return _weighed(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
+    return _cost_benefit(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
 
 
-def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:
+def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
     """Weigh a merge; None where it would take nothing, there are deletes to be applied, or it is
     not known yet since when its files are there."""
     holds, target = partition.counters.holds, limits.target_bytes
@@ -215,16 +217,16 @@ def weigh_merge(partition: Partition, limits: Thresholds) -> Weighed | None:
         return None
     share = work.bytes_read / max(taken_by_merge(holds, target).bytes, 1)
     amplification = burden_of(holds, target).amplification
-    return _weighed(since_ms, limits, work, files * share * READ_COST.open_s, amplification)
+    return _cost_benefit(since_ms, limits, work, files * share * READ_COST.open_s, amplification)
 
 
-def _weighed(
+def _cost_benefit(
     since: int | None, limits: Thresholds, work: Work, spared_s: float, amplification: float
-) -> Weighed:
+) -> CostBenefit:
     price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
     if since is None or spared_s <= 0:
-        return Weighed(work, price_s, spared_s, amplification)
+        return CostBenefit(work, price_s, spared_s, amplification)
     paid_ms = paid_at_ms(price_s, spared_s, since, limits)
     cheap = work.bytes_read <= limits.cheap_bytes
     from_ms = 0 if cheap else min(paid_ms, since + limits.max_wait_ms)
-    return Weighed(work, price_s, spared_s, amplification, since, paid_ms, from_ms)
+    return CostBenefit(work, price_s, spared_s, amplification, since, paid_ms, from_ms)
