@@ -103,7 +103,7 @@ def test_a_skipped_task_sets_the_floor_too(world: PlannerWorld) -> None:
 
 
 def test_an_order_that_ran_out_of_memory_goes_where_there_is_room(world: PlannerWorld) -> None:
-    """Until three rewrites in a row were well there."""
+    """Until three rewrites in a row succeeded there."""
     world.take(failed(only(world.commit(part(A, 8))), retryable=True))
     for _ in range(4):
         world.restart()

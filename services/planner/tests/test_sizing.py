@@ -56,7 +56,7 @@ class World(PlannerWorld):
             )
         )  # fmt: skip
 
-    def well(self, name: str) -> None:
+    def succeeds(self, name: str) -> None:
         order = self.order(name)
         gone = FileTally(fragments=Tally(8, 8, 8), equality_deletes=Tally(8, 8, 8))
         change = PartitionChange(order.scope, FileTally(), gone)
@@ -91,7 +91,7 @@ def test_three_heavy_orders_in_a_row_make_one_directive_and_no_more(world: World
         world.tick()
         world.restart()
     [one] = world.directives
-    assert (one.lane, one.bucket, one.reason) == ("heavy", BUCKET, "short")
+    assert (one.lane, one.bucket, one.reason) == ("heavy", BUCKET, "out_of_memory")
     assert (one.heap_steps, one.overhead_steps) == (1, 0)
     assert ("heavy/5", one) in world.keyed
 
@@ -158,7 +158,7 @@ def test_a_groups_wish_ends_as_any_other(world: World) -> None:
     short(world, "a", "b", "c")
     world.tick()
     for number in range(STEP_DOWN_AFTER):
-        world.well(f"w{number}")
+        world.succeeds(f"w{number}")
     world.tick()
     assert [(one.group, one.heap_steps) for one in world.directives] == [("etl", 1), ("etl", 0)]
     kept = share_from(world.store.values[SHARE])
@@ -201,13 +201,13 @@ def test_a_run_of_successes_takes_it_back(world: World) -> None:
     short(world, "a", "b", "c")
     world.tick()
     for number in range(STEP_DOWN_AFTER - 1):
-        world.well(f"w{number}")
+        world.succeeds(f"w{number}")
     world.tick()
     assert len(world.directives) == 1
-    world.well("last")
+    world.succeeds("last")
     world.tick()
     assert [one.heap_steps for one in world.directives] == [1, 0]
-    assert world.directives[-1].reason == "well"
+    assert world.directives[-1].reason == "recovered"
 
 
 def test_a_wish_is_repeated_daily_while_it_holds_and_ends_without_trouble(world: World) -> None:
@@ -219,7 +219,7 @@ def test_a_wish_is_repeated_daily_while_it_holds_and_ends_without_trouble(world:
     short(world, "e")
     world.tick(1_000)
     assert [(one.heap_steps, one.reason) for one in world.directives] == [
-        (1, "short"),
+        (1, "out_of_memory"),
         (1, "repeated"),
     ]
     world.tick(REPEAT_MS)
@@ -240,7 +240,7 @@ def test_what_was_learned_is_kept(world: World) -> None:
 
 def test_a_fleet_without_trouble_keeps_and_says_nothing(world: World) -> None:
     for number in range(30):
-        world.well(f"w{number}")
+        world.succeeds(f"w{number}")
         world.tick()
     assert world.directives == []
     assert SHARE not in world.store.values

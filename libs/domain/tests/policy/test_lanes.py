@@ -39,7 +39,7 @@ def out_of_memory(work: PartitionWork) -> PartitionWork:
     return failed(work, "out_of_memory", True, 0)
 
 
-def well(work: PartitionWork) -> PartitionWork:
+def succeeding(work: PartitionWork) -> PartitionWork:
     return succeeded(work, NO_DEBT, TASK, LIMITS, 0)
 
 
@@ -59,12 +59,12 @@ def test_who_ran_out_of_memory_comes_back_after_some_successes_in_a_row() -> Non
     work = out_of_memory(PartitionWork())
     for _ in range(LEAVE_HEAVY_AFTER - 1):
         assert lane_of(holding(1, work=work), LIMITS) is Lane.HEAVY
-        work = well(work)
-    again = well(out_of_memory(work))
-    assert (again.out_of_memory, again.well) == (2, 1)
+        work = succeeding(work)
+    again = succeeding(out_of_memory(work))
+    assert (again.out_of_memory, again.success_streak) == (2, 1)
     assert lane_of(holding(1, work=again), LIMITS) is Lane.HEAVY
-    assert well(work) == well(PartitionWork())
-    assert lane_of(holding(1, work=well(work)), LIMITS) is Lane.ORDINARY
+    assert succeeding(work) == succeeding(PartitionWork())
+    assert lane_of(holding(1, work=succeeding(work)), LIMITS) is Lane.ORDINARY
 
 
 @pytest.mark.parametrize("records", [0, 10_000, 11_000])

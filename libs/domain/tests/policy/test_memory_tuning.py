@@ -29,7 +29,7 @@ FRESH = MemoryTuning()
 
 
 def after(tuning: MemoryTuning, events: Iterable[str], at_ms: int = 1_000) -> MemoryTuning:
-    """h: the heap ended; o: other memory; w: well. Each an order of its own, a second apart."""
+    """h: the heap ended; o: other memory; w: success. Each an order of its own, a second apart."""
     for number, event in enumerate(events):
         now = at_ms + number * 1_000
         name = f"{now}/1"
@@ -74,10 +74,10 @@ def test_a_step_back_that_was_wrong_makes_the_next_wait_twice_as_long() -> None:
 
 
 def test_a_day_without_is_a_step_back_too() -> None:
-    """Partitions that are well leave the lane: there may be no order that could show anything."""
+    """Partitions that succeed leave the lane: there may be no order that could show anything."""
     raised = after(FRESH, "hhhhhh")
-    assert raised.after_time(raised.short_ms + QUIET_MS - 1) == raised
-    lower = raised.after_time(raised.short_ms + QUIET_MS)
+    assert raised.after_time(raised.last_oom_ms + QUIET_MS - 1) == raised
+    lower = raised.after_time(raised.last_oom_ms + QUIET_MS)
     assert lower.steps == Steps(heap=1)
     assert lower.after_time(lower.moved_ms + QUIET_MS).steps == Steps()
     assert FRESH.after_time(10**15) == FRESH
@@ -94,7 +94,7 @@ def test_the_same_task_told_again_counts_once() -> None:
     tuning = FRESH
     for _ in range(5):
         tuning = tuning.after_oom("heap", "t/1", 1, 1)
-    assert len(tuning.short) == 1
+    assert len(tuning.oom_streak) == 1
 
 
 def test_successes_of_a_lane_that_lacks_nothing_are_not_even_kept() -> None:
@@ -106,7 +106,7 @@ def test_a_wish_is_told_when_it_changes_and_daily_while_there_is_one() -> None:
     raised = after(FRESH, "hhh")
     assert raised.unreported(5_000)
     directive = raised.directive("", 3, 5_000)
-    assert (directive.lane, directive.bucket, directive.reason) == ("heavy", 3, "short")
+    assert (directive.lane, directive.bucket, directive.reason) == ("heavy", 3, "out_of_memory")
     assert (directive.heap_steps, directive.overhead_steps) == (1, 0)
     told = raised.as_reported(5_000)
     assert not told.unreported(5_000 + REPEAT_MS - 1)
@@ -115,7 +115,7 @@ def test_a_wish_is_told_when_it_changes_and_daily_while_there_is_one() -> None:
     back = after(told, "w" * STEP_DOWN_AFTER, 10_000)
     assert back.unreported(50_000)
     last = back.directive("", 3, 50_000)
-    assert (last.heap_steps, last.reason) == (0, "well")
+    assert (last.heap_steps, last.reason) == (0, "recovered")
     assert not back.as_reported(50_000).unreported(10**15)
 
 
@@ -150,7 +150,7 @@ def test_it_never_flaps(history: list[tuple[str, int]]) -> None:
     """In any history: bounded; a step up only right after three in a row, a step down only after a
     whole run of successes or a whole day since the last step or trouble."""
     tuning, now, names = FRESH, 0, count()
-    short = well = 0
+    ooms = successes = 0
     quiet_since = 0
     for event, gap in history:
         now += GAPS_MS[gap]
@@ -159,21 +159,24 @@ def test_it_never_flaps(history: list[tuple[str, int]]) -> None:
             tuning = tuning.after_time(now)
         elif event == "w":
             tuning = tuning.after_success(name, now, now)
-            short, well = 0, well + 1
+            ooms, successes = 0, successes + 1
         else:
             tuning = tuning.after_oom("heap" if event == "h" else "overhead", name, now, now)
-            short, well = short + 1, 0
+            ooms, successes = ooms + 1, 0
         assert 0 <= tuning.steps.heap <= MAX_STEPS
         assert 0 <= tuning.steps.overhead <= MAX_STEPS
         assert 0 <= tuning.rollbacks <= MAX_ROLLBACKS
         if tuning.steps != before.steps:
             if tuning.lowered:
-                assert well >= STEP_DOWN_AFTER << before.rollbacks or now - quiet_since >= QUIET_MS
+                assert (
+                    successes >= STEP_DOWN_AFTER << before.rollbacks
+                    or now - quiet_since >= QUIET_MS
+                )
                 assert event in "wT"
             else:
                 assert event in "ho"
-                assert short >= IN_A_ROW
-            short = well = 0
+                assert ooms >= IN_A_ROW
+            ooms = successes = 0
         if tuning.steps != before.steps or event in "ho":
             quiet_since = now
 

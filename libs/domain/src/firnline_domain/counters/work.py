@@ -43,7 +43,7 @@ class PartitionWork(Value):
     touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
     hot_since_ms: int | None = None  # since when its debt has waited for it to cool
     out_of_memory: int = 0  # times, since it was last on the ordinary lane
-    well: int = 0  # rewrites in a row since the last time
+    success_streak: int = 0  # rewrites in a row since the last time
     undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
     converted_ms: int | None = None  # since when there are positions that a conversion has left
 

@@ -68,7 +68,7 @@ def set_bytes(partition: Partition) -> int:
 
 def lane_of(partition: Partition, limits: Thresholds) -> Lane:
     """Heavy before it fails where the sets are big, and after it failed for want of memory until
-    several rewrites in a row were well (`progress.succeeded`)."""
+    several rewrites in a row succeeded (`progress.succeeded`)."""
     return _lane(partition.work.out_of_memory, set_bytes(partition), limits.heavy_bytes)
 
 

@@ -21,7 +21,7 @@ STEP_BYTES, STEP_SHARE = 2 << 30, 0.2  # a step up, whichever is more
 MAX_STEPS = 4  # 8 GB, or twice what it was: who needs more needs another machine, and a person
 # A step down that was wrong costs IN_A_ROW tasks and a restart: at most a seventh of the work.
 STEP_DOWN_AFTER = 20
-QUIET_MS = DAY_MS  # for partitions that are well leave the lane, and it may have no orders then
+QUIET_MS = DAY_MS  # for partitions that succeed leave the lane, and it may have no orders then
 MAX_ROLLBACKS = 5  # 640 tasks, or a month
 ROLLBACK_MS = 30 * DAY_MS  # a shortage later than that is no rollback
 REPEAT_MS, VALID_MS = (
@@ -67,10 +67,10 @@ class MemoryTuning(Value):
     steps: Steps = Steps()
     reported: Steps = Steps()
     reported_ms: int = 0
-    short: tuple[str, ...] = ()  # of which memory, of the tasks in a row that ran out of it
-    well: int = 0  # tasks in a row that did not, while there is something to give back
+    oom_streak: tuple[str, ...] = ()  # of which memory, of the tasks in a row that ran out of it
+    success_streak: int = 0  # tasks in a row that did not, while there is something to give back
     moved_ms: int = 0  # the last step; what was ordered before says nothing of the size after
-    short_ms: int = 0  # when a task last ran out of memory
+    last_oom_ms: int = 0  # when a task last ran out of memory
     lowered: bool = False  # the last step was one down
     rollbacks: int = 0
     last: str = ""  # task and attempt that counted last: told again, it does not count again
@@ -82,22 +82,26 @@ class MemoryTuning(Value):
         if self._passes_over(task, ordered_ms):
             return self
         ended = Memory.HEAP if memory == Memory.HEAP else Memory.OVERHEAD
-        short = (ended.value, *self.short)
-        after = replace(self, short=short, well=0, short_ms=now_ms, last=task)
-        return after if len(short) < IN_A_ROW else after._raised(now_ms)
+        oom_streak = (ended.value, *self.oom_streak)
+        after = replace(
+            self, oom_streak=oom_streak, success_streak=0, last_oom_ms=now_ms, last=task
+        )
+        return after if len(oom_streak) < IN_A_ROW else after._raised(now_ms)
 
     def after_success(self, task: str, ordered_ms: int, now_ms: int) -> MemoryTuning:
         """A heavy task came to its result."""
-        idle = self.steps == Steps() and not self.short
+        idle = self.steps == Steps() and not self.oom_streak
         if idle or self._passes_over(task, ordered_ms):
             return self
-        well = self.well + 1 if self.steps != Steps() else 0
-        after = replace(self, short=(), well=well, last=task)
-        return after if well < STEP_DOWN_AFTER << self.rollbacks else after._lowered(now_ms)
+        success_streak = self.success_streak + 1 if self.steps != Steps() else 0
+        after = replace(self, oom_streak=(), success_streak=success_streak, last=task)
+        return (
+            after if success_streak < STEP_DOWN_AFTER << self.rollbacks else after._lowered(now_ms)
+        )
 
     def after_time(self, now_ms: int) -> MemoryTuning:
         """No task has run out of memory for long, be it that there were none."""
-        quiet_ms = now_ms - max(self.moved_ms, self.short_ms)
+        quiet_ms = now_ms - max(self.moved_ms, self.last_oom_ms)
         if self.steps == Steps() or quiet_ms < QUIET_MS << self.rollbacks:
             return self
         return self._lowered(now_ms)
@@ -106,18 +110,22 @@ class MemoryTuning(Value):
         return ordered_ms < self.moved_ms or task == self.last
 
     def _raised(self, now_ms: int) -> MemoryTuning:
-        [(memory, _)] = Counter(self.short).most_common(1)  # of as many, the one that came last
+        [(memory, _)] = Counter(self.oom_streak).most_common(
+            1
+        )  # of as many, the one that came last
         steps = self.steps.up(Memory(memory))
         if steps == self.steps:
-            return replace(self, short=())
+            return replace(self, oom_streak=())
         is_late = now_ms - self.moved_ms >= ROLLBACK_MS
-        regrets = 0 if is_late else min(self.rollbacks + self.lowered, MAX_ROLLBACKS)
-        moved = replace(self, steps=steps, short=(), moved_ms=now_ms)
-        return replace(moved, lowered=False, rollbacks=regrets)
+        rollbacks = 0 if is_late else min(self.rollbacks + self.lowered, MAX_ROLLBACKS)
+        moved = replace(self, steps=steps, oom_streak=(), moved_ms=now_ms)
+        return replace(moved, lowered=False, rollbacks=rollbacks)
 
     def _lowered(self, now_ms: int) -> MemoryTuning:
         steps = self.steps.down()
-        return replace(self, steps=steps, short=(), well=0, moved_ms=now_ms, lowered=True)
+        return replace(
+            self, steps=steps, oom_streak=(), success_streak=0, moved_ms=now_ms, lowered=True
+        )
 
     def unreported(self, now_ms: int) -> bool:
         """True if the wish is another than was told last, or was told too long ago."""
@@ -131,11 +139,17 @@ class MemoryTuning(Value):
 
     def directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:
         """The wish, with what led to it."""
-        reason = "repeated" if self.steps == self.reported else "well" if self.lowered else "short"
+        reason = (
+            "repeated"
+            if self.steps == self.reported
+            else "recovered"
+            if self.lowered
+            else "out_of_memory"
+        )
         numbers: dict[str, float] = {
             "heap_steps_before": self.reported.heap,
             "overhead_steps_before": self.reported.overhead,
-            "well_for_a_step_down": STEP_DOWN_AFTER << self.rollbacks,
+            "successes_for_a_step_down": STEP_DOWN_AFTER << self.rollbacks,
             "rollbacks": self.rollbacks,
         }
         heap, overhead = self.steps.heap, self.steps.overhead

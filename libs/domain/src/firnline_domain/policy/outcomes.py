@@ -95,10 +95,10 @@ def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | 
 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
     """With what is left of its troubles with memory after one more success."""
-    well = work.well + 1
-    if not work.out_of_memory or well >= LEAVE_HEAVY_AFTER:
+    success_streak = work.success_streak + 1
+    if not work.out_of_memory or success_streak >= LEAVE_HEAVY_AFTER:
         return rested
-    return replace(rested, out_of_memory=work.out_of_memory, well=well)
+    return replace(rested, out_of_memory=work.out_of_memory, success_streak=success_streak)
 
 
 def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
@@ -114,7 +114,7 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
         work, failures=failures, non_retryable=non_retryable, own_failures=own, failure=reason
     )
     if reason == OUT_OF_MEMORY:
-        after = replace(after, out_of_memory=work.out_of_memory + 1, well=0)
+        after = replace(after, out_of_memory=work.out_of_memory + 1, success_streak=0)
     if non_retryable >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in ENVIRONMENTAL):
         return after.paused("parked", now_ms + PARKED_MS)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)

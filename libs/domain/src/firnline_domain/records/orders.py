@@ -129,7 +129,7 @@ class SizeWorkers(Value):
     bucket: int
     heap_steps: int
     overhead_steps: int
-    reason: str  # short | well | repeated
+    reason: str  # out_of_memory | recovered | repeated
     numbers: dict[str, float]
     at_ms: int  # holds for three days
     group: str = ""  # whose workers; '' = the default group's
