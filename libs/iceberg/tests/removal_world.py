@@ -111,7 +111,7 @@ class World:
 
 
 @dataclass
-class Told:
+class CatalogView:
     """Tables as a catalog tells of them: whole, or less the snapshots that no ref points at, or
     less all; and with what the table's owner has set."""
 

@@ -27,7 +27,7 @@ from .removal_world import (
     TASKS,
     WORKED,
     YOUNG_S,
-    Told,
+    CatalogView,
     World,
     honest,
     mangled,
@@ -71,7 +71,7 @@ def test_what_a_killed_run_left_goes_and_the_rest_stays(world: World) -> None:
     killed = put(metadata, world.mine.run(KILLED).list_name, honest(world))
     worked = put(metadata, world.mine.run(WORKED).list_name, honest(world, WORKED))
     older = put(metadata, world.mine.run(OLDER).list_name, honest(world, OLDER))
-    swept = Told(world).sweep()
+    swept = CatalogView(world).sweep()
     assert world.gone() == set(world.mine.leftovers)
     assert len(swept.removed) == 4
     assert swept.reachable == 3
@@ -83,7 +83,7 @@ def test_a_catalog_that_leaves_snapshots_out_is_not_believed(world: World, snaps
     metadata = world.mine.root / "metadata"
     put(metadata, world.mine.run(OLDER).list_name, honest(world, OLDER))
     put(metadata, world.mine.run(WORKED).list_name, honest(world, WORKED))
-    swept = Told(world, snapshots).sweep()
+    swept = CatalogView(world, snapshots).sweep()
     assert (swept.reachable, world.gone()) == (3, set())
 
 
@@ -92,8 +92,8 @@ def test_a_neighbours_files_are_not_named_by_ones_own_task(world: World) -> None
     theirs = [f"file://{path}" for path in world.other.leftovers[:3]]
     body = {**honest(world), "outputs": theirs}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
-    told = Told(world, properties={"write.data.path": f"file://{world.other.root}/data"})
-    assert told.sweep().reasons == {"foreign": 1}
+    catalog = CatalogView(world, properties={"write.data.path": f"file://{world.other.root}/data"})
+    assert catalog.sweep().reasons == {"foreign": 1}
     assert world.gone() == set()
 
 
@@ -104,7 +104,7 @@ def test_a_copy_outside_of_the_table_stays(world: World, by: str) -> None:
     names = [path.name for path in world.mine.leftovers[:3]]
     body = {**honest(world), "outputs": [f"file://{world.folder}/{by}/{name}" for name in names]}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
-    assert Told(world).sweep().reasons == {"foreign": 1}
+    assert CatalogView(world).sweep().reasons == {"foreign": 1}
     assert world.gone() == set()
 
 
@@ -126,9 +126,9 @@ def test_no_forged_list_removes_what_is_reachable_foreign_or_not_ours(
     world: World, choice: dict[str, Any]
 ) -> None:
     world.restore()
-    placed, told = forged(world, choice)
+    placed, catalog = forged(world, choice)
     with suppress(RetryLater, TaskRefused):
-        told.sweep()
+        catalog.sweep()
     gone = world.gone()
     assert gone <= set(world.mine.leftovers)
     if choice == HONEST:
@@ -140,7 +140,7 @@ def test_no_forged_list_removes_what_is_reachable_foreign_or_not_ours(
         assert not placed.exists()
 
 
-def forged(world: World, choice: dict[str, Any]) -> tuple[Path, Told]:
+def forged(world: World, choice: dict[str, Any]) -> tuple[Path, CatalogView]:
     paths = sorted(world.content)
     owners = {"mine": world.mine, "other": world.other}
     files = [mangled(f"file://{paths[n % len(paths)]}", how) for n, how in choice["files"]]
@@ -171,18 +171,18 @@ def forged(world: World, choice: dict[str, Any]) -> tuple[Path, Told]:
     given_ = {key: value for key, value in properties.items() if value is not None}
     folder = owners[choice["where"]].root / "metadata"
     placed = put(folder, name, content, choice["stored_s"])
-    return placed, Told(world, choice["snapshots"], given_, places[choice["location"]])
+    return placed, CatalogView(world, choice["snapshots"], given_, places[choice["location"]])
 
 
 def test_the_forger_is_not_merely_clumsy(world: World) -> None:
     """One of its lists is an honest one, and does remove: else the property would say nothing."""
-    _, told = forged(world, HONEST)
-    told.sweep()
+    _, catalog = forged(world, HONEST)
+    catalog.sweep()
     assert world.gone() == set(world.mine.leftovers)
 
 
 def test_files_that_another_table_may_share_never_go(world: World) -> None:
-    table = Told(world, properties={"gc.enabled": "no"}).load(world.name)
+    table = CatalogView(world, properties={"gc.enabled": "no"}).load(world.name)
     run, body = world.mine.run(KILLED), honest(world)
     listed = OutputList(**{**body, "outputs": tuple(body["outputs"])})
     found = Found(Place(f"file://{world.mine.root}/metadata/{run.list_name}", 0), listed, run)

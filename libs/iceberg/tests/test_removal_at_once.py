@@ -14,7 +14,7 @@ from .removal_world import (
     KILLED,
     TASKS,
     WORKED,
-    Told,
+    CatalogView,
     World,
     honest,
     mangled,
@@ -97,7 +97,7 @@ def attempt(world: World, sequence_number: int) -> WrittenMetadata:
 @pytest.mark.parametrize("snapshots", ["all", "none"])
 def test_of_a_refused_commit_goes_what_nothing_has(world: World, snapshots: str) -> None:
     refused = attempt(world, 0)
-    table = Told(world, snapshots).load(world.name)
+    table = CatalogView(world, snapshots).load(world.name)
     assert removal.remove_refused(table, [refused]) == 2  # its manifest and its list
     assert world.gone() == set()
     assert not (world.mine.root / "metadata" / "uuid-m0.avro").exists()

@@ -97,7 +97,7 @@ class Bench:
         for one in results:
             self.publisher.publish("task-results", one.table.uuid, one)
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return sorted(event.task_id for event in self.broker.records("maintenance-events"))
 
     def offset(self, uuid: str) -> int:
@@ -119,11 +119,11 @@ def test_a_commit_that_takes_its_time_holds_up_no_other_table(result) -> None:
     bench.until(lambda: bench.handlers.in_work == [A])
     for number in range(3):
         bench.send(result(task=f"b{number}", table=B))
-        bench.until(lambda: len(bench.told()) == number + 1)  # noqa: B023
+        bench.until(lambda: len(bench.reported()) == number + 1)  # noqa: B023
     assert (bench.offset(A), bench.offset(B)) == (0, 3)
     gate.set()
     bench.until(lambda: bench.offset(A) == 1)
-    assert bench.told() == ["b0", "b1", "b2", "slow"]
+    assert bench.reported() == ["b0", "b1", "b2", "slow"]
 
 
 def test_one_table_is_never_committed_to_twice_at_once(result) -> None:
@@ -137,7 +137,7 @@ def test_one_table_is_never_committed_to_twice_at_once(result) -> None:
         bench.pump.step(0)
     assert bench.handlers.in_work == [A]
     gate.set()
-    bench.until(lambda: len(bench.told()) == 3)
+    bench.until(lambda: len(bench.reported()) == 3)
     assert bench.handlers.overlaps == []
 
 
@@ -146,7 +146,7 @@ def test_a_lost_race_goes_back_to_its_queue(result) -> None:
     bench.handlers.lost = {A}
     bench.send(result(task="hot", table=A), result(task="b", table=B))
     bench.pump.step(0)
-    assert bench.told() == ["b"]
+    assert bench.reported() == ["b"]
     bench.now = 0.19
     bench.send(result(task="hotter", table=A))
     bench.pump.step(0)
@@ -164,7 +164,7 @@ def test_a_hot_table_is_not_given_up_for_its_lost_races(result) -> None:
     for _ in range(10_000):
         bench.now += 0.2
         bench.pump.step(0)
-    assert bench.told() == []
+    assert bench.reported() == []
 
 
 def test_what_has_its_event_does_not_wait_for_the_others(result) -> None:
@@ -172,7 +172,7 @@ def test_what_has_its_event_does_not_wait_for_the_others(result) -> None:
     bench.handlers.done = 1
     bench.send(result(task="1"), result(task="2"))
     bench.pump.step(0)
-    assert (bench.told(), bench.offset(A)) == (["1"], 1)
+    assert (bench.reported(), bench.offset(A)) == (["1"], 1)
 
 
 def test_tables_that_get_nowhere_leave_threads_to_the_others(result) -> None:
@@ -186,7 +186,7 @@ def test_tables_that_get_nowhere_leave_threads_to_the_others(result) -> None:
     bench.now = 3_600.0
     bench.until(lambda: len(bench.handlers.in_work) == 1)
     bench.send(result(task="well", table=well))
-    bench.until(lambda: bench.told() == ["well"])
+    bench.until(lambda: bench.reported() == ["well"])
     for gate in gates:
         gate.set()
 
@@ -214,12 +214,12 @@ def test_a_partition_that_holds_too_much_is_read_no_further(result, monkeypatch)
     bench.pump.step(0)
     bench.send(result(task="late", table=A), result(task="b", table=B))
     bench.pump.step(0)
-    assert bench.told() == ["b"]
+    assert bench.reported() == ["b"]
     bench.handlers.away, bench.now = set(), 60.0
     bench.pump.step(0)
-    assert len(bench.told()) == 41
+    assert len(bench.reported()) == 41
     bench.pump.step(0)
-    assert "late" in bench.told()
+    assert "late" in bench.reported()
 
 
 def test_what_a_stuck_table_piles_up_goes_back_to_the_planner(result, monkeypatch) -> None:
@@ -232,7 +232,7 @@ def test_what_a_stuck_table_piles_up_goes_back_to_the_planner(result, monkeypatc
     events = bench.broker.records("maintenance-events")
     assert {type(event) for event in events} == {RewriteConflicted}
     assert {event.reason for event in events} == {ConflictReason.UNREACHABLE}
-    assert bench.told() == [f"{number:02}" for number in range(20 - len(events), 20)]
+    assert bench.reported() == [f"{number:02}" for number in range(20 - len(events), 20)]
     assert 5 < len(events) < 15
 
 
@@ -244,7 +244,7 @@ def test_what_a_rebalance_has_taken_is_its_new_owners(result) -> None:
     bench.inbox.lose("task-results", bucket_of(A, 8))
     bench.handlers.lost, bench.now = set(), 1.0
     bench.pump.step(0)  # and it comes back to us at once
-    assert bench.told() == ["1", "2"]
+    assert bench.reported() == ["1", "2"]
     assert bench.offset(A) == 2
 
 
@@ -295,10 +295,10 @@ def test_a_sweep_and_a_commit_of_a_table_never_overlap(result) -> None:
     bench.pump._sweeps.notice([failed])
     bench.until(lambda: bench.handlers.in_work == [A])
     bench.send(result(task="3", table=A), result(task="4", table=B))
-    bench.until(lambda: "4" in bench.told())
-    assert "3" not in bench.told()  # no commit beside the sweep
+    bench.until(lambda: "4" in bench.reported())
+    assert "3" not in bench.reported()  # no commit beside the sweep
     sweep_gate.set()
-    bench.until(lambda: "3" in bench.told())
+    bench.until(lambda: "3" in bench.reported())
     assert bench.handlers.overlaps == []
 
 
@@ -320,4 +320,4 @@ def test_the_end_waits_for_what_is_in_work(result) -> None:
     assert bench.offset(A) == 0
     threading.Timer(0.05, gate.set).start()
     bench.pump.finish(PATIENCE_S)
-    assert (bench.told(), bench.offset(A)) == (["1"], 1)
+    assert (bench.reported(), bench.offset(A)) == (["1"], 1)

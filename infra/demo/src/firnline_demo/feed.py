@@ -58,11 +58,11 @@ class Feed:
             self.open.add(record.task_id)
         elif not isinstance(record, OutputsSwept | RowsCompared):
             self.open.discard(record.task_id)
-        if line := told(record):
+        if line := line_of(record):
             self._show(line)
 
 
-def told(record: Any) -> str:
+def line_of(record: Any) -> str:
     """A record as one line for people; '' where it says nothing new."""
     where = record.table.dotted
     match record:

@@ -137,7 +137,7 @@ def _write(bootstrap: str, topic: str, records: list[tuple[str, bytes, list[int]
     """Return when the broker has them all."""
     failed: list[KafkaException] = []
 
-    def told(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             failed.append(KafkaException(error))
 
@@ -146,6 +146,6 @@ def _write(bootstrap: str, topic: str, records: list[tuple[str, bytes, list[int]
     for key, value, places in records:
         for place in places:
             headers = list[Header](signer.headers(topic, place, key.encode(), value))
-            producer.produce(topic, value, key, place, on_delivery=told, headers=headers)
+            producer.produce(topic, value, key, place, on_delivery=on_delivery, headers=headers)
     if (left := producer.flush(TIMEOUT_S)) or failed:
         raise PausesNotCopied(f"{topic}: {left + len(failed)} records were not taken: {failed[:1]}")

@@ -25,7 +25,7 @@ from firnline_local import consumer_groups, pauses_copy
 from firnline_local.consumer_groups import LOOK_S
 from firnline_local.topics import REPLICAS, TIMEOUT_S, fleet_groups, make_topics, topics_with
 
-TOLD_BY = "table-commits"  # every deployment has it, with as many partitions as buckets
+BUCKETS_OF = "table-commits"  # every deployment has it, with as many partitions as buckets
 RESULTS, COMMITTER = "task-results", "committer"
 Topics = dict[str, TopicMetadata]
 
@@ -60,7 +60,7 @@ def rebucket(bootstrap: str, wanted: int, groups: Collection[Group] = ()) -> int
     if pauses_copy.MOVING in _topics(admin):
         pauses_copy.put_back(bootstrap, wanted)
         _delete(admin, [pauses_copy.MOVING])
-    return len(there[TOLD_BY].partitions) if TOLD_BY in there else 0
+    return len(there[BUCKETS_OF].partitions) if BUCKETS_OF in there else 0
 
 
 def _topics(admin: AdminClient) -> Topics:
@@ -78,9 +78,9 @@ def _refuse_readers(admin: AdminClient, topics: set[str]) -> None:
     reading = {
         one: consumer_groups.held(admin, one) & topics for one in consumer_groups.names(admin)
     }
-    told = ", ".join(f"{one} ({min(held)})" for one, held in sorted(reading.items()) if held)
-    if told:
-        raise Refused(f"stop every service but the gateway first; still reading: {told}")
+    readers = ", ".join(f"{one} ({min(held)})" for one, held in sorted(reading.items()) if held)
+    if readers:
+        raise Refused(f"stop every service but the gateway first; still reading: {readers}")
 
 
 def _refuse_results(admin: AdminClient, topics: Topics) -> None:

@@ -117,13 +117,18 @@ class KafkaPublisher:
         return all(sent)
 
     def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
-        told = partial(self._delivered, threading.get_ident())
+        on_delivery = partial(self._delivered, threading.get_ident())
         name = key.encode()
         headers = list[Header](self.signer.headers(topic, partition, name, value))
         while True:
             try:
                 self._producer.produce(
-                    topic, value, name, partition=partition, on_delivery=told, headers=headers
+                    topic,
+                    value,
+                    name,
+                    partition=partition,
+                    on_delivery=on_delivery,
+                    headers=headers,
                 )
                 break
             except BufferError:  # the local queue is full: let it drain

@@ -70,8 +70,8 @@ def start_logging(service: str) -> Log:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     log = Log(service)
     sys.excepthook = lambda kind, error, trace: _uncaught(log, kind, error, trace)
-    threading.excepthook = lambda told: _uncaught(
-        log, told.exc_type, told.exc_value, told.exc_traceback
+    threading.excepthook = lambda uncaught: _uncaught(
+        log, uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback
     )
     return log
 

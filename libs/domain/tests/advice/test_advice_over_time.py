@@ -24,7 +24,7 @@ from tests.kit.advice_input import (
 
 
 def again(facts: Known, **changes: Any) -> tuple[Known, Any]:
-    """The same table later, and what is told of it then."""
+    """The same table later, and what is published of it then."""
     before = advise(facts)
     work = replace(facts.table.work, advice=before.given)
     counters = replace(facts.table.counters, **changes)
@@ -35,42 +35,46 @@ def again(facts: Known, **changes: Any) -> tuple[Known, Any]:
 def test_a_word_is_given_once_and_again_when_its_number_has_doubled() -> None:
     facts = known(snapshot_count=1_000)
     _, same = again(facts, snapshot_count=1_999)
-    assert same.told == ()
+    assert same.changed == ()
     assert same.given["many_snapshots"].since_ms == NOW_MS
     _, doubled = again(facts, snapshot_count=2_000)
-    [told] = doubled.told
-    assert (told.numbers["snapshots"], told.since_ms, told.at_ms) == (2_000, NOW_MS, NOW_MS + 1)
+    [advice] = doubled.changed
+    assert (advice.numbers["snapshots"], advice.since_ms, advice.at_ms) == (
+        2_000,
+        NOW_MS,
+        NOW_MS + 1,
+    )
 
 
 def test_a_word_is_taken_back_a_fifth_below_its_limit() -> None:
     facts = known(snapshot_count=1_000)
     _, near = again(facts, snapshot_count=int(1_000 * EASE))
-    assert near.told == ()
+    assert near.changed == ()
     _, gone = again(facts, snapshot_count=int(1_000 * EASE) - 1)
-    [told] = gone.told
-    assert (told.rule, told.withdrawn, told.since_ms) == ("many_snapshots", True, NOW_MS)
+    [advice] = gone.changed
+    assert (advice.rule, advice.withdrawn, advice.since_ms) == ("many_snapshots", True, NOW_MS)
     assert gone.given == {}
 
 
 def test_another_text_is_told_again() -> None:
     facts = known(settings={"firnline.one": "1"})
     _, same = again(facts)
-    assert same.told == ()
+    assert same.changed == ()
     _, other = again(facts, settings={"firnline.two": "1"})
-    [told] = other.told
-    assert told.finding.startswith("firnline.two is no setting")
+    [advice] = other.changed
+    assert advice.finding.startswith("firnline.two is no setting")
 
 
 def test_while_the_counters_may_be_wrong_nothing_is_said_or_taken_back() -> None:
     facts = known(snapshot_count=1_000)
     _, waiting = again(facts, snapshot_count=1, waiting=Waiting("missing_parent", NOW_MS))
-    assert waiting.told == ()
+    assert waiting.changed == ()
     assert set(waiting.given) == {"many_snapshots"}
 
 
 def test_a_table_that_is_gone_takes_all_of_it_along() -> None:
     _, gone = again(known(snapshot_count=1_000), removed=True)
-    assert [(one.rule, one.withdrawn) for one in gone.told] == [("many_snapshots", True)]
+    assert [(one.rule, one.withdrawn) for one in gone.changed] == [("many_snapshots", True)]
     assert gone.given == {}
 
 
@@ -90,19 +94,19 @@ def test_an_hour_that_is_long_over_says_nothing() -> None:
     ],
 )
 def test_what_keeps_snapshots_decides_what_to_do(settings: dict[str, str], remedy: str) -> None:
-    [told] = advise(known(settings=settings, snapshot_count=1_000)).told
-    assert told.remedy.startswith(remedy)
+    [advice] = advise(known(settings=settings, snapshot_count=1_000)).changed
+    assert advice.remedy.startswith(remedy)
 
 
 def test_a_table_is_sorted_by_what_most_scans_filter_by() -> None:
     another = Use("a`b.c", 2 * SCANS, 2 * SCANS)
-    [told] = advise(known(**filtering(every=4 * SCANS, more=(another,)))).told
-    assert told.finding == (
+    [advice] = advise(known(**filtering(every=4 * SCANS, more=(another,)))).changed
+    assert advice.finding == (
         "50% of all scans, 40 in a day, filter by a`b.c and read 100% of 16 data files nevertheless"
     )
-    assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `a``b`.`c` (Spark) orders" in told.remedy
-    [told] = advise(known(**filtering(ordered_by=("ts", "day")))).told
-    assert "BY `id` (Spark; it replaces the order by ts, day) orders" in told.remedy
+    assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `a``b`.`c` (Spark) orders" in advice.remedy
+    [advice] = advise(known(**filtering(ordered_by=("ts", "day")))).changed
+    assert "BY `id` (Spark; it replaces the order by ts, day) orders" in advice.remedy
 
 
 def test_a_column_that_is_advised_stays_so_while_it_is_good_enough() -> None:
@@ -113,7 +117,7 @@ def test_a_column_that_is_advised_stays_so_while_it_is_good_enough() -> None:
     def later(**changes: Any) -> set[str]:
         work = replace(known(**filtering(**changes)).table.work, advice=before.given)
         after = advise(replace(facts, table=replace(facts.table, work=work)))
-        return {one.finding.partition(" filter by ")[2].partition(" ")[0] for one in after.told}
+        return {one.finding.partition(" filter by ")[2].partition(" ")[0] for one in after.changed}
 
     another = (Use("ts", 1.5 * SCANS, 1.5 * SCANS),)
     assert later(scans=SCANS * EASE, every=5 * SCANS, more=another) == set()
@@ -145,7 +149,7 @@ def test_sizes() -> None:
 
 def test_what_is_not_known_for_the_moment_takes_no_advice_back() -> None:
     """Another branch's commit, or another's expiry: the number of snapshots is unknown, not 0."""
-    unknown, told = again(known(snapshot_count=1_000), snapshot_count=None)
-    assert told.told == ()
+    unknown, advice = again(known(snapshot_count=1_000), snapshot_count=None)
+    assert advice.changed == ()
     assert "many_snapshots" in advise(unknown).given
     assert "many_snapshots" not in rules(known(snapshot_count=None))

@@ -254,11 +254,11 @@ def test_a_rule_on_both_sides_of_its_limit(
 def test_what_is_told_has_numbers_that_reach_their_limits_and_says_what_to_do(
     rule: str, over: dict[str, Any], under: dict[str, Any]
 ) -> None:
-    [told] = [one for one in advise(known(**over)).told if one.rule == rule]
-    assert told.finding
-    assert told.remedy
-    assert not told.withdrawn
-    assert set(told.limits) <= set(told.numbers)
+    [advice] = [one for one in advise(known(**over)).changed if one.rule == rule]
+    assert advice.finding
+    assert advice.remedy
+    assert not advice.withdrawn
+    assert set(advice.limits) <= set(advice.numbers)
 
 
 def test_every_rule_is_tested_and_has_a_row_in_the_documentation() -> None:

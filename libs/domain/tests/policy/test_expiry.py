@@ -254,7 +254,7 @@ def test_a_refusal_is_forgotten_when_the_settings_change() -> None:
 # ---- what whoever carries it out looks at again
 
 ORDER = ExpireSnapshots("e", table().counters.table, OLD, 1, (), "r", 1, 1, NOW, grace_ms=DAY_MS)
-TOLD = replace(ORDER, announced_at_ms=NOW - DAY_MS)
+ANNOUNCED = replace(ORDER, announced_at_ms=NOW - DAY_MS)
 AGREED = replace(ORDER, agreed=True)
 
 
@@ -262,15 +262,15 @@ AGREED = replace(ORDER, agreed=True)
     ("order", "settings", "reason"),
     [
         (ORDER, {}, "grace_period"),  # nobody was told
-        (TOLD, {}, None),
-        (replace(TOLD, announced_at_ms=NOW - DAY_MS + 1), {}, "grace_period"),
-        (replace(TOLD, announced_at_ms=NOW + 1), {}, "grace_period"),
-        (TOLD, {"firnline.expire.grace-ms": str(2 * DAY_MS)}, "grace_period"),  # said since
+        (ANNOUNCED, {}, None),
+        (replace(ANNOUNCED, announced_at_ms=NOW - DAY_MS + 1), {}, "grace_period"),
+        (replace(ANNOUNCED, announced_at_ms=NOW + 1), {}, "grace_period"),
+        (ANNOUNCED, {"firnline.expire.grace-ms": str(2 * DAY_MS)}, "grace_period"),  # said since
         (replace(ORDER, begins_at_ms=NOW + DAY_MS), {}, None),  # it only looks
         (ORDER, TRUE, None),
         (AGREED, {}, None),
         (AGREED, {"firnline.expire.enabled": "false"}, "expire_disabled"),
-        (TOLD, {"namespace:firnline.expire.enabled": "false"}, "expire_disabled"),
+        (ANNOUNCED, {"namespace:firnline.expire.enabled": "false"}, "expire_disabled"),
         (AGREED, {"firnline.enabled": "false"}, "disabled"),
         (AGREED, {"gc.enabled": "false"}, "gc_disabled"),
         (AGREED, {"gc.enabled": "no"}, "gc_disabled"),  # as Java reads it

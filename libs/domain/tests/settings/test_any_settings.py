@@ -57,4 +57,4 @@ def test_nothing_fails_and_what_is_shown_is_what_holds(seed: int) -> None:
     )
     after = advise(Known(table, Spread(limits.target_bytes), limits, fleet, NOW_MS))
     assert set(after.given) <= set(RULES)
-    assert all(one.finding and one.remedy for one in after.told)
+    assert all(one.finding and one.remedy for one in after.changed)

@@ -173,7 +173,7 @@ def test_what_only_a_table_can_say_is_told_of_a_namespace() -> None:
     assert said.endswith("is read from the table's own properties alone")
 
 
-def told(settings: dict[str, str], fleet: Thresholds | None = None) -> list[str]:
+def found_in(settings: dict[str, str], fleet: Thresholds | None = None) -> list[str]:
     fleet = fleet or Thresholds()
     limits = thresholds(settings, fleet)
     return [*contradictions(settings, limits, fleet, MONDAY_MS)]
@@ -190,33 +190,33 @@ def told(settings: dict[str, str], fleet: Thresholds | None = None) -> list[str]
     ],
 )
 def test_a_number_that_nobody_can_mean(name: str, bad: str, good: str) -> None:
-    [said] = told({name: bad})
+    [said] = found_in({name: bad})
     assert said.startswith(f"{name}={bad}")
-    assert told({name: good}) == []
+    assert found_in({name: good}) == []
 
 
 def test_a_window_within_the_blackout() -> None:
     blackout = {"firnline.blackout": "Mon-Fri 20:00-08:00"}
-    [said] = told({"firnline.window": "Mon-Thu 22:00-06:00", **blackout})
+    [said] = found_in({"firnline.window": "Mon-Thu 22:00-06:00", **blackout})
     assert said.startswith("firnline.window=Mon-Thu 22:00-06:00 opens only within")
-    assert told({"firnline.window": "Mon-Thu 22:00-08:01", **blackout}) == []
-    assert told({"firnline.window": "Mon-Thu 19:59-06:00", **blackout}) == []
-    assert told({"firnline.window": "00:00-24:00", **blackout}) == []
-    assert told({"firnline.window": "22:00-06:00", "firnline.blackout": "at night"}) == []
+    assert found_in({"firnline.window": "Mon-Thu 22:00-08:01", **blackout}) == []
+    assert found_in({"firnline.window": "Mon-Thu 19:59-06:00", **blackout}) == []
+    assert found_in({"firnline.window": "00:00-24:00", **blackout}) == []
+    assert found_in({"firnline.window": "22:00-06:00", "firnline.blackout": "at night"}) == []
 
 
 def test_a_window_that_opens_much_later_is_not_over() -> None:
-    assert told({"firnline.window": "2027-12-24T00:00Z/2027-12-27T00:00Z"}) == []
+    assert found_in({"firnline.window": "2027-12-24T00:00Z/2027-12-27T00:00Z"}) == []
 
 
 def test_two_retentions_at_one_place() -> None:
     hours = {"firnline.retain.hours": "24"}
     age = {"history.expire.max-snapshot-age-ms": "1000"}
-    [said] = told({**hours, **age})
+    [said] = found_in({**hours, **age})
     assert said.startswith("history.expire.max-snapshot-age-ms=1000 has no effect")
-    assert told(with_namespace(age, hours)) == []
-    assert told(age) == told(hours) == []
-    [said] = told({**hours, "gc.enabled": "false"})
+    assert found_in(with_namespace(age, hours)) == []
+    assert found_in(age) == found_in(hours) == []
+    [said] = found_in({**hours, "gc.enabled": "false"})
     assert said.startswith("firnline.retain.hours=24 has no effect: gc.enabled=false")
 
 

@@ -91,8 +91,8 @@ def refuse_if_hidden(table: LoadedTable) -> None:
         raise TaskRefused("snapshots_hidden", text)
 
 
-def _snapshots(told: TableMetadata, truth: TableMetadata) -> list[Snapshot]:
-    return list({one.snapshot_id: one for one in (*told.snapshots, *truth.snapshots)}.values())
+def _snapshots(loaded: TableMetadata, stored: TableMetadata) -> list[Snapshot]:
+    return list({one.snapshot_id: one for one in (*loaded.snapshots, *stored.snapshots)}.values())
 
 
 def _named(table: LoadedTable, truth: TableMetadata, snapshots: list[Snapshot]) -> Iterator[str]:

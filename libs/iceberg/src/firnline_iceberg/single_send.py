@@ -166,7 +166,7 @@ class SingleSend:
         implements = ("org.apache.iceberg.TableOperations",)
 
 
-class _Told(logging.Filter):
+class _WithoutLostRaces(logging.Filter):
     """py4j logs whatever Python raises towards Java as an error of its own, with two stacks. Of a
     commit the caller hears and says it in one line: a lost race is no error."""
 
@@ -176,7 +176,7 @@ class _Told(logging.Filter):
         return not {SingleSend.commit.__code__, SingleSend.refresh.__code__} & set(frames)
 
 
-logging.getLogger("py4j.clientserver").addFilter(_Told())
+logging.getLogger("py4j.clientserver").addFilter(_WithoutLostRaces())
 
 
 def written_metadata(base: Any, metadata: Any, ref: str) -> WrittenMetadata:

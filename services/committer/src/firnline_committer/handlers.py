@@ -26,7 +26,7 @@ from firnline_iceberg.tables import LoadedTable
 from firnline_committer import reports
 from firnline_committer.attempts import Progress, until_closed
 
-TOLD_ON = TaskFailed | SnapshotsExpired | RowsCompared
+WITHOUT_COMMIT = TaskFailed | SnapshotsExpired | RowsCompared
 
 
 class Commits(Protocol):
@@ -80,7 +80,7 @@ class Handlers:
     def _without_commit(self, records: Sequence[Any]) -> list[Any]:
         """The table is read once, for the numbers alone: the events are true without them."""
         for one in records:
-            if not isinstance(one, TOLD_ON | RewriteFinished):
+            if not isinstance(one, WITHOUT_COMMIT | RewriteFinished):
                 raise PoisonousRecord("unexpected_record", type(one).__name__)
         rewrites = [one for one in records if isinstance(one, RewriteFinished)]
         others = [one for one in records if not isinstance(one, RewriteFinished)]

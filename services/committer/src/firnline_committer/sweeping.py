@@ -21,7 +21,7 @@ from firnline_iceberg.removal import Reason
 from firnline_iceberg.sweeping import Swept
 
 AGAIN_MS = 3_600_000  # between two sweeps of a table
-TOLD = frozenset(Reason) - {Reason.YOUNG, Reason.IN_FLIGHT}  # a person has to look
+NEEDS_A_PERSON = frozenset(Reason) - {Reason.YOUNG, Reason.IN_FLIGHT}
 
 
 class Sweeper(Protocol):
@@ -93,7 +93,7 @@ class Sweeps:
         """What there is to tell of it."""
         if sweep.again_ms is not None:
             self._plan(sweep.table, sweep.again_ms)
-        return None if sweep.swept is None else self._told(sweep.swept)
+        return None if sweep.swept is None else self._report(sweep.swept)
 
     def _plan(self, table: TableName, at_ms: int) -> None:
         one = self._watched.setdefault(table.uuid, _Watched(table, None))
@@ -101,16 +101,16 @@ class Sweeps:
         one.table = table
         one.due_ms = earliest if one.due_ms is None else min(one.due_ms, earliest)
 
-    def _told(self, swept: Swept) -> OutputsSwept | None:
+    def _report(self, swept: Swept) -> OutputsSwept | None:
         """Every removal is counted and logged."""
         table = swept.table.dotted
         for path in swept.removed:
             self._log.info("output_swept", table=table, path=path)
         for left in swept.left:
-            if left.reason in TOLD:
+            if left.reason in NEEDS_A_PERSON:
                 self._log.warning("list_left", path=left.path, why=left.reason, detail=left.detail)
         metrics.count("outputs_deleted", len(swept.removed))
-        if not swept.lists and not TOLD & swept.reasons.keys():
+        if not swept.lists and not NEEDS_A_PERSON & swept.reasons.keys():
             return None
         self._log.info("swept", table=table, files=len(swept.removed), lists=len(swept.lists))
         return swept.event("committer", self._now_ms())

@@ -79,12 +79,12 @@ class Comparer:
             reason = error.reason if isinstance(error, TaskRefused) else "unreachable"
             return self.skipped(order, reason, str(error))
         if before == after:
-            return self._told(order, "equal", None, "", before, after)
+            return self._result(order, "equal", None, "", before, after)
         text = f"before {before}, after {after}"
-        return self._told(order, "differ", "rows_differ", text, before, after)
+        return self._result(order, "differ", "rows_differ", text, before, after)
 
     def skipped(self, order: CompareRows, reason: str, detail: str) -> RowsCompared:
-        return self._told(order, "skipped", reason, detail)
+        return self._result(order, "skipped", reason, detail)
 
     def _sums(self, order: CompareRows) -> tuple[RowSums, RowSums]:
         table = self.tables.load(order.table)
@@ -121,7 +121,7 @@ class Comparer:
             cache.remove(name)
             manager.removeTasks(table, name)
 
-    def _told(
+    def _result(
         self,
         order: CompareRows,
         outcome: str,

@@ -58,7 +58,7 @@ class Handover:
                 action = action.option(name, value)
             if condition := condition_of(self.java.iceberg, table, order.scope):
                 action = action.filter(condition)
-            self._told(action, order, reason).execute()
+            self._configured(action, order, reason).execute()
             if (rewritten := self._committed(order)) is None:
                 return None
             refuse_lost_rows(rewritten, order)
@@ -73,14 +73,14 @@ class Handover:
         Where it fails they stay until the next time."""
         action = self._actions.removeDanglingDeleteFiles(self.java.load(order.table).java)
         with suppress(Py4JJavaError):
-            self._told(action, order, reason).execute()
+            self._configured(action, order, reason).execute()
 
     @property
     def _actions(self) -> Any:
         return self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
 
     @staticmethod
-    def _told(action: Any, order: RewriteFiles, reason: str) -> Any:
+    def _configured(action: Any, order: RewriteFiles, reason: str) -> Any:
         """On the order's branch, with its task id."""
         action = action.snapshotProperty(TASK_ID, order.task_id)
         action = action.snapshotProperty(BY_VERSION, VERSION)

@@ -14,7 +14,7 @@ from firnline_domain.records.states import TableAdvice
 from firnline_domain.values import Value
 
 EASE = 0.8  # what holds is withdrawn only a fifth below its limit
-AGAIN = 2.0  # told again when its leading number has doubled or halved
+AGAIN = 2.0  # published again when its leading number has doubled or halved
 
 RULES: dict[str, Rule] = {
     "unknown_settings": without_limit(settings.unknown_settings),
@@ -45,10 +45,10 @@ RULES: dict[str, Rule] = {
 
 
 class Advised(Value):
-    """What holds now, by rule, and what is to be told because it changed."""
+    """What holds now, by rule, and what is to be published because it changed."""
 
     given: dict[str, GivenAdvice]
-    told: tuple[TableAdvice, ...]
+    changed: tuple[TableAdvice, ...]
 
 
 def advise(known: Known) -> Advised:
@@ -62,10 +62,12 @@ def advise(known: Known) -> Advised:
     findings = {name: one for name, one in judged.items() if one is not UNKNOWN}
     after = {name: _given(given.get(name), one, known.now_ms) for name, one in findings.items()}
     changed = [name for name in after if after[name] != given.get(name)]
-    told = [_advice(table, name, findings[name], after[name], known.now_ms) for name in changed]
+    published = [
+        _advice(table, name, findings[name], after[name], known.now_ms) for name in changed
+    ]
     after |= {name: one for name, one in given.items() if judged.get(name) is UNKNOWN}
     gone = {name: one for name, one in given.items() if name not in judged}
-    return Advised(after, (*told, *_withdrawals(table, gone, known.now_ms)))
+    return Advised(after, (*published, *_withdrawals(table, gone, known.now_ms)))
 
 
 def _judged(known: Known, name: str) -> Finding | None:
@@ -73,7 +75,7 @@ def _judged(known: Known, name: str) -> Finding | None:
 
 
 def _given(old: GivenAdvice | None, found: Finding, now_ms: int) -> GivenAdvice:
-    """What is remembered of it; the same as before where it need not be told again."""
+    """What is remembered of it; the same as before where it need not be published again."""
     new = GivenAdvice(old.since_ms if old else now_ms, found.lead, found.mark)
     if old is None or found.mark != old.mark:
         return new

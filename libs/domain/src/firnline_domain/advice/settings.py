@@ -33,7 +33,7 @@ def _unreadable(settings: Frozen) -> tuple[str, ...]:
     return tuple(unreadable(dict(settings)))
 
 
-def _told(said: Iterable[str], remedy: str) -> Finding | None:
+def _finding(said: Iterable[str], remedy: str) -> Finding | None:
     found = [*said]
     if not found:
         return None
@@ -43,24 +43,26 @@ def _told(said: Iterable[str], remedy: str) -> Finding | None:
 
 def unknown_settings(known: Known) -> Finding | None:
     """A name that is misspelt sets nothing."""
-    return _told(_unknown(_frozen(known.settings)), "correct the name, or remove the property")
+    return _finding(_unknown(_frozen(known.settings)), "correct the name, or remove the property")
 
 
 def unreadable_settings(known: Known) -> Finding | None:
     """A value that is no value counts as unset."""
-    return _told(_unreadable(_frozen(known.settings)), "correct the value, or remove the property")
+    return _finding(
+        _unreadable(_frozen(known.settings)), "correct the value, or remove the property"
+    )
 
 
 def contradictory_settings(known: Known) -> Finding | None:
     """A value that can be read, and that nobody can want."""
     said = contradictions(known.settings, known.limits, known.fleet, known.now_ms)
-    return _told(said, "change one of them")
+    return _finding(said, "change one of them")
 
 
 def unused_amoro_settings(known: Known) -> Finding | None:
     """Understood, and not used."""
     said = unused(known.settings)
-    return _told(said, "nothing, where that is acceptable; else by the settings named")
+    return _finding(said, "nothing, where that is acceptable; else by the settings named")
 
 
 def switched_off_by_amoro(known: Known) -> Finding | None:
@@ -83,7 +85,7 @@ def unknown_group(known: Known) -> Finding | None:
     if not asked.problem:
         return None
     who = asked.set_by or GROUP
-    return _told(
+    return _finding(
         [f"{who}={asked.value} of the {asked.origin}: {asked.problem}"],
         f"name the group in {VARIABLE} of the whole fleet and give it workers, or set "
         f"{GROUP} to one that there is",

@@ -79,8 +79,8 @@ def hold(
 def _weight(held: tuple[FilesChanged, ...]) -> int:
     """Bytes that held changes take in the state, about."""
     named = sum(len(p.scope.partition.encode()) for change in held for p in change.partitions)
-    told = sum(len(f"{k}{v}".encode()) for change in held for k, v in change.settings.items())
-    return PARTITION_BYTES * sum(len(change.partitions) for change in held) + named + told
+    settings = sum(len(f"{k}{v}".encode()) for change in held for k, v in change.settings.items())
+    return PARTITION_BYTES * sum(len(change.partitions) for change in held) + named + settings
 
 
 def next_held(table: TableCounters) -> FilesChanged | None:

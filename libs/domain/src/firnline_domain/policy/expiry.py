@@ -248,13 +248,13 @@ def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
     return replace(expiry, refused="", finished_ms=None, fruitless=0)
 
 
-def expiry_announced(expiry: ExpiryWork, told: SnapshotsExpired, now_ms: int) -> ExpiryWork:
+def expiry_announced(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: int) -> ExpiryWork:
     """What would go is known, and people are told: the grace period begins."""
     return ExpiryWork(
         rounds=expiry.rounds + 1,
         unobserved=expiry.unobserved,
         announced_ms=now_ms,
-        going=Going(told.going_snapshots, told.going_files, told.going_bytes),
+        going=Going(outcome.going_snapshots, outcome.going_files, outcome.going_bytes),
     )
 
 
@@ -265,8 +265,8 @@ def after_expired(table: Table, snapshots: int) -> Table:
     then refused by nothing but age, and its result brings the number.
     """
     expiry = table.work.expiry
-    told = replace(expiry, unobserved=expiry.unobserved - snapshots)
-    ours = expiry.task_id is not None or told.unobserved >= 0
+    reported = replace(expiry, unobserved=expiry.unobserved - snapshots)
+    ours = expiry.task_id is not None or reported.unobserved >= 0
     if ours:
-        return replace(table, work=replace(table.work, expiry=told))
+        return replace(table, work=replace(table.work, expiry=reported))
     return replace(table, counters=replace(table.counters, snapshot_count=None))

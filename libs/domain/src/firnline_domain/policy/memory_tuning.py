@@ -128,13 +128,13 @@ class MemoryTuning(Value):
         )
 
     def unreported(self, now_ms: int) -> bool:
-        """True if the wish is another than was told last, or was told too long ago."""
+        """True if the wish is another than was reported last, or was reported too long ago."""
         return self.steps != self.reported or (
             self.steps != Steps() and now_ms - self.reported_ms >= REPEAT_MS
         )
 
     def as_reported(self, now_ms: int) -> MemoryTuning:
-        """With the wish told."""
+        """With the wish reported."""
         return replace(self, reported=self.steps, reported_ms=now_ms)
 
     def directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:

@@ -76,7 +76,7 @@ class ResyncTable(Value):
 class UnparkTable(Value):
     """Free what failures have parked, or a person has held: it may be ordered at once.
 
-    `partition`: its canonical text, in whatever spec; None = all. Told twice, it does no more.
+    `partition`: its canonical text, in whatever spec; None = all. Repeated, it does no more.
     """
 
     table: TableName
@@ -102,7 +102,7 @@ class PauseMaintenance(Value):
     """Order nothing more, and commit nothing of what is out, until ResumeMaintenance.
 
     `table` None = of the whole fleet, tables that come later included; such an order is in every
-    partition of its topic. Told twice, the later one's words hold.
+    partition of its topic. Repeated, the later one's words hold.
     """
 
     table: TableName | None
@@ -136,7 +136,7 @@ class SizeWorkers(Value):
 
 
 class MoveTable(Value):
-    """Keep a table in that bucket from now on; None = at home (`assignments`). Told twice, it does
+    """Keep a table in that bucket from now on; None = at home (`assignments`). Repeated, it does
     no more."""
 
     table: TableName

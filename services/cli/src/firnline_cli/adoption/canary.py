@@ -1,7 +1,7 @@
 """The canary, the first share of a fleet: which tables it is, what came of them, and whether the
 others may follow.
 
-Which tables they are is told by their uuids, so every call comes to the same ones without anybody
+Which tables they are is counts by their uuids, so every call comes to the same ones without anybody
 having written them down. Each namespace and each order of magnitude gives its share.
 """
 
@@ -48,18 +48,18 @@ class Canary:
         return [one for one in newcomers if one.table.uuid in self.uuids]
 
     def outcome(self, known: CountedTables, topics: Topics) -> Outcome:
-        """What the planner shows of its tables and what was told of their tasks: in a month,
+        """What the planner shows of its tables and what became of their tasks: in a month,
         which is what the topic keeps. Raises RetryLater."""
-        told: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for _, record in topics.news(TOPIC, self.uuids.__contains__):
-            told[_kind(record)] += 1
+            counts[_kind(record)] += 1
         adopted = [found for uuid in self.uuids if (found := known.of(uuid))]
         return Outcome(
             tables=len(self.uuids),
             adopted=len(adopted),
             parked=sum(one.parked for one in adopted),
             failing=sum(one.failing for one in adopted),
-            **{name: told[name] for name in _KINDS},
+            **{name: counts[name] for name in _KINDS},
         )
 
 
@@ -115,7 +115,7 @@ def _mark(text: str) -> float:
 
 
 class Outcome(Value):
-    """What came of a canary. Of tasks, those of which something is told in `maintenance-events`."""
+    """What came of a canary. Of tasks, those that have an event in `maintenance-events`."""
 
     tables: int  # that are chosen
     adopted: int  # of these, those that the planner counts

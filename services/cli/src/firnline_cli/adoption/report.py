@@ -14,7 +14,7 @@ from firnline_cli.adoption.canary import Outcome
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.run import Tally
 
-TOLD_EVERY = 100  # tables between two words about the progress
+PROGRESS_EVERY = 100  # tables between two lines about the progress
 LISTED_EVERY = 1_000
 
 
@@ -45,7 +45,7 @@ class TextReport:
 
     def progress(self, done: int, left: int, left_s: float) -> None:
         """See `Report.progress`."""
-        if done % TOLD_EVERY == 0 and not self._dry_run:
+        if done % PROGRESS_EVERY == 0 and not self._dry_run:
             click.echo(f"{done:,} adopted, {left:,} to go, about {duration(left_s)}", err=True)
 
     def waiting(self, why: str) -> None:
@@ -101,7 +101,7 @@ class JsonReport:
 
     def progress(self, done: int, left: int, left_s: float) -> None:
         """See `Report.progress`."""
-        if done % TOLD_EVERY == 0:
+        if done % PROGRESS_EVERY == 0:
             self._tell("progress", done=done, left=left, left_s=round(left_s))
 
     def waiting(self, why: str) -> None:

@@ -67,7 +67,7 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
         limits=limits,
         decisions=tuple((one, _decision(table, one, limits, now_ms)) for one in ranked),
         expiry=decide_expiry(table, limits, now_ms),
-        advice=advise(Known(table, spread, limits, fleet, now_ms)).told,
+        advice=advise(Known(table, spread, limits, fleet, now_ms)).changed,
     )
 
 

@@ -27,7 +27,7 @@ MAX_SAID = 500  # characters; a path may be longer than anybody reads
 def advised(known: Known, effects: Effects) -> Table:
     """The table with the advice that holds for it; what changed is sent."""
     after = advise(known)
-    effects.send(Output(ADVICE, _key(one), one) for one in after.told)
+    effects.send(Output(ADVICE, _key(one), one) for one in after.changed)
     return replace(known.table, work=replace(known.table.work, advice=after.given))
 
 
