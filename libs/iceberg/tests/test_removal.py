@@ -1,4 +1,4 @@
-"""No file goes that is reachable, foreign or not ours, whatever a list or a table's owner says; and
+"""No file goes that is reachable, external or not ours, whatever a list or an owner says; and
 what a killed run left does go.
 
 The oracle knows what every file of a small world is, because it made it; it shares nothing with the
@@ -93,7 +93,7 @@ def test_a_neighbours_files_are_not_named_by_ones_own_task(world: World) -> None
     body = {**honest(world), "outputs": theirs}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
     catalog = CatalogView(world, properties={"write.data.path": f"file://{world.other.root}/data"})
-    assert catalog.sweep().reasons == {"foreign": 1}
+    assert catalog.sweep().reasons == {"invalid_outputs": 1}
     assert world.gone() == set()
 
 
@@ -104,7 +104,7 @@ def test_a_copy_outside_of_the_table_stays(world: World, by: str) -> None:
     names = [path.name for path in world.mine.leftovers[:3]]
     body = {**honest(world), "outputs": [f"file://{world.folder}/{by}/{name}" for name in names]}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
-    assert CatalogView(world).sweep().reasons == {"foreign": 1}
+    assert CatalogView(world).sweep().reasons == {"invalid_outputs": 1}
     assert world.gone() == set()
 
 
@@ -122,7 +122,7 @@ def forgeries(draw: st.DrawFn) -> dict[str, Any]:
 @settings(
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_forged_list_removes_what_is_reachable_foreign_or_not_ours(
+def test_no_forged_list_removes_what_is_reachable_external_or_not_ours(
     world: World, choice: dict[str, Any]
 ) -> None:
     world.restore()

@@ -121,9 +121,9 @@ def test_a_file_that_is_no_list_is_told_of_and_stays(made: Made) -> None:
     ("more", "reason"),
     [
         ({"table_uuid": "other"}, "other_table"),
-        ({"task_id": "other"}, "foreign"),
-        ({"attempt": 2}, "foreign"),
-        ({"outputs": ("file:///etc/passwd",)}, "foreign"),
+        ({"task_id": "other"}, "invalid_outputs"),
+        ({"attempt": 2}, "invalid_outputs"),
+        ({"outputs": ("file:///etc/passwd",)}, "invalid_outputs"),
         ({"written_at_ms": 2**50}, "future"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_forged_list_is_told_of_and_removes_nothing(made: Made, more, reason) 
 def test_a_list_in_another_place_or_under_another_name_is_no_list(made: Made) -> None:
     path = made.listed()
     path.rename(made.folder / "firnline-another.json")
-    assert made.sweep().reasons == {"foreign": 1}
+    assert made.sweep().reasons == {"invalid_outputs": 1}
     assert made.output.exists()
 
 

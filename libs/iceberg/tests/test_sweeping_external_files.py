@@ -50,4 +50,4 @@ def test_who_keeps_it_back(
     output_lists.write(table.io, f"file://{folder}/{run.list_name}", listed)
     later = int(folder.stat().st_mtime * 1000) + 60_000
     swept = Sweeper(tables, lambda: later, 1_000, lambda *_: later).sweep(name)
-    assert swept.reasons == ({"foreign_files": 1} if kept else {})
+    assert swept.reasons == ({"external_files": 1} if kept else {})

@@ -42,7 +42,7 @@ def test_what_would_be_deleted_is_shown(tmp_path: Path) -> None:
     [
         ({"gc.enabled": "false"}, "no snapshot is expired (gc disabled)"),
         ({"firnline.expire.enabled": "false"}, "no snapshot is expired (expire disabled)"),
-        ({"migrated": "true"}, "no snapshot is expired (foreign files)"),
+        ({"migrated": "true"}, "no snapshot is expired (external files)"),
     ],
 )
 def test_why_nothing_would_be_deleted_is_shown(

@@ -250,7 +250,7 @@ def test_files_outside_the_tables_own_locations_are_told_of(lake, rows, tmp_path
     pq.write_table(rows((1, 2)), path)
     lake.table.add_files([path])
     lake.table.overwrite(rows((1, 3)))
-    assert [change.foreign_files > 0 for change in lake.follow() if change.partitions] == [
+    assert [change.external_files > 0 for change in lake.follow() if change.partitions] == [
         False,
         True,
         True,  # an overwrite of PyIceberg's is two snapshots: this one takes it out
@@ -258,4 +258,4 @@ def test_files_outside_the_tables_own_locations_are_told_of(lake, rows, tmp_path
     ]
     lake.table.add_files([path], check_duplicate_files=False)
     [counted] = lake.handle(ResyncTable(lake.name, "main", None, None, "first_seen", 1))
-    assert (counted.kind, counted.foreign_files) == (ChangeKind.ABSOLUTE, 1)
+    assert (counted.kind, counted.external_files) == (ChangeKind.ABSOLUTE, 1)

@@ -86,29 +86,29 @@ def expired(order: ExpireSnapshots) -> SnapshotsExpired:
 
 def test_a_table_with_files_of_others_is_left_alone_and_its_owner_told(world: PlannerWorld) -> None:
     world.more = {"settings": {"firnline.retain.hours": "1"}}
-    world.commit(part(A, 1), foreign_files=1)
+    world.commit(part(A, 1), external_files=1)
     world.commit(part(A, 1))
     assert not [one for one in world.tick(2 * DAY_MS) if isinstance(one, ExpireSnapshots)]
     state = world.state()
-    assert (state.expiry_reason, state.advised) == ("foreign_files", ("foreign_files",))
+    assert (state.expiry_reason, state.advised) == ("external_files", ("external_files",))
     agreed = world.take(world.change(0, None, snapshot_id=None, settings=EXPIRING))
     assert [one.reason for one in agreed if isinstance(one, ExpireSnapshots)] == ["old_snapshots"]
 
 
 def test_files_of_others_on_another_branch_count_as_well(world: PlannerWorld) -> None:
     world.commit(part(A, 2))
-    world.take(world.change(5, 1, part(A, 9), ref="audit", foreign_files=9))
+    world.take(world.change(5, 1, part(A, 9), ref="audit", external_files=9))
     world.tick(2 * DAY_MS * 5)
-    assert world.state().expiry_reason == "foreign_files"
+    assert world.state().expiry_reason == "external_files"
 
 
 def test_what_a_worker_finds_is_remembered(world: PlannerWorld) -> None:
     world.more = {"settings": {"firnline.retain.hours": "1"}}
     world.commit(part(A, 1))
     [ask] = [one for one in world.commit(part(A, 1)) if isinstance(one, ExpireSnapshots)]
-    world.take(replace(expired(ask), refused_reason="foreign_files"))
+    world.take(replace(expired(ask), refused_reason="external_files"))
     assert not [one for one in world.tick(9 * DAY_MS) if isinstance(one, ExpireSnapshots)]
-    assert world.state().expiry_reason == "foreign_files"
+    assert world.state().expiry_reason == "external_files"
 
 
 def test_statuses_are_of_all_partitions_and_not_of_those_shown(world: PlannerWorld) -> None:

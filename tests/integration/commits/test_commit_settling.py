@@ -170,7 +170,7 @@ def test_a_forged_result_neither_adds_nor_removes_a_file_of_another_table(
                 start_sequence_number=10**15,
             ),
         )  # fmt: skip
-        assert event.reason is ConflictReason.FOREIGN_OUTPUTS
+        assert event.reason is ConflictReason.INVALID_OUTPUTS
         assert (table.head, table.rows()) == (head, [(1, 1), (2, 1)])
     assert victim.rows() == [(7, 1), (8, 1)]
 

@@ -120,7 +120,7 @@ def test_files_of_another_table_stay_until_the_owner_says_that_they_may_go(lab, 
     lab.sql("INSERT OVERWRITE {t} SELECT 9")
     assert len(left(lab)) == 2
     refused = expirer.expire(order(lab))
-    assert (refused.refused_reason, refused.expired) == ("foreign_files", 0)
+    assert (refused.refused_reason, refused.expired) == ("external_files", 0)
     assert sorted(Path(other).glob("*.parquet")) == files
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.expire.enabled' = 'true')")
     assert expirer.expire(order(lab)).expired == 1

@@ -195,8 +195,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"expiry_reason": "old_snapshots", "expiry": ANNOUNCED, "oldest_snapshot_ms": OLD},
     ),
     (
-        "foreign_files",
-        {"expiry_reason": "foreign_files"},
+        "external_files",
+        {"expiry_reason": "external_files"},
         {"expiry_reason": "nothing_old_enough"},
     ),
     (

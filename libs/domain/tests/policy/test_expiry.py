@@ -229,11 +229,15 @@ TRUE = {"firnline.expire.enabled": "true"}
 @pytest.mark.parametrize(
     ("counters", "limits", "reason"),
     [
-        ({"foreign": True}, CAREFUL, ExpiryReason.FOREIGN_FILES),
-        ({"foreign": True}, LIMITS, ExpiryReason.FOREIGN_FILES),  # the fleet's word is not enough
-        ({"foreign": True, "settings": TRUE}, LIMITS, ExpiryReason.OLD_SNAPSHOTS),
-        ({"settings": {"migrated": "true"}}, CAREFUL, ExpiryReason.FOREIGN_FILES),
-        ({"settings": {"snapshot": "True"}}, CAREFUL, ExpiryReason.FOREIGN_FILES),
+        ({"has_external_files": True}, CAREFUL, ExpiryReason.EXTERNAL_FILES),
+        (
+            {"has_external_files": True},
+            LIMITS,
+            ExpiryReason.EXTERNAL_FILES,
+        ),  # the fleet's word is not enough
+        ({"has_external_files": True, "settings": TRUE}, LIMITS, ExpiryReason.OLD_SNAPSHOTS),
+        ({"settings": {"migrated": "true"}}, CAREFUL, ExpiryReason.EXTERNAL_FILES),
+        ({"settings": {"snapshot": "True"}}, CAREFUL, ExpiryReason.EXTERNAL_FILES),
         ({"settings": {"migrated": "true", **TRUE}}, LIMITS, ExpiryReason.OLD_SNAPSHOTS),
         ({}, Thresholds(expire=Expiry.NEVER), ExpiryReason.NEVER),
         ({}, Thresholds(shadow=True), ExpiryReason.SHADOW),
@@ -246,7 +250,7 @@ def test_who_has_to_agree(
 
 
 def test_a_refusal_is_forgotten_when_the_settings_change() -> None:
-    work = expiry_ended(ExpiryWork(), 0, "foreign_files", NOW)
+    work = expiry_ended(ExpiryWork(), 0, "external_files", NOW)
     again = decide_expiry(table(TableWork(expiry=retry_allowed(work))), LIMITS, NOW + 1)
     assert again.reason is ExpiryReason.OLD_SNAPSHOTS
 
@@ -275,9 +279,9 @@ AGREED = replace(ORDER, agreed=True)
         (AGREED, {"gc.enabled": "false"}, "gc_disabled"),
         (AGREED, {"gc.enabled": "no"}, "gc_disabled"),  # as Java reads it
         (AGREED, {"table-expire.enabled": "false"}, "gc_disabled"),
-        (AGREED, {"migrated": "true"}, "foreign_files"),
+        (AGREED, {"migrated": "true"}, "external_files"),
         (AGREED, {"migrated": "true", "namespace:firnline.expire.enabled": "true"},
-         "foreign_files"),
+         "external_files"),
         (AGREED, {"migrated": "true", **TRUE}, None),
     ],
 )  # fmt: skip

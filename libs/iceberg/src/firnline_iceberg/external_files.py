@@ -1,7 +1,7 @@
 """Files of a table that lie outside its own locations: by `add_files`, or from before a migration.
 
 Somebody else may need them, and nothing in the table says so. Only what is clearly below one of
-the table's locations is its own; a doubtful spelling makes a file foreign, which deletes nothing.
+the table's locations is its own; a doubtful spelling makes a file external, which deletes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from firnline_iceberg.manifests import Detail, ManifestFile
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifest lists: one takes 20 ms from an object store
-REMEMBERED = 200_000  # manifests and lists without a foreign file; 100 bytes each
+REMEMBERED = 200_000  # manifests and lists without an external file; 100 bytes each
 _CLIMBS = re.compile(r"\.\.|%(25)*2e", re.IGNORECASE)  # perhaps: `address` knows
 _SAME = {"s3a": "s3", "s3n": "s3"}
 
@@ -52,10 +52,10 @@ class OwnLocations:
             return False
         return not _CLIMBS.search(path) or address(path) is not None
 
-    def judging(self, entries: Iterable[FileEntry], foreign: Counter[bool]) -> Iterator[FileEntry]:
-        """The same entries, counted by whether they are foreign."""
+    def judging(self, entries: Iterable[FileEntry], external: Counter[bool]) -> Iterator[FileEntry]:
+        """The same entries, counted by whether they are external."""
         for entry in entries:
-            foreign[not self.holds(entry.path)] += 1
+            external[not self.holds(entry.path)] += 1
             yield entry
 
 

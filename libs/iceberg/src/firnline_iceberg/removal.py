@@ -48,10 +48,14 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable"
     NOT_SIGNED = "not_signed"  # by the fleet, with a key that is known here
     OTHER_TABLE = "other_table"
-    FOREIGN = "foreign"  # it names files that are not its task's, or has another list's name
+    INVALID_OUTPUTS = (
+        "invalid_outputs"  # it names files that are not its task's, or has another list's name
+    )
     FUTURE = "future"  # dated later than any clock is ahead
     GC_DISABLED = "gc_disabled"
-    FOREIGN_FILES = "foreign_files"  # the table may share files, and does not say that they may go
+    EXTERNAL_FILES = (
+        "external_files"  # the table may share files, and does not say that they may go
+    )
     NOT_REMOVED = "not_removed"
 
 

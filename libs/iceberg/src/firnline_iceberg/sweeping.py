@@ -89,7 +89,7 @@ class Sweeper:
     now_ms: Callable[[], int]
     age_ms: int
     storage_now_ms: Callable[[LoadedTable], int | None] = removal.storage_now_ms
-    foreign: ExternalFiles = field(default_factory=ExternalFiles)
+    external_files: ExternalFiles = field(default_factory=ExternalFiles)
     keys: Keyring = output_lists.UNSIGNED
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
@@ -105,8 +105,8 @@ class Sweeper:
             swept.left = [Left(place.path, Reason.GC_DISABLED) for place in _places(table)]
             return swept
         due = self._due(table, swept, self.now_ms())
-        if due and self.foreign.keep_back(table):
-            swept.left += [Left(one.path, Reason.FOREIGN_FILES) for one in due]
+        if due and self.external_files.keep_back(table):
+            swept.left += [Left(one.path, Reason.EXTERNAL_FILES) for one in due]
             return swept
         if due and not dry_run:
             due = self._due_by_storage(table, due, swept)
@@ -155,7 +155,7 @@ class Sweeper:
             return Left(place.path, Reason.OTHER_TABLE, listed.table_uuid[:80])
         run = removal.run_of_list(table, listed, place)
         if run is None:
-            return Left(place.path, Reason.FOREIGN, "not the name of this task's list")
+            return Left(place.path, Reason.INVALID_OUTPUTS, "not the name of this task's list")
         found = Found(place, listed, run)
         return self._young(found, now_ms) or found
 
@@ -172,7 +172,7 @@ class Sweeper:
             if wrong:
                 path = next(path for path in verdicts if verdicts[path] in wrong)
                 text = f"{verdicts[path]}: {path[:300]}"
-                swept.left.append(Left(one.path, Reason.FOREIGN, text))
+                swept.left.append(Left(one.path, Reason.INVALID_OUTPUTS, text))
                 continue
             swept.reachable += found[Verdict.REACHABLE]
             gone = [path for path in verdicts if verdicts[path] is Verdict.MAY_GO]

@@ -61,7 +61,7 @@ class Examiner:
 
     def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
         if wrong := first_flaw(at, result):
-            found = Conflict(ConflictReason.FOREIGN_OUTPUTS, wrong[:1000])
+            found = Conflict(ConflictReason.INVALID_OUTPUTS, wrong[:1000])
             return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
         verdict = judge(result, at.head)
         for number, group in enumerate(result.groups):

@@ -70,7 +70,7 @@ EXPIRIES = {
     "grace_period": "announced, and not begun yet (firnline.expire.grace-ms); "
     "firnline.expire.enabled=false stops it, =true lets it begin at once",
     "expire_disabled": "switched off (firnline.expire.enabled=false)",
-    "foreign_files": "the table has, or had, files outside its own locations, which others may "
+    "external_files": "the table has, or had, files outside its own locations, which others may "
     "need; firnline.expire.enabled=true of the table lets them go",
     "snapshots_unknown": "the snapshots are not known yet",
 }
@@ -94,7 +94,7 @@ CONFLICTS = {
     "outputs_gone": "its own output files have gone",
     "pin_lost": "writers were faster at every try",
     "proof_failed": "rows in and rows out did not add up",
-    "foreign_outputs": "the result named files that are not its task's",
+    "invalid_outputs": "the result named files that are not its task's",
     "rejected": "the catalog refused the commit",
 }
 # Of the worker: why a task failed, had nothing to do, or went to Iceberg's own action.

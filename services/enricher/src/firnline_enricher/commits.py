@@ -133,10 +133,10 @@ def count_files(
 ) -> tuple[tuple[PartitionChange, ...], Subject]:
     """The changes of each partition, and the subject with how many of these files lie outside the
     table's own locations."""
-    foreign: Counter[bool] = Counter()
-    looked_at = facts.places.judging(entries, foreign)
+    external: Counter[bool] = Counter()
+    looked_at = facts.places.judging(entries, external)
     partitions = partition_changes(looked_at, facts.target_bytes)
-    return partitions, replace(subject, foreign_files=foreign[True])
+    return partitions, replace(subject, external_files=external[True])
 
 
 def with_manifests(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:

@@ -34,7 +34,7 @@ class Subject(Value):
     expired_snapshots: int = 0
     manifests: int | None = None  # of the snapshot that the change is about, where they were listed
     manifest_bytes: int | None = None
-    foreign_files: int = 0  # of those that are told of
+    external_files: int = 0  # of those that are told of
 
 
 def delta(
@@ -114,7 +114,7 @@ def _bare(
         observed_at_ms=subject.observed_at_ms,
         manifests=subject.manifests,
         manifest_bytes=subject.manifest_bytes,
-        foreign_files=subject.foreign_files,
+        external_files=subject.external_files,
     )
 
 

@@ -1,7 +1,8 @@
 """Expires snapshots through Iceberg's own action, which finds unreachable files by reachability.
 
 An order is only an order: what table and namespace say is read again, and every file that the table
-retains is looked at before the first one goes. What was read once is not read again (`foreign`).
+retains is looked at before the first one goes. What was read once is not read again
+(`external_files`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Expirer:
     protected: Protected
     worker: str
     now_ms: Callable[[], int]
-    foreign: ExternalFiles = field(default_factory=ExternalFiles)
+    external_files: ExternalFiles = field(default_factory=ExternalFiles)
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.
@@ -74,7 +75,7 @@ class Expirer:
         settings = with_namespace(
             table.properties, self.tables.namespace_properties(order.table.namespace)
         )
-        if reason := refusal(order, settings, self.now_ms()) or self._foreign(table):
+        if reason := refusal(order, settings, self.now_ms()) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
         retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
@@ -101,9 +102,9 @@ class Expirer:
         except MetadataFileGone as error:
             raise RetryLater(f"expired meanwhile: {error}") from error
 
-    def _foreign(self, table: LoadedTable) -> str | None:
+    def _has_external_files(self, table: LoadedTable) -> str | None:
         """Files of others, unless the table itself says that they may go. Raises RetryLater."""
-        return ExpiryReason.FOREIGN_FILES if self.foreign.keep_back(table) else None
+        return ExpiryReason.EXTERNAL_FILES if self.external_files.keep_back(table) else None
 
     def _announced(
         self, order: ExpireSnapshots, table: LoadedTable, what: Going

@@ -40,7 +40,7 @@ RULES: dict[str, Rule] = {
     "many_manifests": snapshots.many_manifests,
     "held_snapshots": snapshots.held_snapshots,
     "expiry_announced": without_limit(snapshots.expiry_announced),
-    "foreign_files": without_limit(snapshots.foreign_files),
+    "external_files": without_limit(snapshots.external_files),
 }
 
 

@@ -97,9 +97,9 @@ def expiry_announced(known: Known) -> Finding | None:
     )
 
 
-def foreign_files(known: Known) -> Finding | None:
+def external_files(known: Known) -> Finding | None:
     """Others may need them: by `add_files`, or from before a migration."""
-    if known.table.work.expiry_reason != ExpiryReason.FOREIGN_FILES:
+    if known.table.work.expiry_reason != ExpiryReason.EXTERNAL_FILES:
         return None
     return Finding(
         "it has, or had, files outside its own locations, or was made from another table's: no "

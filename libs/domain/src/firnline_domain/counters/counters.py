@@ -140,7 +140,9 @@ class TableCounters(Value):
     oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
     manifests: int = 0  # of the head; 0 = unknown
     manifest_bytes: int = 0
-    foreign: bool = False  # some file, now or in an older snapshot, is outside its own locations
+    has_external_files: bool = (
+        False  # some file, now or in an older snapshot, is outside its own locations
+    )
     totals: Totals = Totals()
     observed_ms: int = 0  # newest observation in the counters
     absolute_observed_ms: int = 0  # when the absolute counters of this epoch were read

@@ -285,7 +285,8 @@ def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
         settings=dict(change.settings) if was_read else table.settings,
         format_version=change.format_version or table.format_version,
         observed_ms=max(table.observed_ms, change.observed_at_ms),
-        foreign=table.foreign or change.foreign_files > 0,  # older snapshots may have it for long
+        has_external_files=table.has_external_files
+        or change.external_files > 0,  # older snapshots may have it for long
         manifests=table.manifests if change.manifests is None else change.manifests,
         manifest_bytes=(
             table.manifest_bytes if change.manifest_bytes is None else change.manifest_bytes

@@ -33,7 +33,7 @@ class ExpiryReason(StrEnum):
     GC_DISABLED = "gc_disabled"  # gc.enabled=false: the table's owner forbids it
     DISABLED = "disabled"
     NEVER = "expire_disabled"  # firnline.expire.enabled=false
-    FOREIGN_FILES = "foreign_files"  # outside its own locations; others may need them
+    EXTERNAL_FILES = "external_files"  # outside its own locations; others may need them
     GRACE_PERIOD = "grace_period"  # announced, and not begun yet
     NOTHING_OLD_ENOUGH = "nothing_old_enough"
     TOO_FEW = "too_few_snapshots"  # no more than min-snapshots-to-keep
@@ -75,7 +75,7 @@ def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) ->
     if limits.expire is Expiry.NEVER:
         return ExpiryReason.NEVER
     if may_share_files(settings) and not owner_agrees(settings):
-        return ExpiryReason.FOREIGN_FILES
+        return ExpiryReason.EXTERNAL_FILES
     announcing = order.begins_at_ms is not None
     if limits.expire is Expiry.CAREFUL and not announcing:
         announced = order.announced_at_ms
@@ -170,9 +170,9 @@ def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | N
         return ExpiryDecision(ExpiryReason.GC_DISABLED)
     if limits.expire is Expiry.NEVER:
         return ExpiryDecision(ExpiryReason.NEVER)
-    foreign = counters.foreign or may_share_files(counters.settings)
-    if foreign and not owner_agrees(counters.settings):
-        return ExpiryDecision(ExpiryReason.FOREIGN_FILES)
+    external = counters.has_external_files or may_share_files(counters.settings)
+    if external and not owner_agrees(counters.settings):
+        return ExpiryDecision(ExpiryReason.EXTERNAL_FILES)
     if expiry.task_id and now_ms < expiry.deadline_ms:
         return ExpiryDecision(ExpiryReason.IN_FLIGHT, expiry.deadline_ms)
     if counters.oldest_snapshot_ms is None or counters.head_snapshot_id is None:

@@ -133,7 +133,7 @@ class FilesChanged(Value):
     chunks: int = 1
     observed_at_ms: int = 0
     maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
-    foreign_files: int = 0  # of the files in it, how many lie outside the table's own locations
+    external_files: int = 0  # of the files in it, how many lie outside the table's own locations
     manifests: int | None = None  # of the snapshot's list; None = not read
     manifest_bytes: int | None = None
 
@@ -216,7 +216,7 @@ class ConflictReason(StrEnum):
     UNREACHABLE = "unreachable"  # catalog or storage did not answer while patience lasted
     OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
     PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out, in number or by keys
-    FOREIGN_OUTPUTS = "foreign_outputs"  # files that are not its task's, or not as it says
+    INVALID_OUTPUTS = "invalid_outputs"  # files that are not its task's, or not as it says
     REJECTED = "rejected"  # the catalog or Iceberg itself refused
 
 

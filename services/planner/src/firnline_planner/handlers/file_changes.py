@@ -36,8 +36,8 @@ def on_files_changed(change: FilesChanged, context: TableContext) -> None:
         fresh = Table(TableCounters(change.table, MAIN), pause=pause)
         _fold_all(context, table or fresh, change)
     elif table is not None:
-        foreign = table.counters.foreign or change.foreign_files > 0
-        counters = replace(table.counters, snapshot_count=None, foreign=foreign)
+        external = table.counters.has_external_files or change.external_files > 0
+        counters = replace(table.counters, snapshot_count=None, has_external_files=external)
         if counters != table.counters:
             state.put_table(replace(table, counters=counters))
 

@@ -34,7 +34,7 @@ NON_RETRYABLE = (
     ConflictReason.PROOF_FAILED,
     ConflictReason.REJECTED,
     ConflictReason.DUPLICATE_FILES,
-    ConflictReason.FOREIGN_OUTPUTS,
+    ConflictReason.INVALID_OUTPUTS,
 )
 
 
@@ -135,8 +135,8 @@ def _expired(context: TableContext, table: Table, event: SnapshotsExpired) -> Ta
             snapshot_count=event.remaining,
             oldest_snapshot_ms=event.oldest_snapshot_ms,
         )
-    if refused == ExpiryReason.FOREIGN_FILES:
-        counters = replace(counters, foreign=True)
+    if refused == ExpiryReason.EXTERNAL_FILES:
+        counters = replace(counters, has_external_files=True)
     if work.expiry.task_id == event.task_id:
         work = replace(work, expiry=_ended(context, work.expiry, event, refused))
     return replace(table, counters=counters, work=work)
