@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from firnline_cli import _probes
-from firnline_cli._probes import SILENT, probes
+from firnline_cli._probes import NO_ANSWER, probes
 from firnline_local.ports import LOOPBACK
 from firnline_local.state import PartRecord, StackRecord
 
@@ -62,7 +62,7 @@ def test_parts_that_answer_have_no_problem(serve: Serve) -> None:
 def test_frozen_parts_are_named(serve: Serve) -> None:
     """The kernel still accepts for them: a connection says nothing."""
     ports = {name: serve(None) for name in ("redis", "kafka", "catalog", "worker-metrics")}
-    assert set(probes(record(**ports)).values()) == {SILENT}
+    assert set(probes(record(**ports)).values()) == {NO_ANSWER}
 
 
 def test_a_console_without_its_redis_says_so(serve: Serve) -> None:

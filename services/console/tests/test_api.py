@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 from firnline_console.api import Api
-from firnline_console.capacity import Hands
+from firnline_console.capacity import WorkerCapacity
 from firnline_console.folding import OfGroup
 from firnline_console.in_memory import MemoryReadModel
 from firnline_console.readmodel import Built
@@ -297,7 +297,10 @@ async def test_workers_are_wanted_by_group_also_of_one_that_is_gone(site: Site, 
 
 async def test_a_group_without_orders_wants_none(make: Make) -> None:
     """An autoscaler finds its number there, whether or not orders wait."""
-    assert workers_json([], Hands(), ["adhoc"], NOW)["groups"]["adhoc"]["heavy"]["wanted"] == 0
+    assert (
+        workers_json([], WorkerCapacity(), ["adhoc"], NOW)["groups"]["adhoc"]["heavy"]["wanted"]
+        == 0
+    )
 
 
 async def test_workers_are_wanted_where_orders_wait_and_by_lane(site: Site, make: Make) -> None:

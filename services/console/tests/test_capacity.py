@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from firnline_console.capacity import Crew, Hands, Waiting, crews
+from firnline_console.capacity import Waiting, WorkerCapacity, WorkerDemand, demand_by_lane
 from firnline_domain.policy.lanes import Lane
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 NOW = 10_000_000
-HANDS = Hands(cores=2.0, drain_s=60.0, most=10)
+CAPACITY = WorkerCapacity(cores=2.0, drain_s=60.0, max_workers=10)
 
 
 def orders(count: int, cpu_s: float, waited_s: float = 0.0, lane: Lane = Lane.ORDINARY):
@@ -16,15 +16,17 @@ def orders(count: int, cpu_s: float, waited_s: float = 0.0, lane: Lane = Lane.OR
 
 
 def wanted(found: list[Waiting], lane: Lane = Lane.ORDINARY) -> int:
-    return crews(found, HANDS, NOW)[lane].wanted
+    return demand_by_lane(found, CAPACITY, NOW)[lane].wanted
 
 
 def test_nothing_waits_and_nobody_is_wanted() -> None:
-    assert crews([], HANDS, NOW) == dict.fromkeys(Lane, Crew(0, 0, 0.0, 0.0))
+    assert demand_by_lane([], CAPACITY, NOW) == dict.fromkeys(Lane, WorkerDemand(0, 0, 0.0, 0.0))
 
 
 def test_one_small_order_wants_one_worker() -> None:
-    assert crews(orders(1, 0.1, 3), HANDS, NOW)[Lane.ORDINARY] == Crew(1, 1, 0.1, 3.0)
+    assert demand_by_lane(orders(1, 0.1, 3), CAPACITY, NOW)[Lane.ORDINARY] == WorkerDemand(
+        1, 1, 0.1, 3.0
+    )
 
 
 def test_work_is_done_within_the_time_that_orders_may_wait() -> None:
@@ -53,5 +55,5 @@ def test_each_lane_has_its_own() -> None:
 def test_more_work_never_wants_fewer(pairs: list[tuple[float, float]]) -> None:
     found = [Waiting(Lane.ORDINARY, cpu_s, NOW - int(s * 1000)) for cpu_s, s in pairs]
     before = wanted(found)
-    assert 0 <= before <= min(len(found), HANDS.most)
+    assert 0 <= before <= min(len(found), CAPACITY.max_workers)
     assert wanted([*found, Waiting(Lane.ORDINARY, 1.0, NOW)]) >= before

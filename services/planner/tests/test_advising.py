@@ -54,8 +54,8 @@ class World(PlannerWorld):
             )
         )
 
-    def published(self, ms: int = 1_000) -> list[tuple[str, bool]]:
-        """(Rule, withdrawn) of what is told within so long."""
+    def advice_sent(self, ms: int = 1_000) -> list[tuple[str, bool]]:
+        """(Rule, withdrawn) of what is sent within so long."""
         records = self.tick(ms)
         return [(one.rule, one.withdrawn) for one in records if isinstance(one, TableAdvice)]
 
@@ -72,24 +72,24 @@ def world() -> World:
 def test_advice_goes_to_its_topic_once_and_is_listed_with_every_state(world: World) -> None:
     world.settings = MISSPELT
     world.append()
-    assert world.published() == [("unknown_settings", False)]
+    assert world.advice_sent() == [("unknown_settings", False)]
     [sent] = [one for one in world.sent if isinstance(one.record, TableAdvice)]
     assert (sent.topic, sent.key) == (ADVICE, "u1/main/unknown_settings")
     world.append()
-    assert world.published() == []
+    assert world.advice_sent() == []
     assert world.listed() == ("unknown_settings",)
 
 
 def test_a_restart_does_not_tell_it_again_and_a_correction_withdraws_it(world: World) -> None:
     world.settings = MISSPELT
     world.append()
-    world.published()
+    world.advice_sent()
     world.restart()
     world.append()
-    assert world.published() == []
+    assert world.advice_sent() == []
     world.settings = {"firnline.rewrite.min-fragments": "3"}
     world.append()
-    assert world.published() == [("unknown_settings", True)]
+    assert world.advice_sent() == [("unknown_settings", True)]
     assert world.listed() == ()
 
 
@@ -97,9 +97,9 @@ def test_what_is_said_about_an_hour_is_withdrawn_though_nothing_happens(world: W
     world.settings = {"firnline.enabled": "false"}  # no debt that grows old brings a look
     for _ in range(METADATA_COMMITS):
         world.append()
-    assert world.published() == [("metadata_files_kept", False)]
-    assert world.published(HOUR_MS) == []
-    assert world.published(HOUR_MS) == [("metadata_files_kept", True)]
+    assert world.advice_sent() == [("metadata_files_kept", False)]
+    assert world.advice_sent(HOUR_MS) == []
+    assert world.advice_sent(HOUR_MS) == [("metadata_files_kept", True)]
 
 
 def test_results_that_writers_spoil_are_counted_once(world: World) -> None:
@@ -109,11 +109,11 @@ def test_results_that_writers_spoil_are_counted_once(world: World) -> None:
         spoilt = RewriteConflicted(
             order.task_id, TABLE, "main", order.scope, ConflictReason.PIN_LOST, "", 1, 2, 0
         )
-        assert ("write_conflicts", False) not in world.published()
+        assert ("write_conflicts", False) not in world.advice_sent()
         world.take(spoilt)
         world.take(spoilt)
         world.now_ms += 60_000
-    assert ("write_conflicts", False) in world.published()
+    assert ("write_conflicts", False) in world.advice_sent()
 
 
 def test_a_file_that_is_there_twice_is_told_of_until_a_rewrite_is_fine(world: World) -> None:
@@ -127,7 +127,7 @@ def test_a_file_that_is_there_twice_is_told_of_until_a_rewrite_is_fine(world: Wo
             where, False, world.now_ms,
         )
     )  # fmt: skip
-    assert world.published() == [("duplicate_files", False)]
+    assert world.advice_sent() == [("duplicate_files", False)]
     [told] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
     assert where in told.finding
     assert "firnline unpark db.t" in told.remedy
@@ -137,12 +137,12 @@ def test_a_file_that_is_there_twice_is_told_of_until_a_rewrite_is_fine(world: Wo
         order.task_id, TABLE, "main", order.scope, ConflictReason.DUPLICATE_FILES, where, 1, 2, 0
     )
     world.take(refused)
-    assert world.published() == []  # it holds already
+    assert world.advice_sent() == []  # it holds already
     world.now_ms += 3_600_000
     [order] = [one for one in world.append() if hasattr(one, "deadline_ms")]
     skipped = RewriteSkipped(order.task_id, TABLE, "main", order.scope, "nothing_to_do", 0)
     world.take(skipped)
-    assert world.published() == [("duplicate_files", True)]
+    assert world.advice_sent() == [("duplicate_files", True)]
 
 
 def sortable(world: World) -> World:
@@ -150,22 +150,22 @@ def sortable(world: World) -> World:
     world.settings = {"firnline.enabled": "false", "write.target-file-size-bytes": "1000"}
     data = FileTally(on_target=Tally(DATA_FILES, 1, int(TARGETS * 1_000)))
     world.append(partitions=(PartitionChange(Scope(0, "[]"), data, FileTally()),))
-    assert world.published() == []
+    assert world.advice_sent() == []
     return world
 
 
 def test_readers_who_miss_an_order_are_heard_though_nothing_else_happens(world: World) -> None:
     sortable(world)
     world.scanned(int(SCANS) - 1)
-    assert world.published() == []
+    assert world.advice_sent() == []
     world.scanned(2)
-    assert world.published() == [("missing_sort_order", False)]
+    assert world.advice_sent() == [("missing_sort_order", False)]
     [told] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
     assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `id` (Spark" in told.remedy
     shown = len(world.sent)
     for _ in range(10):
         world.scanned(1)
-        assert world.published() == []
+        assert world.advice_sent() == []
     assert len(world.sent) == shown  # nor is the table shown for it
 
 
@@ -174,38 +174,38 @@ def test_a_restart_remembers_what_readers_filter_by(world: World) -> None:
     world.scanned(int(SCANS) - 1)
     world.restart()
     world.scanned(2)
-    assert world.published() == [("missing_sort_order", False)]
+    assert world.advice_sent() == [("missing_sort_order", False)]
 
 
 def test_an_order_that_was_made_withdraws_it(world: World) -> None:
     sortable(world)
     world.scanned(int(SCANS) + 1)
-    world.published()
+    world.advice_sent()
     world.scanned(1, order="id")
-    assert world.published() == [("missing_sort_order", True)]
+    assert world.advice_sent() == [("missing_sort_order", True)]
 
 
 def test_scans_that_read_little_withdraw_it(world: World) -> None:
     sortable(world)
     world.scanned(int(SCANS) + 1)
-    world.published()
+    world.advice_sent()
     world.scanned(int(3 * SCANS), read=0.0)
-    assert world.published() == [("missing_sort_order", True)]
+    assert world.advice_sent() == [("missing_sort_order", True)]
 
 
 def test_readers_who_are_gone_withdraw_it_though_nothing_happens(world: World) -> None:
     sortable(world)
     world.scanned(int(SCANS) + 1)
-    assert world.published() == [("missing_sort_order", False)]
-    assert world.published(TAU_MS // 5) == []  # 21 scans are 17
-    assert world.published(TAU_MS // 10) == [("missing_sort_order", True)]  # and 15.6
-    assert world.published(TAU_MS) == []
+    assert world.advice_sent() == [("missing_sort_order", False)]
+    assert world.advice_sent(TAU_MS // 5) == []  # 21 scans are 17
+    assert world.advice_sent(TAU_MS // 10) == [("missing_sort_order", True)]  # and 15.6
+    assert world.advice_sent(TAU_MS) == []
 
 
 def test_a_dropped_table_takes_its_advice_along(world: World) -> None:
     world.settings = MISSPELT
     world.append()
-    world.published()
+    world.advice_sent()
     world.append(kind=ChangeKind.REMOVED, snapshot_id=None, partitions=(), format_version=0)
-    assert world.published() == [("unknown_settings", True)]
-    assert world.published() == []
+    assert world.advice_sent() == [("unknown_settings", True)]
+    assert world.advice_sent() == []

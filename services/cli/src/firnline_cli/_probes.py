@@ -15,7 +15,7 @@ from firnline_local.state import StackRecord
 
 TIMEOUT_S = 2.0
 CONSOLE_S = 5.0  # it waits for its Redis as long as that may take, and then says so
-SILENT = "no answer"
+NO_ANSWER = "no answer"
 # ApiVersions, version 0, without a client id (Kafka's protocol guide): any broker answers it.
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _open = build_opener(ProxyHandler({})).open
@@ -41,13 +41,13 @@ def _probe(part: str, ports: dict[str, int]) -> str:
     except KeyError:
         return ""  # nowhere to ask
     except (OSError, HTTPException):
-        return SILENT
+        return NO_ANSWER
 
 
 def _bytes(port: int, request: bytes) -> str:
     with socket.create_connection((LOOPBACK, port), TIMEOUT_S) as connection:
         connection.sendall(request)
-        return "" if connection.recv(1) else SILENT
+        return "" if connection.recv(1) else NO_ANSWER
 
 
 def _http(port: int, path: str, timeout_s: float) -> str:

@@ -76,7 +76,7 @@ class Batch:
     leftovers: Leftovers = field(default_factory=Leftovers)
     search: OutputSearch = field(default_factory=OutputSearch)
     waits: int = 0  # for a writer's commit
-    in_step: bool = False  # a writer has just committed
+    writer_just_committed: bool = False
 
     def is_ours(self, task_id: str, found: FoundCommit) -> bool:
         """Whether what is found in the table was sent here, and not by another committer."""

@@ -24,9 +24,9 @@ SEEN_SNAPSHOTS = 64  # the newest, among which those of such a writer are looked
 REMEMBERED = 8  # commits that an interval is told from
 FEWEST = 2  # that make an interval: waiting in vain costs seconds, a failed statement its work
 LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long to wait for
-SILENT = 3  # intervals without a commit: the writer has ended
-RACE = 5  # commits that tell a head which moves while one of ours is made
-RACE_MS = 10_000  # within which they came, and since which the last one did
+ENDED_AFTER = 3  # intervals without a commit: the writer has ended
+BUSY_COMMITS = 5  # commits that tell a head which moves while one of ours is made
+BUSY_MS = 10_000  # within which they came, and since which the last one did
 _ADDED = ("added-position-deletes", "added-dvs")
 
 
@@ -89,11 +89,15 @@ def commit_interval_ms(newest_first: Sequence[int], now_ms: int) -> int | None:
     if len(times) < FEWEST:
         return None
     interval = int(median(a - b for a, b in pairwise(times)))
-    alive = now_ms - times[0] < SILENT * interval
+    alive = now_ms - times[0] < ENDED_AFTER * interval
     return interval if 0 < interval <= LONGEST_MS and alive else None
 
 
-def races(newest_first: Sequence[int], now_ms: int) -> bool:
+def head_is_busy(newest_first: Sequence[int], now_ms: int) -> bool:
     """Whether a table's head moves every other second, by the timestamps of its last commits."""
-    times = newest_first[:RACE]
-    return len(times) == RACE and times[0] - times[-1] < RACE_MS and now_ms - times[0] < RACE_MS
+    times = newest_first[:BUSY_COMMITS]
+    return (
+        len(times) == BUSY_COMMITS
+        and times[0] - times[-1] < BUSY_MS
+        and now_ms - times[0] < BUSY_MS
+    )

@@ -31,7 +31,7 @@ from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGon
 from firnline_committer import post_commit_check, reports
 from firnline_committer.attempts import Attempt, Batch, Examined, Progress, until_closed
 from firnline_committer.catalog import Catalog, Hold
-from firnline_committer.commit_timing import RACE, CommitTiming, races
+from firnline_committer.commit_timing import BUSY_COMMITS, CommitTiming, head_is_busy
 from firnline_committer.committed_results import FoundCommit, find_committed, notes
 from firnline_committer.conversions import Conversions
 from firnline_committer.examination import Examiner
@@ -142,7 +142,7 @@ class Committer:
                 if interval_ms is None:
                     return self._settle(batch, attempt)
                 self._timing.wait(examined.head.table, batch.ref, interval_ms)
-                batch.waits, batch.in_step = batch.waits + 1, True
+                batch.waits, batch.writer_just_committed = batch.waits + 1, True
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
         except RefGone as gone:
@@ -222,7 +222,7 @@ class Committer:
 
     def _wait_ms(self, batch: Batch, examined: Examined) -> int | None:
         """The interval of a writer whose next commit is to be waited for; None: send now."""
-        if batch.in_step or batch.waits == MAX_WAITS:
+        if batch.writer_just_committed or batch.waits == MAX_WAITS:
             return None
         return self._timing.interval_ms(examined.head.table, batch.ref)
 
@@ -253,9 +253,9 @@ class Committer:
         count = len(head.manifest_base.manifests)
         if count < FEW_MANIFESTS or batch.failures:
             return False
-        newest = islice(head.table.ancestors(head.snapshot_id), RACE)
-        moving = races([one.timestamp_ms for one in newest], self._now_ms())
-        return not moving or count > MANY_MANIFESTS
+        newest = islice(head.table.ancestors(head.snapshot_id), BUSY_COMMITS)
+        busy = head_is_busy([one.timestamp_ms for one in newest], self._now_ms())
+        return not busy or count > MANY_MANIFESTS
 
     # ---- settle the outcome, and check what the commit did
 
@@ -290,7 +290,7 @@ class Committer:
         self._close(batch, table, {task: found.get(task, GONE) for task in attempt.task_ids})
 
     def _head_moved(self, batch: Batch, why: str, written: WrittenMetadata | None) -> str:
-        batch.in_step = False
+        batch.writer_just_committed = False
         self._log.info("head_moved", table=batch.table.dotted, why=why)
         if written is not None:
             batch.leftovers.refused.append(written)
@@ -373,13 +373,13 @@ class Committer:
 
 
 def _hold(batch: Batch) -> Hold:
-    """In step with the table's writers, those who would read it next wait; the hold is of the
+    """Right after a writer's commit, those who would read it next wait; the hold is of the
     table, so it is not for what its main branch's readers do not see. After lost races those wait
     who would commit, unless they name files that we replace: a statement that waited would fail, an
     append that waited is applied to the head that we leave."""
     if batch.ref != MAIN:
         return Hold.NOBODY
-    if batch.in_step:
+    if batch.writer_just_committed:
         return Hold.READS
     lost_races = len(batch.failures) >= HOLD_COMMITS_AFTER and not batch.waits
     return Hold.COMMITS if lost_races else Hold.NOBODY

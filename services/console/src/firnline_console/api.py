@@ -21,7 +21,7 @@ from firnline_console.answers import (
     table_json,
     task_json,
 )
-from firnline_console.capacity import Hands
+from firnline_console.capacity import WorkerCapacity
 from firnline_console.explain import explained, partition_json
 from firnline_console.listing import BadQuery, Query
 from firnline_console.readmodel import ReadModel
@@ -186,9 +186,9 @@ class Api:
         `?cores=`: of one worker. `?drain_seconds=`: how soon orders are to be done. `?max=`: the
         most workers of a lane.
         """
-        hands = hands_of(request)
+        capacity = capacity_of(request)
         found = await asyncio.to_thread(self._model.open_tasks, MAX_ROWS)
-        return web.json_response(workers_json(found, hands, self._groups, self._now_ms()))
+        return web.json_response(workers_json(found, capacity, self._groups, self._now_ms()))
 
     async def events(self, request: web.Request) -> web.Response:
         """`?after=&limit=`: events after a number in order of arrival, or the newest by time.
@@ -230,12 +230,12 @@ def limit_of(request: web.Request, default: int = LIMIT) -> int:
     return min(_number(request, "limit", default) or 1, MAX_ROWS)
 
 
-def hands_of(request: web.Request) -> Hands:
+def capacity_of(request: web.Request) -> WorkerCapacity:
     """What an autoscaler says of its workers. Raises HTTPBadRequest."""
-    return Hands(
+    return WorkerCapacity(
         cores=_number(request, "cores", 2) or 1,
         drain_s=_number(request, "drain_seconds", 60) or 1,
-        most=_number(request, "max", 100),
+        max_workers=_number(request, "max", 100),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from firnline_domain.policy.lanes import Lane
 from firnline_domain.values import Value
 
-MOST_PUSH = 4.0  # times as many, where orders wait longer than was foretold
+MAX_FACTOR = 4.0  # times as many, where orders wait longer than was predicted
 
 
 class Waiting(Value):
@@ -19,15 +19,15 @@ class Waiting(Value):
     ordered_at_ms: int
 
 
-class Hands(Value):
+class WorkerCapacity(Value):
     """One worker's cores, how soon orders are to be done, and the most workers of a lane."""
 
     cores: float = 2.0
     drain_s: float = 60.0
-    most: int = 100
+    max_workers: int = 100
 
 
-class Crew(Value):
+class WorkerDemand(Value):
     """What a lane asks for, and the numbers that it was worked out from."""
 
     wanted: int
@@ -36,19 +36,24 @@ class Crew(Value):
     oldest_s: float
 
 
-def crews(orders: Iterable[Waiting], hands: Hands, now_ms: int) -> dict[Lane, Crew]:
-    """Of every lane."""
-    found = list(orders)
-    return {lane: _crew([one for one in found if one.lane is lane], hands, now_ms) for lane in Lane}
+def demand_by_lane(
+    orders: Iterable[Waiting], capacity: WorkerCapacity, now_ms: int
+) -> dict[Lane, WorkerDemand]:
+    waiting = {lane: list[Waiting]() for lane in Lane}
+    for order in orders:
+        waiting[order.lane].append(order)
+    return {lane: _demand(waiting[lane], capacity, now_ms) for lane in Lane}
 
 
-def _crew(orders: Collection[Waiting], hands: Hands, now_ms: int) -> Crew:
+def _demand(orders: Collection[Waiting], capacity: WorkerCapacity, now_ms: int) -> WorkerDemand:
     """As many as do all the work within `drain_s`. Where the oldest order has waited for longer,
     predictions are too low or workers are stuck: more, by as much. Never more than orders."""
     if not orders:
-        return Crew(0, 0, 0.0, 0.0)
-    cpu_s = sum(one.cpu_s for one in orders)
-    oldest_s = max(0, now_ms - min(one.ordered_at_ms for one in orders)) / 1000
-    push = min(max(oldest_s / hands.drain_s, 1.0), MOST_PUSH)
-    enough = max(math.ceil(push), math.ceil(push * cpu_s / (hands.cores * hands.drain_s)))
-    return Crew(min(enough, len(orders), hands.most), len(orders), cpu_s, oldest_s)
+        return WorkerDemand(0, 0, 0.0, 0.0)
+    cpu_s = sum(order.cpu_s for order in orders)
+    oldest_s = max(0, now_ms - min(order.ordered_at_ms for order in orders)) / 1000
+    factor = min(max(oldest_s / capacity.drain_s, 1.0), MAX_FACTOR)
+    enough = max(math.ceil(factor), math.ceil(factor * cpu_s / (capacity.cores * capacity.drain_s)))
+    return WorkerDemand(
+        min(enough, len(orders), capacity.max_workers), len(orders), cpu_s, oldest_s
+    )

@@ -10,14 +10,14 @@ from firnline_domain.policy.lanes import Lane, lane_of_order
 from firnline_domain.settings.groups import DEFAULT
 from firnline_domain.values import to_plain
 
-from firnline_console.capacity import Hands, Waiting, crews
+from firnline_console.capacity import Waiting, WorkerCapacity, demand_by_lane
 from firnline_console.tasks import TaskView
 
 EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files
 
 
 def workers_json(
-    tasks: Iterable[TaskView], hands: Hands, groups: Collection[str], now_ms: int
+    tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
 ) -> dict[str, Any]:
     """By lane: `wanted`, and the orders, CPU seconds and waiting time that it comes from.
 
@@ -25,15 +25,16 @@ def workers_json(
     orders of one wait that it no longer has.
     """
     waiting = _waiting(tasks, now_ms)
-    answer = _by_lane(waiting.pop(DEFAULT, []), hands, now_ms)
+    answer = _by_lane(waiting.pop(DEFAULT, []), capacity, now_ms)
     names = sorted({*groups, *waiting})
     if names:
-        answer["groups"] = {name: _by_lane(waiting[name], hands, now_ms) for name in names}
+        answer["groups"] = {name: _by_lane(waiting[name], capacity, now_ms) for name in names}
     return answer
 
 
-def _by_lane(waiting: Iterable[Waiting], hands: Hands, now_ms: int) -> dict[str, Any]:
-    return {lane.value: to_plain(crew) for lane, crew in crews(waiting, hands, now_ms).items()}
+def _by_lane(waiting: Iterable[Waiting], capacity: WorkerCapacity, now_ms: int) -> dict[str, Any]:
+    demands = demand_by_lane(waiting, capacity, now_ms)
+    return {lane.value: to_plain(demand) for lane, demand in demands.items()}
 
 
 def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]:
