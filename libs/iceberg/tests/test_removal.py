@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_iceberg.output_lists import OutputList, Place
-from firnline_iceberg.removal import Found, NotRemovable, Removal
+from firnline_iceberg.removal import NotRemovable, Removal, StoredList
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -185,7 +185,7 @@ def test_files_that_another_table_may_share_never_go(world: World) -> None:
     table = CatalogView(world, properties={"gc.enabled": "no"}).load(world.name)
     run, body = world.mine.run(KILLED), honest(world)
     listed = OutputList(**{**body, "outputs": tuple(body["outputs"])})
-    found = Found(Place(f"file://{world.mine.root}/metadata/{run.list_name}", 0), listed, run)
+    found = StoredList(Place(f"file://{world.mine.root}/metadata/{run.list_name}", 0), listed, run)
     decided = Removal.of(table, [found])
     for path in listed.outputs:
         with pytest.raises(NotRemovable, match="shared"):

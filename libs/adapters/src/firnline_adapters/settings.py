@@ -79,13 +79,13 @@ def setting(variable: str, about: str, default: Any = REQUIRED, secret: bool = F
     return shared(Setting(variable, about, default, secret))
 
 
-def shared(one: Setting, default: Any = REQUIRED) -> Any:
+def shared(setting: Setting, default: Any = REQUIRED) -> Any:
     """A field of a setting that several services have, here with this default."""
     if default is not REQUIRED:
-        one = dataclasses.replace(one, default=default)
-    if one.required:
-        return dataclasses.field(metadata={"setting": one})
-    return dataclasses.field(default=one.default, metadata={"setting": one})
+        setting = dataclasses.replace(setting, default=default)
+    if setting.required:
+        return dataclasses.field(metadata={"setting": setting})
+    return dataclasses.field(default=setting.default, metadata={"setting": setting})
 
 
 def declared(settings: type[Any]) -> dict[str, Setting]:

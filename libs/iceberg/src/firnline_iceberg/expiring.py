@@ -26,9 +26,13 @@ def expiring(
     for ref in living:
         kept |= {one.snapshot_id for one in _kept(table, ref, older_than_ms, retain_last)}
         reached |= {one.snapshot_id for one in _reached(table, ref)}
-    young = {one.snapshot_id for one in table.snapshots if one.timestamp_ms >= older_than_ms}
+    young = {
+        snapshot.snapshot_id
+        for snapshot in table.snapshots
+        if snapshot.timestamp_ms >= older_than_ms
+    }
     kept |= young - reached
-    gone = [one for one in table.snapshots if one.snapshot_id not in kept]
+    gone = [snapshot for snapshot in table.snapshots if snapshot.snapshot_id not in kept]
     return sorted(gone, key=lambda one: one.timestamp_ms)
 
 
@@ -64,7 +68,7 @@ def going(table: LoadedTable, gone: Sequence[Snapshot]) -> Going:
     """How many these are, and what their successors took out of the table: that is what no
     snapshot needs any more. By the summaries, so about; no manifest is read."""
     ids = {one.snapshot_id for one in gone}
-    following = [one for one in table.snapshots if one.parent_snapshot_id in ids]
+    following = [snapshot for snapshot in table.snapshots if snapshot.parent_snapshot_id in ids]
     files = sum(_number(one, name) for one in following for name in _REMOVED_FILES)
     return Going(len(ids), files, sum(_number(one, _REMOVED_BYTES) for one in following))
 

@@ -74,8 +74,8 @@ def address(path: str) -> Address | None:
         return None
     segments = tuple(rest.rstrip("/").split("/")[1:])
     if scheme in _LOCAL:
-        segments = tuple(one for one in segments if one)
-    if any(_climbs(one) for one in segments):
+        segments = tuple(segment for segment in segments if segment)
+    if any(_climbs(segment) for segment in segments):
         return None
     return Address(_ALIASES.get(scheme, scheme), authority, segments)
 
@@ -125,10 +125,10 @@ class Locations:
         if found is None or folder is None or path.endswith("/") or "" in found.segments[-1:]:
             return False
         inside = [
-            one
-            for one in places
-            if (found.within(one) and "" not in found.segments[len(one.segments) :])
-            and (below or folder == one)
+            place
+            for place in places
+            if (found.within(place) and "" not in found.segments[len(place.segments) :])
+            and (below or folder == place)
         ]
         return bool(inside) and (not found.is_local or self._stays(folder, inside, below))
 

@@ -51,7 +51,7 @@ def reached(
     found = set(names) & {file_name(path) for path in _named(table, truth, snapshots)}
     numbered = since is not None and table.format_version > 1 and truth.format_version > 1
     if numbered:
-        snapshots = [one for one in snapshots if _number(one) > (since or 0)]
+        snapshots = [snapshot for snapshot in snapshots if _number(snapshot) > (since or 0)]
     manifests: set[str] = set()
     with ThreadPoolExecutor(THREADS) as pool:
         for paths in _each(pool, lambda one: _manifests(table, one, since, numbered), snapshots):
@@ -85,7 +85,11 @@ def metadata_file(table: LoadedTable) -> TableMetadata:
 def refuse_if_hidden(table: LoadedTable) -> None:
     """For who has files removed by others, who ask the catalog alone. Raises TaskRefused where the
     metadata file has a snapshot that the catalog did not tell of; and as `metadata_file`."""
-    hidden = [one for one in metadata_file(table).snapshots if not table.retains(one.snapshot_id)]
+    hidden = [
+        snapshot
+        for snapshot in metadata_file(table).snapshots
+        if not table.retains(snapshot.snapshot_id)
+    ]
     if hidden:
         text = f"the catalog tells nothing of {len(hidden)} snapshots that the metadata file has"
         raise TaskRefused("snapshots_hidden", text)
@@ -98,11 +102,11 @@ def _snapshots(loaded: TableMetadata, stored: TableMetadata) -> list[Snapshot]:
 def _named(table: LoadedTable, truth: TableMetadata, snapshots: list[Snapshot]) -> Iterator[str]:
     """Files that the metadata names itself."""
     yield table.metadata_location
-    yield from (one.manifest_list for one in snapshots)
+    yield from (snapshot.manifest_list for snapshot in snapshots)
     for metadata in (table.metadata, truth):
         yield from (one.metadata_file for one in metadata.metadata_log)
         statistics = chain(metadata.statistics, metadata.partition_statistics)
-        yield from (one.statistics_path for one in statistics)
+        yield from (file.statistics_path for file in statistics)
 
 
 def _number(snapshot: Snapshot) -> int:

@@ -64,7 +64,7 @@ class NotRemovable(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredList:
     """A list where it lies, with the run that wrote it."""
 
     place: Place
@@ -122,33 +122,33 @@ class Removal:
     reached: frozenset[str]  # names of those that the table reaches
 
     @classmethod
-    def of(cls, table: LoadedTable, lists: Iterable[Found]) -> Removal:
+    def of(cls, table: LoadedTable, lists: Iterable[StoredList]) -> Removal:
         """After a read of everything that the table retains; it has to be younger than all lists.
         Raises as `reachability.reached`."""
         names = (file_name(path) for one in lists for path in one.listed.outputs if one.names(path))
         return cls(table, reached(table, frozenset(names)))
 
-    def verdict(self, found: Found, path: str) -> Verdict:
+    def verdict(self, stored: StoredList, path: str) -> Verdict:
         """Of a path on a list."""
         name = file_name(path)
         if shares_files(self.table):
             return Verdict.SHARED
-        if not found.names(path):
+        if not stored.names(path):
             return Verdict.MISNAMED
         if name in self.reached:
             return Verdict.REACHABLE
         inside = self._locations.holds(path) or self._locations.beside_metadata(path)
         return Verdict.MAY_GO if inside else Verdict.OUTSIDE
 
-    def remove(self, found: Found, path: str) -> bool:
+    def remove(self, stored: StoredList, path: str) -> bool:
         """True if it was there. Raises NotRemovable, OSError."""
-        if (verdict := self.verdict(found, path)) is not Verdict.MAY_GO:
+        if (verdict := self.verdict(stored, path)) is not Verdict.MAY_GO:
             raise NotRemovable(f"{path}: {verdict}")
         return _delete(self.table.io, path)
 
-    def remove_list(self, found: Found) -> None:
+    def remove_list(self, stored: StoredList) -> None:
         """The list itself, last: what it names is removed, or still on it. Raises OSError."""
-        _delete(self.table.io, found.path)
+        _delete(self.table.io, stored.path)
 
     @cached_property
     def _locations(self) -> Locations:
@@ -232,7 +232,7 @@ def remove_refused(
     kept = reached(table, frozenset(files.values()), since, entries=False)
     locations = Locations.of(table)
     ours = (path for path, name in files.items() if name not in kept and path not in needed)
-    inside = (one for one in ours if locations.holds(one) or locations.beside_metadata(one))
+    inside = (path for path in ours if locations.holds(path) or locations.beside_metadata(path))
     return sum(_delete(table.io, path) for path in inside)
 
 

@@ -21,7 +21,7 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.locations import metadata_folders
 from firnline_iceberg.output_lists import Place
-from firnline_iceberg.removal import Found, Reason, Removal, Verdict
+from firnline_iceberg.removal import Reason, Removal, StoredList, Verdict
 from firnline_iceberg.tables import LoadedTable
 
 READS = 3  # of a table whose snapshots expire while it is read
@@ -114,9 +114,9 @@ class Sweeper:
             self._clear(name, due, swept, dry_run)
         return swept
 
-    def _due(self, table: LoadedTable, swept: Swept, now_ms: int) -> list[Found]:
+    def _due(self, table: LoadedTable, swept: Swept, now_ms: int) -> list[StoredList]:
         """The oldest lists first; those that are young by the storage's word are not read."""
-        due: list[Found] = []
+        due: list[StoredList] = []
         read, left = 0, MAX_READ_BYTES
         for place in sorted(_places(table), key=lambda one: one.stored_at_ms):
             if now_ms < (of_age_ms := place.stored_at_ms + self.age_ms):
@@ -132,7 +132,9 @@ class Sweeper:
                 due.append(found)
         return due
 
-    def _due_by_storage(self, table: LoadedTable, due: list[Found], swept: Swept) -> list[Found]:
+    def _due_by_storage(
+        self, table: LoadedTable, due: list[StoredList], swept: Swept
+    ) -> list[StoredList]:
         now_ms = self.storage_now_ms(table)
         if now_ms is None:
             return due
@@ -140,7 +142,7 @@ class Sweeper:
         swept.left += [left for left in young.values() if left is not None]
         return [one for one in due if young[one.path] is None]
 
-    def _read(self, table: LoadedTable, place: Place, now_ms: int) -> Found | Left | None:
+    def _read(self, table: LoadedTable, place: Place, now_ms: int) -> StoredList | Left | None:
         if place.bytes > output_lists.MAX_BYTES:
             return Left(place.path, Reason.UNREADABLE, f"{place.bytes} bytes")
         try:
@@ -156,14 +158,14 @@ class Sweeper:
         run = removal.run_of_list(table, listed, place)
         if run is None:
             return Left(place.path, Reason.INVALID_OUTPUTS, "not the name of this task's list")
-        found = Found(place, listed, run)
+        found = StoredList(place, listed, run)
         return self._young(found, now_ms) or found
 
-    def _young(self, found: Found, now_ms: int) -> Left | None:
-        why = removal.too_young(found.listed, found.place, self.age_ms, now_ms)
-        return why and Left(found.path, why[0], "", why[1])
+    def _young(self, stored: StoredList, now_ms: int) -> Left | None:
+        why = removal.too_young(stored.listed, stored.place, self.age_ms, now_ms)
+        return why and Left(stored.path, why[0], "", why[1])
 
-    def _clear(self, name: TableName, due: list[Found], swept: Swept, dry_run: bool) -> None:
+    def _clear(self, name: TableName, due: list[StoredList], swept: Swept, dry_run: bool) -> None:
         decided = self._read_all(name, due)
         for one in due:
             verdicts = {path: decided.verdict(one, path) for path in one.listed.outputs}
@@ -178,7 +180,7 @@ class Sweeper:
             gone = [path for path in verdicts if verdicts[path] is Verdict.MAY_GO]
             (_try_out if dry_run else _remove)(decided, one, gone, swept)
 
-    def _read_all(self, name: TableName, due: list[Found]) -> Removal:
+    def _read_all(self, name: TableName, due: list[StoredList]) -> Removal:
         """From a read of the table that is younger than the lists."""
         for _ in range(READS - 1):
             try:
@@ -192,19 +194,19 @@ def _places(table: LoadedTable) -> list[Place]:
     return list(output_lists.places(table.io, metadata_folders(table)))
 
 
-def _try_out(decided: Removal, one: Found, paths: Iterable[str], swept: Swept) -> None:
+def _try_out(decided: Removal, stored: StoredList, paths: Iterable[str], swept: Swept) -> None:
     io = decided.table.io
     swept.removed += [path for path in paths if io.new_input(path).exists()]
-    swept.lists.append(one.path)
+    swept.lists.append(stored.path)
 
 
-def _remove(decided: Removal, one: Found, paths: Iterable[str], swept: Swept) -> None:
+def _remove(decided: Removal, stored: StoredList, paths: Iterable[str], swept: Swept) -> None:
     """The list goes last: what it names is removed, or still on it."""
     try:
         for path in paths:
-            if decided.remove(one, path):
+            if decided.remove(stored, path):
                 swept.removed.append(path)
-        decided.remove_list(one)
-        swept.lists.append(one.path)
+        decided.remove_list(stored)
+        swept.lists.append(stored.path)
     except OSError as error:
-        swept.left.append(Left(one.path, Reason.NOT_REMOVED, str(error)))
+        swept.left.append(Left(stored.path, Reason.NOT_REMOVED, str(error)))

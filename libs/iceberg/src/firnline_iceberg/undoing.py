@@ -51,7 +51,11 @@ class CannotUndo:
 
 def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
-    made = [one.snapshot_id for one in table.snapshots if task_id in task_ids(one.summary)]
+    made = [
+        snapshot.snapshot_id
+        for snapshot in table.snapshots
+        if task_id in task_ids(snapshot.summary)
+    ]
     if not made:
         return CannotUndo(
             "snapshot_gone",
@@ -100,21 +104,23 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
             f"snapshot {parent}, the state before it, is expired, and its files with it",
             "no state of before it is left in the table; only a backup has one",
         )
-    entries = [entry for one in ours for entry in changed_by(table, one.snapshot_id)]
+    entries = [entry for snapshot in ours for entry in changed_by(table, snapshot.snapshot_id)]
     # Of several snapshots, one may have removed what another had added.
     added = {entry.normal for entry in entries if entry.status is Status.ADDED}
-    back = {one.normal: one for one in entries if not one.live and one.normal not in added}
+    back = {
+        entry.normal: entry for entry in entries if not entry.live and entry.normal not in added
+    }
     if missing := _first_missing(table, back.values()):
         return CannotUndo(
             "files_gone",
             f"{missing}, which it replaced, does not exist any more",
             "somebody removed files that a retained snapshot has; the table as it is now is whole",
         )
-    tasks = (task for one in ours for task in task_ids(one.summary))
+    tasks = (task for snapshot in ours for task in task_ids(snapshot.summary))
     scopes = sorted({entry.scope for entry in entries})
     return Undo(
         ref,
-        tuple(one.snapshot_id for one in ours),
+        tuple(snapshot.snapshot_id for snapshot in ours),
         parent,
         tuple(dict.fromkeys(tasks)),
         tuple(scopes),
@@ -125,7 +131,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
 
 def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | None:
     try:
-        return next((one.path for one in entries if not _exists(table, one)), None)
+        return next((entry.path for entry in entries if not _exists(table, entry)), None)
     except OSError as error:
         raise RetryLater(f"storage: {error}") from error
 

@@ -49,8 +49,8 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
     show_list(PROPERTIES if table else VARIABLES, rows, Console())
 
 
-def style(one: Mapping[str, str]) -> str:
-    return "dim" if one["source"] == "default" else ""
+def style(setting: Mapping[str, str]) -> str:
+    return "dim" if setting["source"] == "default" else ""
 
 
 def environments(state: Path | None) -> dict[str, dict[str, str]]:

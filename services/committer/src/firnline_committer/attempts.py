@@ -78,10 +78,10 @@ class Batch:
     waits: int = 0  # for a writer's commit
     writer_just_committed: bool = False
 
-    def is_ours(self, task_id: str, found: FoundCommit) -> bool:
+    def is_ours(self, task_id: str, commit: FoundCommit) -> bool:
         """Whether what is found in the table was sent here, and not by another committer."""
         ours = {number for one in self.leftovers.refused for number in one.snapshot_ids}
-        return task_id in self.sent or bool(ours & set(found.snapshot_ids))
+        return task_id in self.sent or bool(ours & set(commit.snapshot_ids))
 
 
 @dataclass(frozen=True)

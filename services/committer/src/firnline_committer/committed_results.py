@@ -75,7 +75,7 @@ def find_committed(
     if not results:
         return {}
     found = _by_task_id(table, results[0].ref, {result.task_id for result in results})
-    others = [one for one in results if one.task_id not in found]
+    others = [result for result in results if result.task_id not in found]
     return found | _by_outputs(table, others, search or OutputSearch())
 
 
@@ -120,7 +120,7 @@ def _by_outputs(
     for snapshot_id, manifests in manifests_since(table, since):
         if snapshot_id in search.snapshots:
             continue
-        new = [one for one in manifests if one.path not in search.manifests]
+        new = [manifest for manifest in manifests if manifest.path not in search.manifests]
         for entry in entries_named(table, new, paths):
             makers = found.setdefault(tasks[entry.normal], set())
             if entry.snapshot_id is not None and entry.live and table.retains(entry.snapshot_id):

@@ -89,7 +89,7 @@ class Committer:
         place = (first.table.uuid, first.ref)
         batch = self._unfinished.pop(place, None) or Batch(first.table, first.ref, {})
         batch.table, batch.events = first.table, []
-        batch.open = {one.task_id: one for one in results}
+        batch.open = {result.task_id: result for result in results}
         try:
             pause_s, unreachable = self._attempt_a_few_times(batch), None
         except RetryLater as error:
@@ -158,10 +158,10 @@ class Committer:
         """Close what is in the table, whoever committed it."""
         self._close(batch, table, find_committed(table, list(batch.open.values()), batch.search))
 
-    def _close(self, batch: Batch, table: LoadedTable, found: Mapping[str, FoundCommit]) -> None:
+    def _close(self, batch: Batch, table: LoadedTable, commits: Mapping[str, FoundCommit]) -> None:
         """Close what was committed, unless its commit has done harm."""
-        harmed = self._reverted(batch, table, found)
-        for task_id, one in found.items():
+        harmed = self._reverted(batch, table, commits)
+        for task_id, one in commits.items():
             self._unknown.discard(task_id)
             if task_id in harmed:
                 self._refuse(batch, task_id, harmed[task_id], table.head_id(batch.ref))
@@ -169,17 +169,17 @@ class Committer:
                 self._committed(batch, task_id, table, one)
 
     def _reverted(
-        self, batch: Batch, table: LoadedTable, found: Mapping[str, FoundCommit]
+        self, batch: Batch, table: LoadedTable, commits: Mapping[str, FoundCommit]
     ) -> dict[str, Conflict]:
         """A guard has failed where a commit of ours took out what its outputs need: rows are back
         that were deleted. Take it back, if that harms nobody. By task id, what to say of it."""
-        lost = post_commit_check.losses(table, batch.open, found, batch.sent)
+        lost = post_commit_check.losses(table, batch.open, commits, batch.sent)
         if not lost:
             return {}
         text = f"removed {next(iter(lost.values()))}, which an output needs; "
-        if not post_commit_check.is_in_history(table, batch.ref, [found[task] for task in lost]):
+        if not post_commit_check.is_in_history(table, batch.ref, [commits[task] for task in lost]):
             return dict.fromkeys(lost, Conflict(ConflictReason.HAZARD_10312, text + "undone"))
-        back = post_commit_check.reversal(table, batch.ref, found, lost)
+        back = post_commit_check.reversal(table, batch.ref, commits, lost)
         done = back and self._commits.undo(batch.table, batch.ref, back.head, back.parent)
         text += "undone" if done else "NOT undone"
         self._log.error("delete_lost", table=batch.table.dotted, why=text)
@@ -302,24 +302,24 @@ class Committer:
     # ---- events
 
     def _committed(
-        self, batch: Batch, task_id: str, table: LoadedTable, found: FoundCommit
+        self, batch: Batch, task_id: str, table: LoadedTable, commit: FoundCommit
     ) -> None:
-        redelivered = not batch.is_ours(task_id, found)
+        redelivered = not batch.is_ours(task_id, commit)
         result = batch.open.pop(task_id)
-        event = reports.committed(result, table, found, redelivered, self._now_ms())
+        event = reports.committed(result, table, commit, redelivered, self._now_ms())
         batch.events.append(event)
         metrics.count("rewrites_committed", classification=event.classification)
         self._log.info(
             "committed",
             table=batch.table.dotted,
             task=task_id,
-            snapshot=",".join(map(str, found.snapshot_ids)),
+            snapshot=",".join(map(str, commit.snapshot_ids)),
             redelivered=redelivered,
         )
         if not redelivered:  # else it may be another attempt's, whose outputs its list must name
             elapsed_ms = event.committed_at_ms - result.ordered_at_ms
             metrics.observe("order_to_commit_seconds", elapsed_ms / 1000)
-            self._outputs.clear(table, result, found.lost)
+            self._outputs.clear(table, result, commit.lost)
 
     def _refuse(self, batch: Batch, task_id: str, conflict: Conflict, head: int | None) -> None:
         result = batch.open.pop(task_id)
@@ -343,7 +343,7 @@ class Committer:
 
         Raises RetryLater.
         """
-        why = next((one for one in reversed(batch.failures) if one), "")
+        why = next((failure for failure in reversed(batch.failures) if failure), "")
         text = f"{len(batch.failures)} tries came to nothing: {why}"
         try:
             self._close_committed(batch, self._tables.load(batch.table))

@@ -105,19 +105,19 @@ class _Known:
     @property
     def own(self) -> Marks:
         """Vectors and position deletes that are about nothing else."""
-        return tuple(one for one in self._marks if one.referenced_data_file is not None)
+        return tuple(mark for mark in self._marks if mark.referenced_data_file is not None)
 
     @property
     def dead(self) -> Positions:
         """All rows of `own`. A vector has to say the rest as well: nothing is read beside it."""
         marks = self._marks if self.of_vectors else self.own
-        vectors = [one for one in marks if one.kind is DeleteKind.DELETION_VECTOR]
-        others = [one for one in marks if one.kind is DeleteKind.POSITION]
+        vectors = [mark for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR]
+        others = [mark for mark in marks if mark.kind is DeleteKind.POSITION]
         found = positions.gathered(
-            [SequencedFile(one.path, one.sequence_number) for one in others],
+            [SequencedFile(other.path, other.sequence_number) for other in others],
             [SequencedFile(self.entry.path, self.entry.sequence_number)],
             cached_reads_of(self.at.table),
-            [located(one) for one in vectors],
+            [located(vector) for vector in vectors],
         )
         return found.of(self.entry.path)
 

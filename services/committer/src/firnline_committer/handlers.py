@@ -60,8 +60,8 @@ class Handlers:
 
     def advance(self, records: Sequence[Any]) -> Progress:
         """A few attempts with records of one table and ref. Raises PoisonousRecord."""
-        rewrites = [one for one in records if _needs_commit(one)]
-        events = self._without_commit([one for one in records if not _needs_commit(one)])
+        rewrites = [record for record in records if _needs_commit(record)]
+        events = self._without_commit([record for record in records if not _needs_commit(record)])
         waiting, pause_s, unreachable = list[Any](), 0.0, None
         for batch in batches(rewrites):
             if waiting:  # other tables come first
@@ -82,10 +82,10 @@ class Handlers:
         for one in records:
             if not isinstance(one, WITHOUT_COMMIT | RewriteFinished):
                 raise PoisonousRecord("unexpected_record", type(one).__name__)
-        rewrites = [one for one in records if isinstance(one, RewriteFinished)]
-        others = [one for one in records if not isinstance(one, RewriteFinished)]
-        handed = [one for one in rewrites if one.committed_snapshot_id is not None]
-        skipped = [one for one in rewrites if one.committed_snapshot_id is None]
+        rewrites = [record for record in records if isinstance(record, RewriteFinished)]
+        others = [record for record in records if not isinstance(record, RewriteFinished)]
+        handed = [rewrite for rewrite in rewrites if rewrite.committed_snapshot_id is not None]
+        skipped = [rewrite for rewrite in rewrites if rewrite.committed_snapshot_id is None]
         table = self._table(handed[0]) if handed else None
         return [
             *others,

@@ -48,16 +48,16 @@ def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
 def losses(
     table: LoadedTable,
     results: Mapping[str, RewriteFinished],
-    found: Mapping[str, FoundCommit],
+    commits: Mapping[str, FoundCommit],
     sent: Mapping[str, tuple[PlannedSnapshot, ...]],
 ) -> dict[str, str]:
     """By task id, the delete file that its commit should have left. `found` of the `results` in the
     table; `sent`: the commits that are known. All by task id. Raises as `needed_but_removed`."""
-    known = {task: sent.get(task) or _guessed(results[task], one) for task, one in found.items()}
+    known = {task: sent.get(task) or _guessed(results[task], one) for task, one in commits.items()}
     lost = {}
-    for task, one in found.items():
+    for task, one in commits.items():
         mine = set(one.snapshot_ids)
-        beside = [other for other in found if mine & {*found[other].snapshot_ids}]
+        beside = [other for other in commits if mine & {*commits[other].snapshot_ids}]
         kept = [number for number in one.snapshot_ids if table.retains(number)]
         rewrites = [rewrite for other in beside for rewrite in known[other]]
         if delete := needed_but_removed(table, kept, rewrites):
@@ -65,15 +65,15 @@ def losses(
     return lost
 
 
-def _guessed(result: RewriteFinished, found: FoundCommit) -> tuple[PlannedSnapshot, ...]:
+def _guessed(result: RewriteFinished, commit: FoundCommit) -> tuple[PlannedSnapshot, ...]:
     """What whoever committed it has sent."""
-    return unsplit(without(result, found.lost))
+    return unsplit(without(result, commit.lost))
 
 
-def is_in_history(table: LoadedTable, ref: str, found: Iterable[FoundCommit]) -> bool:
+def is_in_history(table: LoadedTable, ref: str, commits: Iterable[FoundCommit]) -> bool:
     """False where all of their snapshots were taken back, or are expired."""
-    history = {one.snapshot_id for one in table.ancestors(table.head_id(ref))}
-    return any(number in history for one in found for number in one.snapshot_ids)
+    history = {ancestor.snapshot_id for ancestor in table.ancestors(table.head_id(ref))}
+    return any(number in history for commit in commits for number in commit.snapshot_ids)
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ class Reversal:
 
 
 def reversal(
-    table: LoadedTable, ref: str, found: Mapping[str, FoundCommit], bad: Collection[str]
+    table: LoadedTable, ref: str, commits: Mapping[str, FoundCommit], bad: Collection[str]
 ) -> Reversal | None:
     """What has to go for all snapshots of the tasks `bad` to go. None: they are not in the history
     of the ref any more, or something else is on top of them, or what was before is expired."""
-    history = [one.snapshot_id for one in table.ancestors(table.head_id(ref))]
+    history = [ancestor.snapshot_id for ancestor in table.ancestors(table.head_id(ref))]
     tasks, above = set(bad), list[int]()
     while True:
-        mine = {number for task in tasks for number in found[task].snapshot_ids}
+        mine = {number for task in tasks for number in commits[task].snapshot_ids}
         depth = max((place for place, one in enumerate(history) if one in mine), default=-1)
         above = history[: depth + 1]
-        along = {task for task, one in found.items() if {*above} & {*one.snapshot_ids}}
+        along = {task for task, one in commits.items() if {*above} & {*one.snapshot_ids}}
         if along <= tasks:
             break
         tasks |= along

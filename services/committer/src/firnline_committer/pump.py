@@ -101,7 +101,7 @@ class Pump:
 
     def _patience(self, timeout_s: float) -> float:
         """Seconds for which nothing has to be done but to read."""
-        pauses = (one.not_before - self._now() for one in self._queues if one.waiting)
+        pauses = (queue.not_before - self._now() for queue in self._queues if queue.waiting)
         soonest = min((pause for pause in pauses if pause > 0), default=timeout_s)
         return min(timeout_s, soonest, POLL_S if self._work else timeout_s)
 

@@ -157,7 +157,7 @@ class _Case:
         marks = self._all_marks() if self.applied_gone else self.marks
         vectors = _vectors(marks)
         # an applied vector hides position-delete files, read or not
-        hidden = self.at.head.vectored - {normal_path(one.data_file) for one in vectors}
+        hidden = self.at.head.vectored - {normal_path(vector.data_file) for vector in vectors}
         return positions.gathered(
             [
                 SequencedFile(mark.path, mark.sequence_number)
@@ -175,8 +175,10 @@ class _Case:
 
     def _all_marks(self) -> tuple[LiveDelete, ...]:
         numbers = {normal_path(f.path): f.sequence_number for f in inputs(self.part)}
-        marks = (one for one in self.at.head.deletes if one.kind is not DeleteKind.EQUALITY)
-        return tuple(one for one in marks if named_by(one, self.result.scope, numbers))
+        marks = (
+            delete for delete in self.at.head.deletes if delete.kind is not DeleteKind.EQUALITY
+        )
+        return tuple(mark for mark in marks if named_by(mark, self.result.scope, numbers))
 
     def came_back(self, dead: PositionSet) -> str | None:
         """An input of which a row that was masked as deleted is not deleted at the head."""
@@ -204,4 +206,4 @@ class _Case:
 def _vectors(marks: Iterable[LiveDelete]) -> list[Vector]:
     """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
     entries = (mark for mark in marks if isinstance(mark, DeleteFileEntry))
-    return [located(one) for one in entries if one.kind is DeleteKind.DELETION_VECTOR]
+    return [located(entry) for entry in entries if entry.kind is DeleteKind.DELETION_VECTOR]

@@ -22,18 +22,18 @@ from firnline_committer.examination import without
 
 
 def committed(
-    result: RewriteFinished, table: LoadedTable, found: FoundCommit, redelivered: bool, at_ms: int
+    result: RewriteFinished, table: LoadedTable, commit: FoundCommit, redelivered: bool, at_ms: int
 ) -> RewriteCommitted:
     """Files, bytes and rows are those of the groups that were not lost; deletes are counted by the
     snapshots."""
-    summaries = list(_own_summaries(result, table, found))
-    whole, result = result, without(result, found.lost)
+    summaries = list(_own_summaries(result, table, commit))
+    whole, result = result, without(result, commit.lost)
     return RewriteCommitted(
         task_id=result.task_id,
         table=result.table,
         ref=result.ref,
         scope=result.scope,
-        snapshot_ids=found.snapshot_ids,
+        snapshot_ids=commit.snapshot_ids,
         start_snapshot_id=result.start_snapshot_id,
         files_removed=sum(1 for _ in replaced(result)),
         files_added=sum(1 for _ in outputs(result)),
@@ -48,11 +48,11 @@ def committed(
         redelivered=redelivered,
         committed_at_ms=at_ms,
         ordered_at_ms=result.ordered_at_ms,
-        classification=_classified(result, table, found),
-        rows_repaired=found.rows_repaired or 0,
-        groups_lost=len(found.lost),
+        classification=_classified(result, table, commit),
+        rows_repaired=commit.rows_repaired or 0,
+        groups_lost=len(commit.lost),
         bytes_lost=_bytes_out(whole) - _bytes_out(result),
-        lost_reason=next(iter(found.lost.values()), None),
+        lost_reason=next(iter(commit.lost.values()), None),
         proofs=tuple(
             GroupProof(group.rows_in, group.rows_masked, group.rows_out, group.keys)
             for group in result.groups
@@ -61,11 +61,11 @@ def committed(
     )
 
 
-def _classified(result: RewriteFinished, table: LoadedTable, found: FoundCommit) -> Classification:
-    if found.rows_repaired is not None:
+def _classified(result: RewriteFinished, table: LoadedTable, commit: FoundCommit) -> Classification:
+    if commit.rows_repaired is not None:
         return Classification.REPAIRED
     parents = {
-        table.snapshot(one).parent_snapshot_id for one in found.snapshot_ids if table.retains(one)
+        table.snapshot(one).parent_snapshot_id for one in commit.snapshot_ids if table.retains(one)
     }
     if result.start_snapshot_id in parents:
         return Classification.CLEAN
@@ -136,10 +136,10 @@ def skipped(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
 
 
 def _own_summaries(
-    result: RewriteFinished, table: LoadedTable, found: FoundCommit
+    result: RewriteFinished, table: LoadedTable, commit: FoundCommit
 ) -> Iterator[Summary | None]:
     """Of the snapshots that this task shares with none before it, so that sums stay true."""
-    for snapshot_id in found.snapshot_ids:
+    for snapshot_id in commit.snapshot_ids:
         summary = table.snapshot(snapshot_id).summary if table.retains(snapshot_id) else None
         if task_ids(summary)[:1] == (result.task_id,):
             yield summary
@@ -151,4 +151,4 @@ def _positional(summaries: Iterable[Summary | None]) -> int:
 
 
 def _sum(summaries: Iterable[Summary | None], name: str) -> int:
-    return sum(int(one.get(name) or 0) for one in summaries if one is not None)
+    return sum(int(summary.get(name) or 0) for summary in summaries if summary is not None)

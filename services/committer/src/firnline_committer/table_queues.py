@@ -46,10 +46,10 @@ class TableQueue(RetryQueue):
         for these: when none has come for twice that, they are done elsewhere, or failed. And none
         waits longer than `max_s`."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
-        together = max((one.batch_size for one in results), default=1)
+        together = max((result.batch_size for result in results), default=1)
         if len(batch) >= min(together, MAX_AT_ONCE):
             return False
-        took_s = max(one.finished_at_ms - one.started_at_ms for one in results) / 1000
+        took_s = max(result.finished_at_ms - result.started_at_ms for result in results) / 1000
         return now < min(self.newest + 2 * took_s, self.since + max_s)
 
     def append(self, delivery: Delivery, now: float) -> None:
@@ -82,7 +82,7 @@ class TableQueues:
 
     def take(self, queue: TableQueue, deliveries: Collection[Delivery]) -> None:
         """They do not wait any more."""
-        gone = {id(one) for one in deliveries}
+        gone = {id(delivery) for delivery in deliveries}
         for one in queue.waiting:
             if id(one) in gone:
                 self._weights[_partition(one)] -= weight(one.record)

@@ -37,8 +37,8 @@ def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
     return replace(known, table=fact.table.dotted, words={**known.words, fact.rule: sound})
 
 
-def _age(one: TableAdvice) -> tuple[int, bool]:
-    return one.at_ms, one.withdrawn
+def _age(advice: TableAdvice) -> tuple[int, bool]:
+    return advice.at_ms, advice.withdrawn
 
 
 def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
@@ -55,22 +55,22 @@ def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
     return replace(view, words=words)
 
 
-def most_advised(found: Sequence[AdviceView], limit: int) -> list[AdviceView]:
+def most_advised(views: Sequence[AdviceView], limit: int) -> list[AdviceView]:
     """Tables with most advice first."""
-    some = [one for one in found if one.words]
+    some = [one for one in views if one.words]
     return sorted(some, key=lambda one: (len(one.words), one.uuid), reverse=True)[:limit]
 
 
-def advice_json(one: TableAdvice) -> dict[str, Any]:
+def advice_json(advice: TableAdvice) -> dict[str, Any]:
     """One piece of advice."""
     return {
-        "table": one.table.dotted,
-        "table_uuid": one.table.uuid,
-        "rule": one.rule,
-        "finding": one.finding,
-        "remedy": one.remedy,
-        "numbers": one.numbers,
-        "limits": one.limits,
-        "since_ms": one.since_ms,
-        "at_ms": one.at_ms,
+        "table": advice.table.dotted,
+        "table_uuid": advice.table.uuid,
+        "rule": advice.rule,
+        "finding": advice.finding,
+        "remedy": advice.remedy,
+        "numbers": advice.numbers,
+        "limits": advice.limits,
+        "since_ms": advice.since_ms,
+        "at_ms": advice.at_ms,
     }

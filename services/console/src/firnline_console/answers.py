@@ -132,9 +132,9 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {**to_plain(outcome), **more}
 
 
-def event_json(one: Numbered) -> dict[str, Any]:
+def event_json(event: Numbered) -> dict[str, Any]:
     """An event with its number, the cursor for `after`."""
-    return {"number": one.number, **to_plain(one.event)}
+    return {"number": event.number, **to_plain(event.event)}
 
 
 def pause_json(view: PauseView) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Api:
             asyncio.to_thread(self._model.pauses),
         )
         age = {"built_at_ms": built.at_ms if built else None, "now_ms": now_ms}
-        shown = [pause_json(one) for one in pauses]
+        shown = [pause_json(pause) for pause in pauses]
         return web.json_response({"totals": totals, "pauses": shown, **age})
 
     async def tables(self, request: web.Request) -> web.Response:

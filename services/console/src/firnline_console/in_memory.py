@@ -73,8 +73,8 @@ class MemoryReadModel:
 
     def _trim(self) -> None:
         surplus = self._by_time()[: -self._limits.events]
-        for one in surplus:
-            del self._events[one.event.id]
+        for event in surplus:
+            del self._events[event.event.id]
         for task in self._by_change()[self._limits.tasks :]:
             del self._docs[Key("task", task.task_id)]
         for letter in self._letters()[self._limits.letters :]:
@@ -96,7 +96,7 @@ class MemoryReadModel:
         return sorted(letters, key=lambda one: (one.at_ms, one.place), reverse=True)
 
     def _dropped(self) -> list[TableView]:
-        dropped = [one for one in self._all_tables() if one.is_dropped]
+        dropped = [table for table in self._all_tables() if table.is_dropped]
         return sorted(dropped, key=lambda one: (one.life.at_ms, one.uuid), reverse=True)
 
     def _all_tables(self) -> list[TableView]:
@@ -111,7 +111,7 @@ class MemoryReadModel:
 
     def tables(self, query: Query) -> tuple[Page, list[TableView]]:
         """See `ReadModel.tables`."""
-        live = {one.uuid: one for one in self._all_tables() if not one.is_dropped}
+        live = {table.uuid: table for table in self._all_tables() if not table.is_dropped}
         page = page_of(map(row_of, live.values()), query)
         return page, [live[uuid] for uuid in page.uuids]
 
@@ -120,7 +120,7 @@ class MemoryReadModel:
         found = self._docs.get(Key("table", name))
         if isinstance(found, TableView):
             return found
-        return chosen([one for one in self._all_tables() if one.dotted == name])
+        return chosen([table for table in self._all_tables() if table.dotted == name])
 
     def states(self, uuid: str) -> TableStates:
         """See `ReadModel.states`."""
@@ -153,7 +153,7 @@ class MemoryReadModel:
         """See `ReadModel.events`."""
         if after is None:
             return self._by_time()[-limit:]
-        newer = [one for one in self._events.values() if one.number > after]
+        newer = [event for event in self._events.values() if event.number > after]
         return sorted(newer, key=lambda one: one.number)[:limit]
 
     def letters(self, limit: int) -> list[DeadLetterView]:
@@ -163,7 +163,7 @@ class MemoryReadModel:
     def advice(self, limit: int) -> list[AdviceView]:
         """See `ReadModel.advice`."""
         views = [doc for doc in self._docs.values() if isinstance(doc, AdviceView)]
-        return most_advised([self._in_force(one) for one in views], limit)
+        return most_advised([self._in_force(view) for view in views], limit)
 
     def advice_of(self, uuid: str) -> AdviceView | None:
         """See `ReadModel.advice_of`."""

@@ -108,6 +108,6 @@ class ReadModel(Protocol):
         """Pauses in force, the fleet's first."""
 
 
-def chosen(found: Sequence[TableView]) -> TableView | None:
+def chosen(views: Sequence[TableView]) -> TableView | None:
     """Of several tables with one name: the one that exists, else the one last heard of."""
-    return max(found, key=lambda one: (not one.is_dropped, one.life, one.uuid), default=None)
+    return max(views, key=lambda one: (not one.is_dropped, one.life, one.uuid), default=None)

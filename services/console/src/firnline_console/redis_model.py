@@ -255,8 +255,8 @@ class RedisReadModel:
             return next(iter(self._advice([uuid])), None)
 
     def _advice(self, uuids: list[str]) -> list[AdviceView]:
-        tables = {one.uuid: one for one in self._docs("table", uuids)}
-        return [in_force(one, tables.get(one.uuid)) for one in self._docs("advice", uuids)]
+        tables = {doc.uuid: doc for doc in self._docs("table", uuids)}
+        return [in_force(doc, tables.get(doc.uuid)) for doc in self._docs("advice", uuids)]
 
     def pauses(self) -> list[PauseView]:
         """See `ReadModel.pauses`."""

@@ -59,5 +59,5 @@ async def _follow(
             await asyncio.sleep(POLL_S)
 
 
-def _frame(one: Numbered) -> bytes:
-    return f"id: {one.number}\ndata: {json.dumps(event_json(one))}\n\n".encode()
+def _frame(event: Numbered) -> bytes:
+    return f"id: {event.number}\ndata: {json.dumps(event_json(event))}\n\n".encode()

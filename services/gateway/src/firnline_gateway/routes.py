@@ -194,34 +194,34 @@ def route_of(method: str, path: str) -> Route | None:
     return None if of_no_table else _other(segments(path, slashes_too=True))
 
 
-def _below_v1(found: tuple[Segment, ...], pattern: Pattern) -> tuple[str, ...] | None:
+def _below_v1(segments: tuple[Segment, ...], pattern: Pattern) -> tuple[str, ...] | None:
     """The names in a path that ends with the pattern; None if it does not."""
-    start = len(found) - len(pattern)
-    tail = found[max(0, start) :]
+    start = len(segments) - len(pattern)
+    tail = segments[max(0, start) :]
     if start < 1 or any(
         wanted not in (None, one.word) for wanted, one in zip(pattern, tail, strict=True)
     ):
         return None
-    if not any(one.word == "v1" for one in found[:start]):
+    if not any(segment.word == "v1" for segment in segments[:start]):
         return None
     return tuple(one.raw for wanted, one in zip(pattern, tail, strict=True) if wanted is None)
 
 
-def _root(found: tuple[Segment, ...], of_pattern: int) -> str:
-    before = found[: len(found) - of_pattern]
+def _root(segments: tuple[Segment, ...], of_pattern: int) -> str:
+    before = segments[: len(segments) - of_pattern]
     return "".join(f"/{'v1' if one.word == 'v1' else one.raw}" for one in before)
 
 
-def _other(found: tuple[Segment, ...]) -> Route | None:
-    words = [one.word for one in found]
+def _other(segments: tuple[Segment, ...]) -> Route | None:
+    words = [segment.word for segment in segments]
     if "namespaces" in words[:-1]:
         at = words.index("namespaces")
-        names = [one.raw for one in found[at + 1 :]]
+        names = [segment.raw for segment in segments[at + 1 :]]
         table = names[2] if len(names) > 2 and words[at + 2] == "tables" else None
-        return Route(CallKind.OTHER, _root(found, len(found) - at), names[0], table)
+        return Route(CallKind.OTHER, _root(segments, len(segments) - at), names[0], table)
     for word in ("transactions", "tables"):
         if word in words:
-            return Route(CallKind.OTHER, _root(found, len(found) - words.index(word)))
+            return Route(CallKind.OTHER, _root(segments, len(segments) - words.index(word)))
     return None
 
 

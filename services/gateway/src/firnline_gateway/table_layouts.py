@@ -78,9 +78,9 @@ def loaded_table(answer: bytes) -> Loaded | None:
 
 
 def _layout(metadata: _Metadata) -> TableLayout | None:
-    schemas = {one.schema_id: one.fields for one in metadata.schemas}
-    specs = {one.spec_id: one.fields for one in metadata.partition_specs}
-    orders = {one.order_id: one.fields for one in metadata.sort_orders}
+    schemas = {schema.schema_id: schema.fields for schema in metadata.schemas}
+    specs = {spec.spec_id: spec.fields for spec in metadata.partition_specs}
+    orders = {order.order_id: order.fields for order in metadata.sort_orders}
     fields, spec = schemas.get(metadata.current_schema_id), specs.get(metadata.default_spec_id)
     if fields is None or spec is None:
         return None
@@ -93,11 +93,11 @@ def _layout(metadata: _Metadata) -> TableLayout | None:
 
 
 def _sources(fields: Iterable[_Source], names: Mapping[int | None, str]) -> tuple[str, ...]:
-    return tuple(names[one.source_id] for one in fields if one.source_id in names)
+    return tuple(names[field.source_id] for field in fields if field.source_id in names)
 
 
 def _names(fields: Iterable[_Field], before: str = "") -> Iterator[tuple[int | None, str]]:
-    for one in fields:
-        yield one.id, before + one.name
-        if isinstance(one.type, _Nested):
-            yield from _names(one.type.fields, f"{before}{one.name}.")
+    for field in fields:
+        yield field.id, before + field.name
+        if isinstance(field.type, _Nested):
+            yield from _names(field.type.fields, f"{before}{field.name}.")

@@ -112,8 +112,8 @@ class TaskLoop:
             found.pop(Lane.HEAVY, None)
         return found
 
-    def _goes_before(self, one: Delivery, other: Delivery) -> bool:
-        return self._begun.get(_table(one), 0) < self._begun.get(_table(other), 0)
+    def _goes_before(self, delivery: Delivery, other: Delivery) -> bool:
+        return self._begun.get(_table(delivery), 0) < self._begun.get(_table(other), 0)
 
     @property
     def _orders(self) -> Iterator[Delivery]:

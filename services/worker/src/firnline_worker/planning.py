@@ -59,7 +59,7 @@ class TimeSpanLimit:
 
 def time_span_limit(table: LoadedTable) -> TimeSpanLimit:
     """From the table's property `firnline.rewrite.max-span-ms`."""
-    times = {one.sequence_number or 0: one.timestamp_ms for one in table.snapshots}
+    times = {snapshot.sequence_number or 0: snapshot.timestamp_ms for snapshot in table.snapshots}
     return TimeSpanLimit(milliseconds(table, MAX_SPAN, 0), times)
 
 
@@ -152,9 +152,9 @@ def _kept(
     alone = len(live.scopes) == 1
     found = dict[str, list[DeleteFileEntry]]()
     for file in files:
-        deletes = [one for one in file.deletes if one.kind is DeleteKind.EQUALITY]
+        deletes = [delete for delete in file.deletes if delete.kind is DeleteKind.EQUALITY]
         large = size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
-        if deletes and large and (alone or not any(one.is_global for one in deletes)):
+        if deletes and large and (alone or not any(delete.is_global for delete in deletes)):
             found[file.data.normal] = deletes
     return found
 
@@ -168,7 +168,7 @@ def _chosen(
     def needs_rewrite(file: PlannedFile) -> bool:
         """A conversion leaves larger files' position deletes as they are."""
         kept = converts and size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
-        return any(not kept or one.kind is DeleteKind.EQUALITY for one in file.deletes)
+        return any(not kept or delete.kind is DeleteKind.EQUALITY for delete in file.deletes)
 
     return [f for f in files if needs_rewrite(f) or f.data.normal in merged]
 

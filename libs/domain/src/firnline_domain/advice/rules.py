@@ -74,27 +74,27 @@ def _judged(known: Known, name: str) -> Finding | None:
     return RULES[name](known, EASE if name in known.table.work.advice else 1.0)
 
 
-def _given(old: GivenAdvice | None, found: Finding, now_ms: int) -> GivenAdvice:
+def _given(old: GivenAdvice | None, finding: Finding, now_ms: int) -> GivenAdvice:
     """What is remembered of it; the same as before where it need not be published again."""
-    new = GivenAdvice(old.since_ms if old else now_ms, found.lead, found.mark)
-    if old is None or found.mark != old.mark:
+    new = GivenAdvice(old.since_ms if old else now_ms, finding.lead, finding.mark)
+    if old is None or finding.mark != old.mark:
         return new
-    grown = found.lead >= old.lead * AGAIN or found.lead * AGAIN <= old.lead
-    return new if found.lead and grown else old
+    grown = finding.lead >= old.lead * AGAIN or finding.lead * AGAIN <= old.lead
+    return new if finding.lead and grown else old
 
 
 def _advice(
-    table: Table, rule: str, found: Finding, given: GivenAdvice, now_ms: int
+    table: Table, rule: str, finding: Finding, given: GivenAdvice, now_ms: int
 ) -> TableAdvice:
     return TableAdvice(
         table=table.counters.table,
         ref=table.counters.ref,
         rule=rule,
         withdrawn=False,
-        finding=found.finding,
-        remedy=found.remedy,
-        numbers=found.numbers,
-        limits=found.limits,
+        finding=finding.finding,
+        remedy=finding.remedy,
+        numbers=finding.numbers,
+        limits=finding.limits,
         since_ms=given.since_ms,
         at_ms=now_ms,
     )

@@ -39,13 +39,14 @@ class Canary:
         """Chosen among all tables that there are."""
         candidates = [Candidate(one.uuid, one.namespace, one.bytes) for one in known]
         candidates += [
-            Candidate(one.table.uuid, one.table.namespace, one.bytes) for one in newcomers
+            Candidate(newcomer.table.uuid, newcomer.table.namespace, newcomer.bytes)
+            for newcomer in newcomers
         ]
         return cls(chosen(candidates, share))
 
     def among(self, newcomers: Iterable[Newcomer]) -> list[Newcomer]:
         """Those that belong to it."""
-        return [one for one in newcomers if one.table.uuid in self.uuids]
+        return [newcomer for newcomer in newcomers if newcomer.table.uuid in self.uuids]
 
     def outcome(self, known: CountedTables, topics: Topics) -> Outcome:
         """What the planner shows of its tables and what became of their tasks: in a month,

@@ -35,23 +35,25 @@ def why(decision: Decision) -> str:
     )
 
 
-def as_json(found: Forecast | Unread, now_ms: int) -> bool:
+def as_json(forecast: Forecast | Unread, now_ms: int) -> bool:
     """One line of JSON; False where the table could not be read."""
-    click.echo(json.dumps(_unread(found) if isinstance(found, Unread) else _json(found, now_ms)))
-    return isinstance(found, Forecast)
+    click.echo(
+        json.dumps(_unread(forecast) if isinstance(forecast, Unread) else _json(forecast, now_ms))
+    )
+    return isinstance(forecast, Forecast)
 
 
-def _unread(found: Unread) -> dict[str, Any]:
-    return {"table": found.name, "error": found.why}
+def _unread(unread: Unread) -> dict[str, Any]:
+    return {"table": unread.name, "error": unread.why}
 
 
-def _json(found: Forecast, now_ms: int) -> dict[str, Any]:
-    hold = rewrite_hold_of(found.table, found.limits, now_ms)
+def _json(forecast: Forecast, now_ms: int) -> dict[str, Any]:
+    hold = rewrite_hold_of(forecast.table, forecast.limits, now_ms)
     return {
-        "table": found.table.counters.table.dotted,
-        "orders": len(found.orders),
+        "table": forecast.table.counters.table.dotted,
+        "orders": len(forecast.orders),
         "hold": hold.reason if hold else None,
-        "expiry": found.expiry.reason,
+        "expiry": forecast.expiry.reason,
         "partitions": [
             {
                 "spec_id": partition.counters.scope.spec_id,
@@ -62,9 +64,9 @@ def _json(found: Forecast, now_ms: int) -> dict[str, Any]:
                 "data_files": partition.counters.holds.data.files,
                 "data_bytes": partition.counters.holds.data.bytes,
             }
-            for partition, decision in found.decisions
+            for partition, decision in forecast.decisions
         ],
-        "advice": [{"rule": one.rule, "finding": one.finding} for one in found.advice],
+        "advice": [{"rule": one.rule, "finding": one.finding} for one in forecast.advice],
     }
 
 
@@ -78,34 +80,36 @@ class TextReport:
             self._terminal.width = WIDTH
         self._tables = self._wanting = self._orders = self._bytes = self._unread = 0
 
-    def __call__(self, found: Forecast | Unread, now_ms: int) -> bool:
+    def __call__(self, forecast: Forecast | Unread, now_ms: int) -> bool:
         """Show one table; False where it could not be read."""
-        if isinstance(found, Unread):
+        if isinstance(forecast, Unread):
             self._unread += 1
-            click.secho(f"{plain(found.name)}: not read: {plain(found.why)}", fg="red", err=True)
+            click.secho(
+                f"{plain(forecast.name)}: not read: {plain(forecast.why)}", fg="red", err=True
+            )
             return False
-        self._count(found)
+        self._count(forecast)
         if self._whole:
-            self._partitions(found.decisions)
+            self._partitions(forecast.decisions)
         else:
-            self._line(found)
-        self._rest(found)
+            self._line(forecast)
+        self._rest(forecast)
         return True
 
-    def _count(self, found: Forecast) -> None:
+    def _count(self, forecast: Forecast) -> None:
         self._tables += 1
-        self._wanting += bool(found.orders)
-        self._orders += len(found.orders)
-        self._bytes += _bytes(found.orders)
+        self._wanting += bool(forecast.orders)
+        self._orders += len(forecast.orders)
+        self._bytes += _bytes(forecast.orders)
 
-    def _line(self, found: Forecast) -> None:
-        name = styled(found.table.counters.table.dotted, "bold" if found.orders else "dim")
-        if not found.decisions:
+    def _line(self, forecast: Forecast) -> None:
+        name = styled(forecast.table.counters.table.dotted, "bold" if forecast.orders else "dim")
+        if not forecast.decisions:
             self._terminal.print(name.append("  no files"))
             return
-        first = (found.orders or found.decisions)[0][1]
-        parts = f"{len(found.orders):,} of {len(found.decisions):,} partitions"
-        name.append(f"  {parts}, {size(_bytes(found.orders))}; {why(first)}")
+        first = (forecast.orders or forecast.decisions)[0][1]
+        parts = f"{len(forecast.orders):,} of {len(forecast.decisions):,} partitions"
+        name.append(f"  {parts}, {size(_bytes(forecast.orders))}; {why(first)}")
         self._terminal.print(name)
 
     def _partitions(self, decisions: Iterable[tuple[Partition, Decision]]) -> None:
@@ -119,14 +123,14 @@ class TextReport:
             made.add_row(label, verdict, styled(why(decision)), *figures)
         self._terminal.print(made)
 
-    def _rest(self, found: Forecast) -> None:
-        if found.expiry.older_than_ms is not None:
-            count = found.table.counters.snapshot_count
+    def _rest(self, forecast: Forecast) -> None:
+        if forecast.expiry.older_than_ms is not None:
+            count = forecast.table.counters.snapshot_count
             some = f"some of {number(count)} snapshots" if count is not None else "some snapshots"
-            later = found.expiry.begins_ms is not None
+            later = forecast.expiry.begins_ms is not None
             verb = "announced to go, and go after the grace period" if later else "expired"
             self._below(f"{some} would be {verb}", "dim")
-        for word in found.advice:
+        for word in forecast.advice:
             self._below(f"{word.rule.replace('_', ' ')}: {word.finding}", "yellow")
 
     def _below(self, text: str, style: str) -> None:

@@ -67,9 +67,11 @@ def affordable(
     return _paid(found, tokens)
 
 
-def _paid(found: list[Candidate[K]], tokens: TokenBuckets) -> tuple[list[Paid[K]], TokenBuckets]:
+def _paid(
+    candidates: list[Candidate[K]], tokens: TokenBuckets
+) -> tuple[list[Paid[K]], TokenBuckets]:
     taken, left = list[Paid[K]](), list[Candidate[K]]()
-    for one in sorted(found, key=_rank):
+    for one in sorted(candidates, key=_rank):
         if one.gb_hours <= tokens.best:
             taken.append(Paid(one.key, one.gb_hours))
             tokens = tokens.without(one.gb_hours, from_old=False)
@@ -83,9 +85,9 @@ def _paid(found: list[Candidate[K]], tokens: TokenBuckets) -> tuple[list[Paid[K]
     return taken, tokens
 
 
-def _rank(one: Candidate[Any]) -> tuple[float, int]:
-    return -one.gain, one.since_ms
+def _rank(candidate: Candidate[Any]) -> tuple[float, int]:
+    return -candidate.gain, candidate.since_ms
 
 
-def _age(one: Candidate[Any]) -> int:
-    return one.since_ms
+def _age(candidate: Candidate[Any]) -> int:
+    return candidate.since_ms
