@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.debts import Debt
+from firnline_domain.counters.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope
+from firnline_domain.policy.rewrite import decide
 from firnline_domain.records.events import (
     ChangeKind,
     PartitionChange,
@@ -13,7 +18,9 @@ from firnline_domain.records.orders import (
     ResyncTable,
 )
 from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.values import replace
 
+from tests.kit.names import TABLE
 from tests.kit.planner_world import (
     LIMITS,
     A,
@@ -27,6 +34,8 @@ from tests.kit.planner_world import (
 
 NOON = 1_768_219_200_000  # 2026-01-12T12:00Z, a Monday
 HOUR_MS = 3_600_000
+MB = 1 << 20
+KNOWN = Table(TableCounters(TABLE, "main", known=True, head_snapshot_id=7, epoch=1, ordinal=9))
 
 
 def set_to(**properties: str) -> dict[str, Any]:
@@ -143,3 +152,32 @@ def test_a_look_at_a_dropped_table_does_not_forget_it_early(world: PlannerWorld)
     for _ in range(3):
         world.tick(LIMITS.deadline_ms)
     assert world.bucket.tables == 1
+
+
+@pytest.mark.parametrize(("quiet_ms", "every_ms"), [(60_000, 40_000), (1_000, 800)])
+def test_a_writer_that_never_rests_delays_a_merge_until_max_wait_and_no_longer(
+    quiet_ms: int, every_ms: int
+) -> None:
+    max_wait_ms = 200 * every_ms
+    limits = replace(LIMITS, quiet_ms=quiet_ms, max_wait_ms=max_wait_ms, target_bytes=128 * MB)
+    world = PlannerWorld(limits=limits)
+    larger = FileTally(undersized=Tally(1, 1_000, 60 * MB))
+    began_ms = world.now_ms
+    while not (sent := orders(world.commit(PartitionChange(A, larger, FileTally())))):
+        sent = orders(world.tick(every_ms - 10))
+        if sent:
+            break
+        assert world.now_ms < began_ms + max_wait_ms + 3 * every_ms, "it starves"
+    assert (sent[0].action, sent[0].reason) == ("merge", "undersized")
+    assert world.now_ms >= began_ms + max_wait_ms  # until then it was left to its writer
+
+
+def test_what_a_conversion_left_leaves_the_storage_though_a_writer_never_rests() -> None:
+    limits = replace(LIMITS, quiet_ms=60_000, retain_hours=1.0, max_wait_ms=HOUR_MS // 2)
+    since_ms = 10_000_000
+    holds = FileTally(on_target=Tally(20, 2_000, 20 * 512 * MB), deletion_vectors=Tally(1, 5, 50))
+    work = PartitionWork(converted_ms=since_ms, floor=Debt(position_deletes=1))
+    for now_ms, reason in ((HOUR_MS - 1, "healthy"), (HOUR_MS, "recycling")):
+        now_ms += since_ms
+        counters = PartitionCounters(A, 1, 1, holds, changed_ms=now_ms - 40_000)
+        assert decide(KNOWN, Partition(counters, work), limits, now_ms).reason == reason

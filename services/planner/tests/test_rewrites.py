@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from firnline_domain.identity import Scope
 from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.policy.rewrite import decide
 from firnline_domain.records.events import (
     ChangeKind,
     ConflictReason,
+    PartitionChange,
     RewriteCommitted,
     RewriteSkipped,
 )
 from firnline_domain.records.orders import (
     RewriteFiles,
 )
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.groups import groups_of
-from firnline_domain.times import DAY_MS
+from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_domain.values import replace
 
 from tests.kit.planner_world import (
@@ -35,6 +40,7 @@ from tests.kit.planner_world import (
 )
 
 SMALL_ONES = tuple(Scope(0, f'["{number}"]') for number in range(8))
+MB = 1 << 20
 GROUPS = replace(LIMITS, groups=groups_of("etl,adhoc"))
 
 
@@ -232,3 +238,44 @@ def test_settings_of_the_table_decide(world: PlannerWorld) -> None:
     assert partition_of(world.state(), A).reason == "disabled"
     world.more = {"settings": {"firnline.rewrite.min-fragments": "90"}}
     assert only(world.commit(part(B, 1))).scope == A
+
+
+def test_a_commit_after_the_deadline_is_a_success(world: PlannerWorld) -> None:
+    """36 minutes of work under a deadline of 10: ten times lost, each time committed."""
+    order = only(world.commit(part(A, 8)))
+    for _ in range(12):
+        world.tick(600_000)  # lost
+        assert not orders(world.take(committed(order, world.head + 1, at_ms=world.now_ms)))
+        assert not orders(world.commit(part(A, 8, 8), task_id=order.task_id))
+        shown = partition_of(world.state(), A)
+        assert (shown.failures, shown.status) == (0, "cooling")
+        order = only(world.tick(10_000))
+
+
+def test_the_debt_of_a_whole_lake_does_not_fall_due_in_one_minute() -> None:
+    """1,000 tables are adopted in one second; all of them wait for `max-wait-ms`."""
+    holds = FileTally(undersized=Tally(8, 8_000, 8 * 60 * MB))
+    cheap = FileTally(fragments=Tally(3, 30, 3 * MB))
+    for found, longest_ms in ((holds, DAY_MS), (cheap, HOUR_MS)):
+        minutes, latest_ms = Counter[int](), 0
+        for number in range(1_000):
+            world = PlannerWorld(limits=replace(LIMITS, target_bytes=128 * MB))
+            table = replace(TABLE, uuid=f"table-{number}")
+            absolute = world.change(
+                1, None, PartitionChange(A, found, FileTally()), kind=ChangeKind.ABSOLUTE,
+                table=table, snapshot_count=1, oldest_snapshot_ms=0,
+            )  # fmt: skip
+            assert not orders(world.take(absolute))
+            began_ms = world.now_ms
+            partition = world.bucket._state.partition(table.uuid, "main", A)
+            known = world.bucket._state.table(table.uuid, "main")
+            assert partition is not None
+            assert known is not None
+            due_ms = decide(known, partition, world.limits, began_ms).until_ms
+            assert due_ms is not None
+            assert decide(known, partition, world.limits, due_ms).order
+            minutes[due_ms // 60_000] += 1
+            latest_ms = max(latest_ms, due_ms - began_ms)
+        most_in_a_minute = 1_000 * 60_000 / (longest_ms / 2)  # spread evenly over half of the wait
+        assert max(minutes.values()) <= 3 * most_in_a_minute + 5
+        assert latest_ms <= longest_ms + 60_000

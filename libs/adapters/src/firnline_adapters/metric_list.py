@@ -18,7 +18,7 @@ DEAD = (
 )
 STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
 ENDS = (
-    *("finished", "failed", "failed_for_good", "lost", "expired"),
+    *("finished", "finished_late", "failed", "failed_for_good", "lost", "expired"),
     *("expiry_announced", "expiry_refused", "expiry_failed"),
 )
 Meanings = Mapping[tuple[str, ...], Mapping[str, str]]  # services -> name -> meaning
@@ -72,7 +72,7 @@ COUNTERS: Meanings = {
         "advice": "Advice about tables that was given (or repeated) or withdrawn.",
         "orders_ended": (
             "Orders that the planner has closed. Finished: the commit is in its counters; lost: "
-            "no answer before the deadline."
+            "no answer before the deadline; finished late: done after it had counted as lost."
         ),
         "partitions_parked": "Partitions parked after too many failures: no order for a day.",
         "budget_gb_hours": "GB-hours foretold for the orders that the budget has paid for.",

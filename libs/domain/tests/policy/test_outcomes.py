@@ -11,9 +11,11 @@ from firnline_domain.policy.outcomes import (
     BACK_OFF_MS,
     PARK_AFTER_ANY,
     after_change,
+    committed_late,
     failed,
     ordered,
     released,
+    rows_differed,
     succeeded,
     taken_back,
     unparked,
@@ -62,8 +64,22 @@ def test_failures_of_its_own_park_a_partition_in_the_end() -> None:
 
 def test_what_the_surroundings_did_parks_nothing() -> None:
     work = PartitionWork(own_failures=PARK_AFTER_ANY - 1, failures=PARK_AFTER_ANY - 1)
-    assert failed(work, "unreachable", True, NOW).pause == "backing_off"
-    assert failed(work, "deadline", True, NOW).pause == "parked"
+    for reason in ("unreachable", "deadline", "deadline_passed"):
+        assert failed(work, reason, True, NOW).pause == "backing_off"
+    assert failed(work, "worker_error", True, NOW).pause == "parked"
+
+
+def test_a_commit_after_the_deadline_ends_a_row_of_failures() -> None:
+    spent = PartitionWork(failures=10, own_failures=10, failure="worker_error", last_attempt=3)
+    work = committed_late(spent.paused("parked", NOW + DAY_MS), "t", LIMITS, NOW)
+    assert (work.pause, work.until_ms) == ("cooling", NOW + 500)
+    assert (work.failures, work.own_failures, work.failure) == (0, 0, "")
+    assert work.attempt == spent.attempt  # of an order that is out meanwhile
+    told_twice = replace(spent, last_task_id="t")
+    assert committed_late(told_twice, "t", LIMITS, NOW) == told_twice
+    for held in (taken_back(spent, NOW + DAY_MS), rows_differed(spent, NOW)):
+        after = committed_late(held, "t", LIMITS, NOW)
+        assert (after.pause, after.until_ms) == (held.pause, held.until_ms)
 
 
 def test_a_hold_outlasts_whatever_ends_meanwhile() -> None:

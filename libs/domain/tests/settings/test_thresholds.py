@@ -52,5 +52,11 @@ def test_retention_is_in_hours_where_the_table_says_so() -> None:
 
 
 def test_every_threshold_has_a_property() -> None:
-    of_the_fleet = {"groups", "cost_factor", "budget", "paid"}  # no table sets them
+    of_the_fleet = {
+        "groups",
+        "cost_factor",
+        "conversion_factor",
+        "budget",
+        "paid",
+    }  # no table sets them
     assert {*PROPERTIES.values(), *of_the_fleet} == set(Thresholds.__struct_fields__)

@@ -46,6 +46,7 @@ class PartitionWork(Value):
     success_streak: int = 0  # rewrites in a row since the last time
     undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
     converted_ms: int | None = None  # since when there are positions that a conversion has left
+    head_start: float = 0.0  # by which its waits are shorter, as a share of them (`spread`)
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by

@@ -17,7 +17,7 @@ from firnline_domain.policy.costs import FIRNLINE, CostModel, Work
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import HOUR_MS
-from firnline_domain.values import Value
+from firnline_domain.values import Value, replace
 
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns
 FAR_MS = 10**15  # later than any clock
@@ -50,7 +50,9 @@ def _gain(spared_s: float, price_s: float) -> float:
     return spared_s / price_s if price_s > 0 else 0.0
 
 
-def paid_at_ms(price_s: float, spared_s: float, since_ms: int, limits: Thresholds) -> int:
+def paid_at_ms(
+    price_s: float, spared_s: float, since_ms: int, limits: Thresholds, head_start: float = 0.0
+) -> int:
     """When scans will have paid the price, should the debt stay as it is.
 
     It has grown since `since_ms`, evenly as far as is known: half of it was paid on average.
@@ -59,7 +61,7 @@ def paid_at_ms(price_s: float, spared_s: float, since_ms: int, limits: Threshold
     if paid_per_hour <= 0:
         return FAR_MS
     wait_ms = limits.payback * price_s / paid_per_hour * HOUR_MS
-    paid_ms = since_ms + int(min(wait_ms, FAR_MS))
+    paid_ms = since_ms + int(min(wait_ms, FAR_MS) * (1 - head_start))
     return -(-paid_ms // GRID_MS) * GRID_MS
 
 
@@ -176,7 +178,8 @@ def weigh_compaction(
     spared_s = burden.seconds() * sum(grown.compactable) / max(sum(debt.compactable), 1)
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
-    return _cost_benefit(since_ms, limits, work, spared_s, burden.amplification)
+    head_start = partition.work.head_start
+    return _cost_benefit(since_ms, head_start, limits, work, spared_s, burden.amplification)
 
 
 def weigh_conversion(
@@ -194,7 +197,9 @@ def weigh_conversion(
     burden = burden_of(holds, limits.target_bytes)
     share = (grown.fragments + grown.equality_deletes) / (debt.fragments + debt.equality_deletes)
     since_ms, spared_s = partition.work.debt_since_ms, _converted_s(holds, burden) * share
-    return _cost_benefit(since_ms, limits, work, spared_s, burden.amplification)
+    keyed = replace(limits, cost_factor=limits.conversion_factor)
+    head_start = partition.work.head_start
+    return _cost_benefit(since_ms, head_start, keyed, work, spared_s, burden.amplification)
 
 
 def weigh_positions(partition: Partition, limits: Thresholds) -> CostBenefit | None:
@@ -204,7 +209,9 @@ def weigh_positions(partition: Partition, limits: Thresholds) -> CostBenefit | N
         return None
     burden = burden_of(holds, limits.target_bytes)
     spared_s = burden.positions_s() + holds.positional_files * READ_COST.open_s
-    return _cost_benefit(since_ms, limits, compacting(holds, 0), spared_s, burden.amplification)
+    return _cost_benefit(
+        since_ms, 0.0, limits, compacting(holds, 0), spared_s, burden.amplification
+    )
 
 
 def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
@@ -217,16 +224,23 @@ def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
         return None
     share = work.bytes_read / max(taken_by_merge(holds, target).bytes, 1)
     amplification = burden_of(holds, target).amplification
-    return _cost_benefit(since_ms, limits, work, files * share * READ_COST.open_s, amplification)
+    spared_s = files * share * READ_COST.open_s
+    return _cost_benefit(since_ms, partition.work.head_start, limits, work, spared_s, amplification)
 
 
 def _cost_benefit(
-    since: int | None, limits: Thresholds, work: Work, spared_s: float, amplification: float
+    since: int | None,
+    head_start: float,
+    limits: Thresholds,
+    work: Work,
+    spared_s: float,
+    amplification: float,
 ) -> CostBenefit:
     price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
     if since is None or spared_s <= 0:
         return CostBenefit(work, price_s, spared_s, amplification)
-    paid_ms = paid_at_ms(price_s, spared_s, since, limits)
+    paid_ms = paid_at_ms(price_s, spared_s, since, limits, head_start)
     cheap = work.bytes_read <= limits.cheap_bytes
-    from_ms = 0 if cheap else min(paid_ms, since + limits.max_wait_ms)
+    longest_ms = since + int(limits.max_wait_ms * (1 - head_start))
+    from_ms = 0 if cheap else min(paid_ms, longest_ms)
     return CostBenefit(work, price_s, spared_s, amplification, since, paid_ms, from_ms)

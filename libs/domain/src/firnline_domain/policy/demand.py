@@ -68,7 +68,8 @@ def _positions(
     if now_ms < due_ms:
         known_ms = due_ms if due_ms < FAR_MS else None
         return replace(idle, until_ms=earliest(idle.until_ms, known_ms))
-    if restless := _recently_written(partition, limits, now_ms, pressing=False):
+    waits_until_ms = weighed.since_ms + limits.max_wait_ms
+    if restless := _recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(restless[0], until_ms=restless[1])
     return Decision(reason, rank=weighed.paid_back(now_ms))
 
@@ -81,7 +82,8 @@ def _merge(
         if compaction.reason in (Reason.HEALTHY, Reason.FIXED_POINT):
             return Decision(Reason.MINIMUM_GAIN, until_ms=until_ms, action=Action.MERGE)
         return replace(compaction, until_ms=until_ms)
-    if restless := _recently_written(partition, limits, now_ms, pressing=False):
+    waits_until_ms = merge.since_ms + limits.max_wait_ms
+    if restless := _recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(restless[0], until_ms=restless[1])
     return Decision(Reason.UNDERSIZED, rank=merge.paid_back(now_ms), action=Action.MERGE)
 
@@ -99,20 +101,29 @@ def _compaction(
     if now_ms < weighed.from_ms:
         return Decision(Reason.MINIMUM_GAIN, until_ms=weighed.from_ms)
     pressing = _over_threshold(_part(grown, PRESSING), limits) is not None
-    if restless := _recently_written(partition, limits, now_ms, pressing):
+    since_ms = partition.work.debt_since_ms
+    waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms
+    if restless := _recently_written(partition, limits, now_ms, waits_until_ms, pressing):
         return Decision(restless[0], until_ms=restless[1])
     return Decision(reason, rank=weighed.paid_back(now_ms))
 
 
 def _recently_written(
-    partition: Partition, limits: Thresholds, now_ms: int, pressing: bool
+    partition: Partition,
+    limits: Thresholds,
+    now_ms: int,
+    waits_until_ms: int | None,
+    pressing: bool = False,
 ) -> tuple[Reason, int] | None:
-    """Writers are at work in it, and until when it is left to them."""
+    """Writers are at work in it, and until when it is left to them: not longer than the debt may
+    wait, or a writer that never rests would keep its partition from ever being rewritten."""
+    if waits_until_ms is not None and waits_until_ms <= now_ms:
+        return None
     quiet_at = partition.counters.changed_ms + limits.quiet_ms
     if now_ms < quiet_at and not pressing:
-        return Reason.QUIET_PERIOD, quiet_at
+        return Reason.QUIET_PERIOD, min(quiet_at, waits_until_ms or quiet_at)
     if hot_until := hot_until_ms(partition.work, limits, now_ms):
-        return Reason.HOT, hot_until
+        return Reason.HOT, min(hot_until, waits_until_ms or hot_until)
     return None
 
 
@@ -124,8 +135,8 @@ def _due(
         return reason
     if grown.fragments > 0 and _ill_sized(partition, limits):
         return Reason.SIZE_ERROR
-    since = partition.work.debt_since_ms
-    if since is not None and now_ms >= since + limits.max_age_ms and _worth_it(debt, grown):
+    old_ms = _aging_until(partition, debt, grown, limits)
+    if old_ms is not None and now_ms >= old_ms:
         return Reason.OLD_DEBT
     return None
 
@@ -159,7 +170,7 @@ def _aging_until(partition: Partition, debt: Debt, grown: Debt, limits: Threshol
     since = partition.work.debt_since_ms
     if since is None or not _worth_it(debt, grown):
         return None
-    return since + limits.max_age_ms
+    return since + int(limits.max_age_ms * (1 - partition.work.head_start))
 
 
 def _ill_sized(partition: Partition, limits: Thresholds) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
@@ -16,9 +18,19 @@ PARK_AFTER = 3  # failures in a row that no retry can help
 PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
 # reasons that say nothing of the partition
 ENVIRONMENTAL = frozenset(
-    {"unreachable", "pin_lost", "open_branch", "unpublished_wap", "paused", "trigger_gone"}
+    {
+        "unreachable",
+        "pin_lost",
+        "open_branch",
+        "unpublished_wap",
+        "paused",
+        "trigger_gone",
+        "deadline",  # its worker was lost, or slow: the same partition may be done in a minute
+        "deadline_passed",
+    }
 )
 LEAVE_HEAVY_AFTER = 3  # rewrites in a row that had room enough
+HEAD_START = 0.5  # of its waits, at the most
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 
 
@@ -39,6 +51,13 @@ def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWo
         return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
     hot = work.hot_since_ms if grown != NO_DEBT else None
     return replace(work, debt_since_ms=counted, undersized_since_ms=undersized, hot_since_ms=hot)
+
+
+def with_head_start(work: PartitionWork, name: str) -> PartitionWork:
+    """Of a partition that was counted for the first time, with the debt of years and with a whole
+    lake beside it: what it waits for (its age, its readers, `max-wait-ms`) comes sooner by a share
+    that its name decides, or all of them would fall due in one minute."""
+    return replace(work, head_start=HEAD_START * crc32(name.encode()) / 2**32)
 
 
 def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
@@ -119,6 +138,23 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
         return after.paused("parked", now_ms + PARKED_MS)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
     return after.paused("backing_off", now_ms + back_off)
+
+
+def committed_late(
+    work: PartitionWork, task_id: str, limits: Thresholds, now_ms: int
+) -> PartitionWork:
+    """A rewrite that was given up for lost is in the table: whatever failed before it is over, and
+    what it did is in the counters in a moment. An order that is out meanwhile keeps its number."""
+    if work.last_task_id == task_id:
+        return work  # told twice
+    spent = work.earlier_attempts + work.failures
+    after = replace(work, failures=0, non_retryable=0, own_failures=0, earlier_attempts=spent)
+    if work.failure == ROWS_DIFFER:
+        return after  # a person has to look first
+    after = replace(after, failure="")
+    if work.pause not in ("parked", "backing_off"):
+        return after
+    return after.paused("cooling", now_ms + limits.cool_down_ms)
 
 
 def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:

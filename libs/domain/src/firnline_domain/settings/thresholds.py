@@ -82,6 +82,7 @@ class Thresholds(Value):
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
+    conversion_factor: float = 1.0  # no property: the same of conversions, which read keys
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
     paid: bool = False  # no property: its turn within the budget has come
 

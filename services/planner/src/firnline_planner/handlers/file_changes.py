@@ -10,7 +10,12 @@ from firnline_domain.counters.work import Partition, Table, TableWork
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.expiry import after_expired, retry_allowed
 from firnline_domain.policy.heat import heated
-from firnline_domain.policy.outcomes import after_change, released, with_debt_ages
+from firnline_domain.policy.outcomes import (
+    after_change,
+    released,
+    with_debt_ages,
+    with_head_start,
+)
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.values import replace
 
@@ -101,6 +106,10 @@ def _keep_partitions(
         if change.kind is ChangeKind.ABSOLUTE:
             came = debt_added_by(counters.holds).beyond(debt_added_by(entry.counters.holds))
         work = heated(entry.work, change, part, context.now_ms)
+        if change.kind is ChangeKind.ABSOLUTE and entry.counters.epoch == 0:
+            scope = counters.scope
+            name = f"{table.counters.table.uuid} {scope.spec_id} {scope.partition}"
+            work = with_head_start(work, name)
         work = after_change(work, holds, came, context.now_ms)
         context.put_partition(table, Partition(counters, work))
 

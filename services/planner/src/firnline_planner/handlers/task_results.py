@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from firnline_domain.counters.work import ExpiryWork, RunningTask, Table
-from firnline_domain.identity import MAIN
+from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.policy.expiry import ExpiryReason, expiry_announced, expiry_ended
-from firnline_domain.policy.outcomes import rows_differed
+from firnline_domain.policy.outcomes import committed_late, rows_differed
 from firnline_domain.records.events import (
     ConflictReason,
     RewriteCommitted,
@@ -44,7 +44,7 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
     table = context.state.table(event.table.uuid, ref)
     if table is None or (isinstance(event, TaskFailed) and event.kind == "comparison"):
         return
-    context = context.for_table(table)
+    context, late = context.for_table(table), None
     if isinstance(event, SnapshotsExpired):
         after = _expired(context, table, event)
     elif isinstance(event, TaskFailed) and event.kind == "expiry":
@@ -52,8 +52,10 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
     else:
         counted = with_duplicate(_counted(context, table, event), event)
         after = _rewrite_ended(context, counted, event)
-    if after != table:
-        reconcile(context, after, [task.scope for task in table.work.running])
+        late = _note_late(context, table, event)
+    if after != table or late:
+        scopes = [task.scope for task in table.work.running]
+        reconcile(context, after, [*scopes, late] if late else scopes)
 
 
 def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
@@ -90,6 +92,22 @@ def _rewrite_ended(
         case TaskFailed():
             note_failure(context, task, event)
             return _failed(context, table, task, event.reason, event.retryable)
+
+
+def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope | None:
+    """The partition of an order that counted as lost and was done all the same, where that changes
+    anything: its failures are over."""
+    if not isinstance(event, RewriteCommitted | RewriteSkipped) or event.scope is None:
+        return None
+    if table.work.task(event.task_id) is not None:
+        return None
+    partition = context.partition(table, event.scope)
+    work = committed_late(partition.work, event.task_id, context.limits, context.now_ms)
+    if work == partition.work:
+        return None
+    context.effects.outcomes.append("finished_late")
+    context.put_partition(table, replace(partition, work=work))
+    return event.scope
 
 
 def _committed(
