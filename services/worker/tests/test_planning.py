@@ -9,6 +9,7 @@ from firnline_domain.records.tallies import target_bytes_of
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.planning import LiveFiles
 from firnline_worker import outputs
+from firnline_worker.dead_ratios import dead_ratios
 from firnline_worker.planning import (
     ANY_SPAN,
     MAX_OUTPUTS,
@@ -47,9 +48,11 @@ def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
     return DeleteFileEntry(**made, kind=DeleteKind.EQUALITY, equality_ids=(1,))
 
 
-def planned(files, deletes=(), scope="[1]", action=Action.COMPACT, limit=ANY_SPAN):
+def planned(files, deletes=(), scope="[1]", action=Action.COMPACT, limit=ANY_SPAN, ratio=None):
     live = LiveFiles(1, tuple(files), tuple(deletes))
-    return plan(live, Scope(0, scope), TARGET, action, limit)
+    if ratio is None:
+        ratio = 0.0 if action == Action.COMPACT else 1.0
+    return plan(live, Scope(0, scope), TARGET, action, limit, ratio)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +127,7 @@ def test_the_whole_table_is_two_groups_at_least_whatever_the_time():
 
 
 def position(path: str, of: str, partition: str = "[1]") -> DeleteFileEntry:
-    made = entry(path, 9, 9, partition)
+    made = entry(path, 9, 9, partition) | {"records": 1}
     return DeleteFileEntry(**made, kind=DeleteKind.POSITION, referenced_data_file=of)
 
 
@@ -145,6 +148,86 @@ def test_under_deletes_that_reach_other_partitions_nothing_is_converted():
     assert (paths(made.groups), made.converted) == (["a"], ())
     whole = planned([data("a", partition="[]")], [reaching], "[]", Action.CONVERT)
     assert (whole.groups, [file.path for file in whole.converted]) == ((), ["a"])
+
+
+def vector(of: str, records: int) -> DeleteFileEntry:
+    made = entry(f"v-{of}", 9, 9, "[1]") | {"records": records}
+    return DeleteFileEntry(**made, kind=DeleteKind.DELETION_VECTOR, referenced_data_file=of)
+
+
+def of_partition(path: str, sequence: int, records: int = 9) -> DeleteFileEntry:
+    made = entry(path, sequence, 9, "[1]") | {"records": records}
+    return DeleteFileEntry(**made, kind=DeleteKind.POSITION)
+
+
+def taken(made):
+    converted = "".join(sorted(file.path for file in made.converted))
+    return "".join(sorted("".join(paths(made.groups)))), converted
+
+
+def test_files_are_rewritten_from_a_share_of_dead_rows_on():
+    """Of 10 rows each; three files are below the ratio, and one has no delete."""
+    files = [data(name, n) for n, name in enumerate("abcde", 1)]
+    deletes = [vector("a", 1), vector("b", 2), vector("c", 3), vector("d", 10)]
+    assert taken(planned(files, deletes, ratio=0.3)) == ("cd", "")
+    assert taken(planned(files, deletes, action=Action.CONVERT, ratio=0.21)) == ("cd", "")
+    assert taken(planned(files, deletes, action=Action.MERGE)) == ("d", "")  # it has no row left
+    made = planned(files, deletes, ratio=0.3)
+    assert sorted(one.path for one in made.deletes) == ["v-c", "v-d"]
+
+
+def test_below_it_what_equality_deletes_say_is_converted_in_the_same_order():
+    files = [data("a", 1), data("b", 1), data("c", 1), data("n", 9)]
+    deletes = [delete("d", 5), vector("a", 4)]
+    made = planned(files, deletes, action=Action.CONVERT, ratio=0.5)
+    assert taken(made) == ("a", "bc")
+    assert sorted(one.path for one in made.deletes) == ["d", "v-a"]
+    assert taken(planned(files, deletes, ratio=0.5)) == ("abc", "")  # a table without conversions
+    assert taken(planned(files, deletes, action=Action.MERGE)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("deletes", "ratios"),
+    [
+        ([vector("a", 4)], {"a": 0.4}),
+        ([position("x", "a"), position("y", "a")], {"a": 0.2}),
+        ([of_partition("p", 2, 4)], {"a": 0.2, "b": 0.2}),  # `c` is newer
+        ([of_partition("p", 3, 9), vector("b", 1)], {"a": 0.3, "b": 0.1, "c": 0.3}),  # hides it
+        ([delete("d", 3)], {"a": 0.393, "b": 0.393}),  # 10 of 20 rows, some of them twice
+        ([delete("d", 2), delete("e", 9)], {"a": 0.736, "b": 0.283, "c": 0.283}),
+        ([delete("d", 2), vector("a", 5)], {"a": 1 - 0.5 * 0.3679}),
+    ],
+)  # fmt: skip
+def test_the_share_of_dead_rows(deletes, ratios):
+    live = LiveFiles(1, (data("a", 1), data("b", 2), data("c", 3)), tuple(deletes))
+    found = dead_ratios(live.files_of_scope(Scope(0, "[1]")), live)
+    assert {path: round(ratio, 3) for path, ratio in found.items()} == {
+        path: round(ratio, 3) for path, ratio in ratios.items()
+    }
+
+
+def test_a_global_delete_is_spread_over_all_partitions():
+    """Ten keys, forty rows."""
+    files = [data(name, 1, partition=p) for name, p in (("a", "[1]"), ("b", "[2]"), ("c", "[2]"))]
+    live = LiveFiles(1, (*files, data("d", 1, partition="[3]")), (delete("g", 2, "[]"),))
+    found = dead_ratios(live.files_of_scope(Scope(0, "[1]")), live)
+    assert round(found["a"], 3) == round(1 - 2.7182818**-0.25, 3)
+
+
+def test_more_position_deletes_than_a_few_become_one():
+    files = [data("a", 1), data("b", 2)]
+    deletes = [of_partition(f"p{n}", 1 + n // 4, 0) for n in range(5)]
+    made = planned(files, deletes, action=Action.CONVERT)
+    assert taken(made) == ("", "a")  # one of the five reaches `b`
+    assert made.deletes == ()
+    assert taken(planned(files, deletes[:4], action=Action.CONVERT)) == ("", "")
+    assert taken(planned(files, deletes, ratio=0.9)) == ("", "")
+
+
+def test_a_conversion_merges_undersized_files_where_they_fill_one():
+    files = [data("a", 1, 300), data("b", 1, 300), data("c", 1, 250), data("d", 1, 700)]
+    assert taken(planned(files, [delete("x", 2)], action=Action.CONVERT)) == ("abc", "d")
+    assert taken(planned(files[1:], [delete("x", 2)], action=Action.CONVERT)) == ("", "bcd")
 
 
 def test_one_fragment_alone_is_left_where_it_is():

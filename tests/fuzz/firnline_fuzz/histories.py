@@ -40,6 +40,10 @@ class Step:
     side: bool = False
 
 
+Selection = tuple[str, float]  # an order's action and `min_dead_ratio`
+FULL, MAJOR, MINOR = ("compact", 0.0), ("convert", 0.3), ("convert", 1.0)
+
+
 @dataclass(frozen=True)
 class History:
     """All that a table's life depends on."""
@@ -51,7 +55,7 @@ class History:
     exotic: bool  # types that Spark cannot read: Iceberg's generic reader is asked instead
     floats: bool  # floating-point equality keys, too
     budget: int  # bytes for delete sets: few of them cut each set into parts
-    actions: tuple[str, ...]  # of the rewrites, in turn
+    actions: tuple[Selection, ...]  # of the rewrites, in turn
     steps: tuple[Step, ...]
 
 
@@ -72,7 +76,7 @@ HISTORIES = st.builds(
     exotic=st.integers(0, 4).map(lambda n: n == 4),
     floats=st.integers(0, 9).map(lambda n: n == 9),
     budget=st.sampled_from([1 << 30, 1 << 30, 100]),
-    actions=st.sampled_from([("compact",), ("convert",), ("convert", "convert", "compact")]),
+    actions=st.sampled_from([(FULL,), (MINOR,), (MINOR, MINOR, FULL), (MAJOR, MINOR)]),
     steps=_steps(),
 )
 

@@ -22,7 +22,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, UnsupportedOperationException
 
 from firnline_fuzz import readers
-from firnline_fuzz.histories import History, Life, created
+from firnline_fuzz.histories import FULL, History, Life, Selection, created
 from firnline_fuzz.tables import Table
 
 MOST_SCOPES = 2
@@ -83,7 +83,7 @@ class Trial:
     bench: Bench
     table: Table
     exotic: bool
-    actions: Iterator[str] = field(default_factory=lambda: itertools.repeat("compact"))
+    actions: Iterator[Selection] = field(default_factory=lambda: itertools.repeat(FULL))
     lineage: bool = False
     known: tuple[str, str, bool, readers.Seen] | None = None
 
@@ -178,12 +178,13 @@ class Trial:
         return str(self.table.java.operations().current().metadataFileLocation())
 
     def _order(self, ref: str, scope: Scope) -> RewriteFiles:
-        number, now, action = next(_numbers), int(time.time() * 1000), next(self.actions)
+        number, now, selection = next(_numbers), int(time.time() * 1000), next(self.actions)
+        action, ratio = selection
         text = f"{scope.spec_id}{scope.partition}"
         head = self.bench.tables.load(self.table.name).head(ref).snapshot_id
         task = task_id(self.table.name.uuid, ref, text, action, number)
         return RewriteFiles(
             task_id=task, table=self.table.name, ref=ref, scope=scope, action=action,
             reason="fuzz", trigger_snapshot_id=head, attempt=1, ordered_at_ms=now,
-            deadline_ms=now + 600_000,
+            deadline_ms=now + 600_000, min_dead_ratio=ratio,
         )  # fmt: skip

@@ -102,14 +102,44 @@ def test_what_was_said_by_position_is_said_once_more_and_by_one_file(
 def test_in_v2_a_files_own_position_deletes_are_joined_and_the_partitions_stay(
     table: Table, committer: Committer
 ) -> None:
+    """They name a file that is rewritten, not converted."""
     path, other = table.append((1, 1), (2, 1), (3, 1)), table.append((8, 1), (9, 1))
     own, shared = table.delete_rows(path, 1), table.delete_rows_of([(other, 0), (path, 2)])
     table.delete_ids(1)
-    committed(table, committer, table.convert(path, other))
+    committed(table, committer, table.convert(path))
     assert table.rows() == [(9, 1)]
     assert shared in table.live_deletes()
     assert own not in table.live_deletes()
     assert marks_of(table)[normal_path(path)] == 2
+
+
+def test_in_v2_position_deletes_of_converted_files_alone_become_one_of_each(
+    table: Table, committer: Committer
+) -> None:
+    """No equality delete is there: they are many, and a reader opens each for all of them."""
+    path, other = table.append((1, 1), (2, 1), (3, 1)), table.append((8, 1), (9, 1))
+    untouched = table.append((5, 1))
+    table.delete_rows_of([(other, 0), (path, 2)])
+    table.delete_rows_of([(path, 0), (path, 2)])
+    own = table.delete_rows(other, 0)
+    committed(table, committer, table.convert(path, other, untouched))
+    assert table.rows() == [(2, 1), (5, 1), (9, 1)]
+    marks = table.deletes_of(POSITION)
+    assert len(marks) == 2
+    assert marks_of(table) == {normal_path(path): 2, normal_path(other): 1}
+    assert own not in table.live_deletes()
+    assert table.live_data() == {path, other, untouched}
+
+
+def test_in_v2_one_file_of_positions_is_not_written_again(
+    table: Table, committer: Committer
+) -> None:
+    path, other = table.append((1, 1), (2, 1)), table.append((8, 1), (9, 1))
+    own = table.delete_rows(path, 1)
+    table.delete_ids(8)
+    committed(table, committer, table.convert(path, other))
+    assert own in table.live_deletes()
+    assert marks_of(table) == {normal_path(path): 1, normal_path(other): 1}
 
 
 def test_a_vector_takes_in_the_position_deletes_that_it_hides(
@@ -122,8 +152,8 @@ def test_a_vector_takes_in_the_position_deletes_that_it_hides(
     table.delete_ids(1)
     committed(table, committer, table.convert(path, other))
     assert table.rows() == [(9, 1)]
-    ((vector,),) = [table.deletes_of(VECTOR)]
-    assert (vector.referenced_data_file, vector.records) == (normal_path(path), 3)
+    assert marks_of(table) == {normal_path(path): 3, normal_path(other): 1}
+    assert (len(table.deletes_of(VECTOR)), table.deletes_of(POSITION)) == (2, [])
 
 
 def test_positions_that_came_meanwhile_are_taken_in(any_table: Table, committer: Committer) -> None:

@@ -76,10 +76,11 @@ def rewritten(lab: Lab, rewriter: Rewriter, committer: Committer) -> Callable[..
         ref: str = "main",
         seen: Callable[[], Any] | None = None,
         action: str = "compact",
+        min_dead_ratio: float = 0.0,
     ) -> RewriteFinished:
         look = seen or partial(lab.seen, ref)
         before = look()
-        order = replace(lab.order(scope, ref), action=action)
+        order = replace(lab.order(scope, ref), action=action, min_dead_ratio=min_dead_ratio)
         result = rewriter.rewrite(order, lambda _: None)
         assert result.mode == "native", result.handover_reason
         events = committer.commit_all([result])

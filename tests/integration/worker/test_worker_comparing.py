@@ -61,7 +61,7 @@ def test_a_conversion_is_equal_to_what_the_deletes_said(lab, rewritten, comparer
     """No data file goes or comes: those are read whose deletes were exchanged."""
     scope = upserts(lab, version)
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.target-file-size-bytes' = '1000')")
-    result = rewritten(scope, action="convert")
+    result = rewritten(scope, action="convert", min_dead_ratio=1.0)
     assert all(group.converts for group in result.groups)
     assert sum(group.rows_masked for group in result.groups) > 0
     found = comparer.compare(order_of(lab, result))

@@ -86,12 +86,20 @@ def normal_path(path: str) -> str:
     return "file:///" + path.removeprefix("file:").lstrip("/")
 
 
-def task_id(table_uuid: str, ref: str, scope: str, action: str, trigger_snapshot_id: int) -> str:
+def task_id(
+    table_uuid: str,
+    ref: str,
+    scope: str,
+    action: str,
+    trigger_snapshot_id: int,
+    min_dead_ratio: float = 0.0,
+) -> str:
     """The same order has the same id, however often it is emitted (docs/architecture.md, rule 6).
 
     `attempt` is not part of it: a retried order is the same task.
     """
-    text = "\x1f".join((table_uuid, ref, scope, action, str(trigger_snapshot_id)))
+    what = (action, str(trigger_snapshot_id), str(min_dead_ratio))
+    text = "\x1f".join((table_uuid, ref, scope, *what))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

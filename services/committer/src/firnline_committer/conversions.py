@@ -7,8 +7,8 @@ position, whenever that came, so nothing depends on what the worker saw of it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -31,6 +31,7 @@ from firnline_committer.cached_reads import cached_reads_of, made, rows_of
 from firnline_committer.delete_files import DeleteFiles
 
 Marks = tuple[DeleteFileEntry, ...]
+Shared = tuple[DeleteFileEntry, frozenset[str]]  # and the normal paths that it names
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,22 @@ class Conversions:
     ) -> Conversion | Conflict:
         rows = rows_of(at, result.row_map)
         for group in groups:
-            found = sum(len(_masked(rows, file)) for file in group.inputs)
-            if found != group.rows_masked:
-                text = f"the row map names {found} rows, not {group.rows_masked}"
+            named = sum(len(_masked(rows, file)) for file in group.inputs)
+            if named != group.rows_masked:
+                text = f"the row map names {named} rows, not {group.rows_masked}"
                 return Conflict(ConflictReason.PROOF_FAILED, text)
         files = DeleteFiles(at, result, uuid.uuid4().hex[:8], self.keys)
-        touched = [f for group in groups for f in group.inputs if len(_masked(rows, f))]
+        found = [_Known(at, _live(at, f), files.of_vectors) for g in groups for f in g.inputs]
+        shared = _absorbed(at, found)
+        known = [one.beside(shared) for one in found]
+        touched = [one for one in known if one.is_changed_by(_masked(rows, one.entry))]
         with files.left_to(written):
             files.announce(len(touched), self.now_ms())
-            removed = tuple(mark for file in touched for mark in _marked(at, files, file, rows))
+            for one in touched:
+                dead = np.union1d(_masked(rows, one.entry), one.dead)
+                files.mark(files.live(one.entry), dead)
+            own = (mark for one in touched for mark in one.own)
+            removed = (*own, *(mark for mark, _ in shared))
             added = files.finished()
         since, paths = at.head.last_sequence_number, (*files.paths, files.list_path)
         conversion = Conversion(result.task_id, since, removed, added, paths)
@@ -79,19 +87,32 @@ class Conversions:
         return conversion
 
 
-def _masked(rows: RowMap, file: InputFile) -> Positions:
+def _masked(rows: RowMap, file: InputFile | DataFileEntry) -> Positions:
     return rows.get(file.path, row_map.NOTHING).masked
 
 
-def _marked(
-    at: Pinned, files: DeleteFiles, file: InputFile, rows: RowMap
-) -> Iterator[DeleteFileEntry]:
-    """Mark one file's rows; the delete files whose place that takes."""
+def _live(at: Pinned, file: InputFile) -> DataFileEntry:
     entry = at.live.data_file(normal_path(file.path))
     assert entry is not None, "examined on another head"
-    known = _Known(at, entry, files.of_vectors)
-    files.mark(files.live(entry), np.union1d(_masked(rows, file), known.dead))
-    yield from known.own
+    return entry
+
+
+def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
+    """Position deletes of a partition that name no other files than these: all that they say is
+    said once more."""
+    reads = cached_reads_of(at.table)
+    converted = {one.entry.normal for one in files}
+    of_partition = {
+        mark.normal: mark
+        for one in files
+        for mark in one.marks
+        if mark.kind is DeleteKind.POSITION and mark.referenced_data_file is None
+    }
+    named = (
+        (mark, frozenset(path for path, _ in reads.named(mark.path)))
+        for mark in of_partition.values()
+    )
+    return [(mark, paths) for mark, paths in named if paths <= converted]
 
 
 @dataclass(frozen=True)
@@ -101,16 +122,29 @@ class _Known:
     at: Pinned
     entry: DataFileEntry
     of_vectors: bool
+    shared: Marks = ()  # of the partition, that name it and are absorbed
+
+    def beside(self, shared: Sequence[Shared]) -> _Known:
+        """With those of the absorbed ones that are about it."""
+        own, marks = self.entry.normal, self.marks
+        mine = tuple(mark for mark, paths in shared if own in paths and mark in marks)
+        return replace(self, shared=mine)
+
+    def is_changed_by(self, masked: Positions) -> bool:
+        """Whether anything is to be said of it anew."""
+        own = [mark for mark in self.own if mark.kind is DeleteKind.POSITION]
+        return len(masked) > 0 or len(own) > 1 or len(self.shared) > 0
 
     @property
     def own(self) -> Marks:
         """Vectors and position deletes that are about nothing else."""
-        return tuple(mark for mark in self._marks if mark.referenced_data_file is not None)
+        return tuple(mark for mark in self.marks if mark.referenced_data_file is not None)
 
     @property
     def dead(self) -> Positions:
-        """All rows of `own`. A vector has to say the rest as well: nothing is read beside it."""
-        marks = self._marks if self.of_vectors else self.own
+        """All rows of `own`, and what `shared` says of it. A vector has to say the rest as well:
+        nothing is read beside it."""
+        marks = self.marks if self.of_vectors else (*self.own, *self.shared)
         vectors = [mark for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR]
         others = [mark for mark in marks if mark.kind is DeleteKind.POSITION]
         found = positions.gathered(
@@ -122,5 +156,6 @@ class _Known:
         return found.of(self.entry.path)
 
     @cached_property
-    def _marks(self) -> Marks:
+    def marks(self) -> Marks:
+        """All of them, the partition's too."""
         return self.at.live.index.positional(self.entry)

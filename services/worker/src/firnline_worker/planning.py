@@ -21,6 +21,7 @@ from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 from firnline_iceberg.tables import LoadedTable
 
+from firnline_worker.dead_ratios import dead_ratios
 from firnline_worker.table_settings import milliseconds
 
 # Rows of a stream lie in the order of time. A file of rows of minutes is left out by its bounds
@@ -68,6 +69,7 @@ ANY_SPAN = TimeSpanLimit()
 # Of a task: 5 TB in files of the default size. Each output has two names on the write-ahead list
 # and a path in the result, of which the topic takes 16 MB.
 MAX_OUTPUTS = 10_000
+MAX_POSITION_FILES = 4  # of one data file; a reader opens each of them for it
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,18 @@ def plan(
     target_bytes: int,
     action: str = Action.COMPACT,
     limit: TimeSpanLimit = ANY_SPAN,
+    min_dead_ratio: float = 0.0,
 ) -> Plan:
-    """Take every data file of the scope that any delete applies to, and all fragments if there are
-    at least two; a MERGE takes the undersized files as well, where small ones fill a file of the
-    target size (`levels`). Apply every delete that applies to any of them. A CONVERT leaves larger
-    files where they are: their equality deletes become positions, beside those that they have.
+    """Take all fragments of the scope if there are at least two, or if any delete applies to them,
+    and each larger file of whose rows `min_dead_ratio` is dead (`dead_ratios`); where small files
+    fill one of the target size, a MERGE or CONVERT takes the undersized ones as well (`levels`).
+    Apply every delete that applies to any of them. Of the other larger files
+
+    - a COMPACT takes those that an equality delete reaches, so that it can go,
+    - a CONVERT leaves them where they are: what equality deletes say of them, or more than
+      `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector,
+    - a MERGE does nothing.
+
     Files whose ages `limit` keeps apart are not merged with each other.
 
     Where the inputs are all live data files of the snapshot there are at least two groups if
@@ -118,16 +127,30 @@ def plan(
     the first of which leaves an old file alive (Iceberg #10312).
     """
     files = live.files_of_scope(scope)
-    kept = _kept(files, live, target_bytes) if action == Action.CONVERT else {}
-    chosen = [f for f in _chosen(files, target_bytes, action, limit) if f.data.normal not in kept]
-    applied = [delete for file in chosen for delete in file.deletes]
+    merged = _merged([f.data for f in files], target_bytes, action, limit)
+    ratios = dead_ratios(files, live)
+
+    def is_dead_enough(file: PlannedFile) -> bool:
+        ratio = ratios.get(file.data.normal)
+        fragment = size_class(file.data.bytes, target_bytes) is SizeClass.FRAGMENT
+        return ratio is not None and (fragment or ratio >= min_dead_ratio)
+
+    chosen = {f.data.normal for f in files if f.data.normal in merged or is_dead_enough(f)}
+    left = [f for f in files if f.data.normal not in chosen]
+    kept = _kept(left, live) if action == Action.CONVERT else {}
+    if action != Action.MERGE:
+        chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
+    rewritten = [f for f in files if f.data.normal in chosen]
+    applied = [delete for file in rewritten for delete in file.deletes]
     applied += [delete for deletes in kept.values() for delete in deletes]
     deletes = tuple({delete.key: delete for delete in applied}.values())
-    inputs = [f.data for f in chosen]
+    inputs = [f.data for f in rewritten]
     goal = raised(target_bytes, inputs)
     groups = _groups(inputs, goal, len(inputs) == len(live.data), limit)
     if not deletes and len(groups) >= len(inputs):
-        return NOTHING  # a merge that would not lessen the files changes nothing
+        groups = ()  # a merge that would not lessen the files changes nothing
+    if not groups and not kept:
+        return NOTHING
     return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept), goal)
 
 
@@ -144,33 +167,23 @@ def _groups(
     return tuple(group for run in runs for group in grouped(run, target_bytes, least))
 
 
-def _kept(
-    files: Sequence[PlannedFile], live: LiveFiles, target_bytes: int
-) -> dict[str, list[DeleteFileEntry]]:
+def _kept(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, tuple[DeleteFileEntry, ...]]:
     """Files that are converted, with their equality deletes. A global delete that reaches other
     scopes, too, would stay, and have to be applied again each time: such files are rewritten."""
     alone = len(live.scopes) == 1
-    found = dict[str, list[DeleteFileEntry]]()
+    found = dict[str, tuple[DeleteFileEntry, ...]]()
     for file in files:
-        deletes = [delete for delete in file.deletes if delete.kind is DeleteKind.EQUALITY]
-        large = size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
-        if deletes and large and (alone or not any(delete.is_global for delete in deletes)):
+        deletes = _equality(file)
+        positions = [d for d in file.deletes if d.kind is DeleteKind.POSITION]
+        if not alone and any(delete.is_global for delete in deletes):
+            continue
+        if deletes or len(positions) > MAX_POSITION_FILES:
             found[file.data.normal] = deletes
     return found
 
 
-def _chosen(
-    files: Sequence[PlannedFile], target_bytes: int, action: str, limit: TimeSpanLimit
-) -> list[PlannedFile]:
-    merged = _merged([f.data for f in files], target_bytes, action, limit)
-    converts = action == Action.CONVERT
-
-    def needs_rewrite(file: PlannedFile) -> bool:
-        """A conversion leaves larger files' position deletes as they are."""
-        kept = converts and size_class(file.data.bytes, target_bytes) is not SizeClass.FRAGMENT
-        return any(not kept or delete.kind is DeleteKind.EQUALITY for delete in file.deletes)
-
-    return [f for f in files if needs_rewrite(f) or f.data.normal in merged]
+def _equality(file: PlannedFile) -> tuple[DeleteFileEntry, ...]:
+    return tuple(delete for delete in file.deletes if delete.kind is DeleteKind.EQUALITY)
 
 
 def _merged(
@@ -181,7 +194,7 @@ def _merged(
         for one in (SizeClass.FRAGMENT, SizeClass.UNDERSIZED)
     )
     holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
-    by_level = action == Action.MERGE and fills_target(holds, target_bytes)
+    by_level = action != Action.COMPACT and fills_target(holds, target_bytes)
     taken = _oldest(fragments + undersized) if by_level else fragments
     return {file.normal for run in limit.runs(taken) if len(run) > 1 for file in run}
 

@@ -85,7 +85,8 @@ class Rewriter:
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
         refuse_duplicates(live)
-        chosen = plan(live, order.scope, target_bytes(table), order.action, time_span_limit(table))
+        limit, ratio = time_span_limit(table), order.min_dead_ratio
+        chosen = plan(live, order.scope, target_bytes(table), order.action, limit, ratio)
         clock.lap("plan")
         task = TaskContext(order, table, head, self.worker, clock)
         if not chosen.taken:

@@ -75,6 +75,7 @@ ORDERS = frozenset(
 )
 
 
+EVERY_FILE, NO_FILE = 0.0, 1.0  # that has a dead row; that has a living one
 Assessment = tuple[Debt, Debt, CostBenefit]
 """All debt, what of it has grown since the last rewrite, and what a compaction weighs."""
 
@@ -91,6 +92,7 @@ class Decision(Value):
     rank: float = 0.0  # of orders: the highest goes first (`cost_benefit.CostBenefit.paid_back`)
     numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
     action: Action = Action.COMPACT
+    min_dead_ratio: float = EVERY_FILE  # of the larger files that are rewritten
     assessment: Assessment | None = None
     wanted: Decision | None = None
 

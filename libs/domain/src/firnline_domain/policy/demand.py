@@ -13,7 +13,7 @@ from firnline_domain.policy.cost_benefit import (
     weigh_merge,
     weigh_positions,
 )
-from firnline_domain.policy.decisions import Assessment, Decision, Reason
+from firnline_domain.policy.decisions import NO_FILE, Assessment, Decision, Reason
 from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import earliest
@@ -44,7 +44,7 @@ def _of_deletes(
     conversion = weigh_conversion(partition, limits, debt, grown)
     if conversion is not None and (asked or conversion.gain > compaction.gain):
         wanted = _compaction(partition, (debt, grown, conversion), limits, now_ms)
-        decision = replace(wanted, action=Action.CONVERT)
+        decision = replace(wanted, action=Action.CONVERT, min_dead_ratio=NO_FILE)
     else:
         decision = _compaction(partition, assessment, limits, now_ms)
     positions = weigh_positions(partition, limits)
@@ -85,7 +85,12 @@ def _merge(
     waits_until_ms = merge.since_ms + limits.max_wait_ms
     if restless := _recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(restless[0], until_ms=restless[1])
-    return Decision(Reason.UNDERSIZED, rank=merge.paid_back(now_ms), action=Action.MERGE)
+    return Decision(
+        Reason.UNDERSIZED,
+        rank=merge.paid_back(now_ms),
+        action=Action.MERGE,
+        min_dead_ratio=NO_FILE,
+    )
 
 
 def _compaction(

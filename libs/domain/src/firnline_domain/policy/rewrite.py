@@ -153,7 +153,8 @@ def order_for(
     assert counters.head_snapshot_id is not None  # a partition with debt has a snapshot
     text = f"{scope.spec_id}:{scope.partition}"
     head, action = counters.head_snapshot_id, decision.action
-    identity = task_id(counters.table.uuid, counters.ref, text, action, head)
+    ratio = decision.min_dead_ratio
+    identity = task_id(counters.table.uuid, counters.ref, text, action, head, ratio)
     task = RunningTask(
         task_id=identity,
         scope=scope,
@@ -178,5 +179,6 @@ def order_for(
         ordered_at_ms=now_ms,
         deadline_ms=task.deadline_ms,
         numbers=decision.numbers,
+        min_dead_ratio=ratio,
     )
     return order, task

@@ -7,13 +7,17 @@ from firnline_domain.values import Value, field
 
 
 class RewriteFiles(Value):
-    """Rewrite one partition: apply its deletes, merge its fragments."""
+    """Rewrite one partition: apply its deletes, merge its fragments.
+
+    `min_dead_ratio`: larger files are rewritten from that share of dead rows on. 0: each that has
+    one; 1: none that has a living one. What becomes of the others' deletes says the action.
+    """
 
     task_id: str
     table: TableName
     ref: str
     scope: Scope
-    action: str  # compact
+    action: str  # compact | convert | merge
     reason: str  # a ReasonCode of `policy`
     trigger_snapshot_id: int
     attempt: int
@@ -21,6 +25,7 @@ class RewriteFiles(Value):
     deadline_ms: int  # after which the planner takes the partition for free again
     numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
     batch_size: int = 1  # orders of the table made in this moment; their results share a commit
+    min_dead_ratio: float = 0.0
 
 
 class ExpireSnapshots(Value):
