@@ -168,6 +168,15 @@ def test_scans_of_a_part_count_for_a_part() -> None:
     assert world.rate() == pytest.approx(360, rel=0.1)
 
 
+def test_readers_that_report_nothing_are_believed_by_their_loads() -> None:
+    """Twenty loads an hour of a table of two partitions, of which each reaches 0.685."""
+    world = World()
+    for minute in range(120):
+        world.scanned(0, loads=int(minute % 3 == 0))
+    assert world.rate() == pytest.approx(20 * 0.685, rel=0.2)
+    assert world.table.work.filters is None
+
+
 def test_people_see_what_readers_report_and_what_is_made_of_it() -> None:
     world = World()
     assert world.shown().reads is None

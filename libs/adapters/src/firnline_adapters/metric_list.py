@@ -55,6 +55,10 @@ COUNTERS: Meanings = {
             "Scans that clients have reported. Dropped: not as the REST spec has it, encoded, "
             "above 1 MB, or of a table that could not be read."
         ),
+        "gateway_reads_by_load": (
+            "Loads of tables that count as reads: their client neither writes the table nor "
+            "reports its scans. Dropped: of a table that could not be read, or one too many."
+        ),
         "gateway_outbox_failures": (
             "Writes to the outbox file that failed; its events are in memory alone."
         ),
@@ -157,6 +161,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "build_info": {"version": (), "service": ()},
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},
+    "gateway_reads_by_load": {"outcome": ("counted", "dropped")},
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": (), "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},

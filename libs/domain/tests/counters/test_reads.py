@@ -13,6 +13,7 @@ from firnline_domain.counters.reads import (
     TAU_MS,
     Reads,
     after_report,
+    load_share,
     rate_of,
     read_by,
     reads_in_force,
@@ -184,3 +185,16 @@ def test_a_word_that_is_none_of_these_counts_as_unset() -> None:
         "firnline.reads-from=guessed cannot be read and counts as unset: "
         "write a word: assumed or at-least or reported"
     ]
+
+
+@given(st.integers(1, 200))
+def test_what_a_load_reaches_is_the_mean_over_partitions_of_a_prior_without_scale(n: int) -> None:
+    """One to two of them is as likely as ten to twenty."""
+    reached = [1 - math.log(place + 1) / math.log(n + 1) for place in range(n)]
+    assert load_share(n) == pytest.approx(sum(reached) / n)
+    assert reached[0] == 1
+
+
+def test_a_load_reads_all_of_a_table_that_has_one_partition_or_none() -> None:
+    assert load_share(0) == load_share(1) == 1.0
+    assert 0.05 < load_share(10**6) < load_share(365) < load_share(20) < 0.31

@@ -27,6 +27,7 @@ from firnline_gateway.scan_counts import Identities, ScanCounts
 from firnline_gateway.scans import Scans, ScanSender
 from firnline_gateway.settings import Settings
 from firnline_gateway.sqlite_outbox import SqliteOutbox
+from firnline_gateway.table_loads import TableLoads
 from firnline_gateway.upstream import HEADER_BYTES, Upstream
 
 LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalog thinks
@@ -100,16 +101,18 @@ async def running(
 async def counting(
     settings: Settings, upstream: Upstream, statistics: Publisher, log: Log
 ) -> AsyncIterator[Scans | None]:
-    """Scans that clients report are counted and sent while the block runs, if anybody asks."""
+    """Scans that clients report, and loads of those that do not, are counted and sent while the
+    block runs, if anybody asks."""
     if settings.scan_report_s <= 0:
         yield None
         return
     counts = ScanCounts(now_ms())
     sender = ScanSender(counts, statistics, settings.scan_report_s, log, now_ms)
     sender.start()
-    scans = Scans(upstream, counts, Identities(), log)
+    scans = Scans(upstream, counts, Identities(), TableLoads(now_ms), log)
     try:
-        yield scans
+        async with doing(scans.run()):
+            yield scans
     finally:
         await scans.finish(LAST_SCANS_S)
         await asyncio.to_thread(sender.stop, LAST_SCANS_S)

@@ -10,6 +10,7 @@ from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
 from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, RELEASE
+from firnline_domain.commits.table_loads import OURS
 from firnline_domain.errors import RetryLater
 
 from firnline_gateway.bodies import (
@@ -47,16 +48,19 @@ from firnline_gateway.routes import (
     config_base,
     reported_table,
     route_of,
+    table_loaded,
     table_names,
-    table_read,
 )
 from firnline_gateway.scan_reports import MAX_REPORT_BYTES
 from firnline_gateway.scans import HEARD, Scans
+from firnline_gateway.table_loads import client_of
 from firnline_gateway.upstream import TooLong, Upstream, read_whole
 
 CONFIG_BYTES = 1 << 20
 MAX_SIGNS = 1024  # of a header that is remembered
 # Frameworks behind a catalog may take a method from these, and read a GET as a commit.
+WRITES = frozenset({CallKind.COMMIT, CallKind.TRANSACTION})
+LOADED = frozenset({200, 304})  # 304: the client has kept the table, and may read it all the same
 OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 
 
@@ -109,8 +113,8 @@ class Gateway:
             return await self._config(request, base)
         if (route := route_of(request.method, path)) is not None:
             return await self._change(request, route)
-        if (table := table_read(request.method, path, self.separator)) is not None:
-            return await self._read(request, table)
+        if (loaded := table_loaded(request.method, path)) is not None:
+            return await self._read(request, loaded)
         if (reported := reported_table(request.method, path)) is not None and self._scans:
             return await self._report(request, reported, self._scans)
         return await self._pass(request)
@@ -126,6 +130,8 @@ class Gateway:
         try:
             return await self._keep_and_send(request, route)
         finally:
+            if self._scans and route.kind in WRITES and OURS not in request.headers:
+                self._scans.committed(client_of(request), table)
             if table is not None:
                 if self._scans and route.kind is not CallKind.COMMIT:
                     self._scans.forget(table)
@@ -209,7 +215,15 @@ class Gateway:
 
     # Calls that change no table.
 
-    async def _read(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
+    async def _read(self, request: BaseRequest, route: TableRoute) -> StreamResponse:
+        """Somebody loads a table; whoever is none of us may be about to read it."""
+        answer = await self._load(request, route.names(self.separator))
+        if self._scans and answer.status in LOADED and OURS not in request.headers:
+            headers = to_upstream(request.raw_headers)
+            self._scans.loaded(route, self.separator, client_of(request), headers)
+        return answer
+
+    async def _load(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
         """A committer's read may begin or end a hold; any other may have to wait for its end."""
         said = request.headers.get(HEADER)
         if said is None:
@@ -235,7 +249,8 @@ class Gateway:
             copy = BodyCopy(MAX_REPORT_BYTES, reservation)
             answer = await self._pass(request, copy)
             if answer.status in HEARD:
-                scans.reported(table, self.separator, copy.whole, headers)
+                client = client_of(request)
+                scans.reported(table, self.separator, copy.whole, client, headers)
             return answer
 
     async def _pass(

@@ -225,10 +225,9 @@ def _other(segments: tuple[Segment, ...]) -> Route | None:
     return None
 
 
-def table_read(method: str, path: str, separator: str) -> tuple[str, ...] | None:
-    """Root, levels and name of the table that a call loads, whoever spelt them; None for others."""
-    table = _table(path, _TABLE) if method == "GET" else None
-    return None if table is None else table.names(separator)
+def table_loaded(method: str, path: str) -> TableRoute | None:
+    """The table that a call loads; None for other calls."""
+    return _table(path, _TABLE) if method == "GET" else None
 
 
 def reported_table(method: str, path: str) -> TableRoute | None:

@@ -84,6 +84,7 @@ class _Count:
     identity: Identity
     from_ms: int
     every: _Tally = field(default_factory=_Tally)
+    loads: int = 0
     by_column: dict[str, _Tally] = field(default_factory=dict)
 
     def add(self, scan: Scan) -> None:
@@ -103,6 +104,7 @@ class _Count:
                 FilteredBy(name, one.scans, one.data_files) for name, one in self.by_column.items()
             ),
             layout=self.identity.layout,
+            loads=self.loads,
         )
 
 
@@ -117,17 +119,31 @@ class ScanCounts:
 
     def add(self, identity: Identity, scans: Iterable[Scan]) -> bool:
         """Count scans of a table; False where there is no room for it."""
-        uuid = identity.table.uuid
         with self._lock:
-            count = self._counts.get(uuid)
+            count = self._of(identity)
             if count is None:
-                if len(self._counts) >= self._most:
-                    return False
-                count = self._counts[uuid] = _Count(identity, self._from_ms)
-            count.identity = identity  # what was read last
+                return False
             for scan in scans:
                 count.add(scan)
             return True
+
+    def add_load(self, identity: Identity) -> bool:
+        """Count a read that nobody reports; False where there is no room for the table."""
+        with self._lock:
+            count = self._of(identity)
+            if count is None:
+                return False
+            count.loads += 1
+            return True
+
+    def _of(self, identity: Identity) -> _Count | None:
+        count = self._counts.get(identity.table.uuid)
+        if count is None:
+            if len(self._counts) >= self._most:
+                return None
+            count = self._counts[identity.table.uuid] = _Count(identity, self._from_ms)
+        count.identity = identity  # what was read last
+        return count
 
     def take(self, most: int, now_ms: int) -> list[TableScanned]:
         """Those of so many tables, which are not counted any more; none = all are taken."""

@@ -1,5 +1,5 @@
-"""Reports of scans to counts by table, and the counts to the broker. No call waits for that; what
-is lost on the way was a statistic."""
+"""Reports of scans, and loads that nobody reports of, to counts by table; and the counts to the
+broker. No call waits for that; what is lost on the way was a statistic."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 from firnline_gateway.routes import TableRoute
 from firnline_gateway.scan_counts import Identities, Names, ScanCounts
 from firnline_gateway.scan_reports import Scan, UnreadableReport, scan_of
+from firnline_gateway.table_loads import MAX_PATH, Client, Load, TableLoads
 from firnline_gateway.upstream import Upstream
 
 AT_ONCE = 8  # tables that are being read: a catalog with much to do is not to get it from us
@@ -26,25 +27,63 @@ HEARD = frozenset({200, 201, 202, 204, 404, 405, 501})
 TOPIC = "table-scans"
 BATCH = 500  # tables; so many are lost at the most where the broker stays away
 FLUSH_S = 10.0
+SETTLE_S = 10.0  # between two looks at the loads whose time has passed
 
 
 class Scans:
-    """Counts what readers report, under the uuid of the table that they name."""
+    """Counts what readers report or load, under the uuid of the table that they name."""
 
     def __init__(
-        self, upstream: Upstream, counts: ScanCounts, identities: Identities, log: Log
+        self,
+        upstream: Upstream,
+        counts: ScanCounts,
+        identities: Identities,
+        loads: TableLoads,
+        log: Log,
     ) -> None:
         self._upstream = upstream
         self._counts = counts
         self._identities = identities
+        self._loads = loads
         self._log = log
-        self._asked: dict[Names, list[Scan]] = {}  # those that wait for the identity
+        self._asked: dict[Names, list[Scan | Load]] = {}  # those that wait for the identity
         self._reading = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_vain = False  # the last table could not be read: said once, not for each
 
+    def loaded(
+        self, route: TableRoute, separator: str, client: Client, headers: CIMultiDict[str]
+    ) -> None:
+        """A table that a client has loaded, and may be about to read."""
+        if len(route.path) > MAX_PATH:
+            return
+        names = route.names(separator)
+        if (load := self._loads.loaded(client, names)) is not None:
+            self._identified(route, names, load, headers)
+
+    def committed(self, client: Client, names: Names | None) -> None:
+        """A client has written a table; None = several, in one transaction."""
+        self._loads.committed(client, names)
+
+    async def run(self) -> None:
+        """Count loads as soon as nothing can explain them otherwise."""
+        while True:
+            await asyncio.sleep(SETTLE_S)
+            self.settle()
+
+    def settle(self) -> None:
+        """Count the loads that were reads."""
+        for identity in self._loads.reads():
+            counted = identity is not None and self._counts.add_load(identity)
+            metrics.count("gateway_reads_by_load", outcome="counted" if counted else "dropped")
+
     def reported(
-        self, route: TableRoute, separator: str, body: bytes | None, headers: CIMultiDict[str]
+        self,
+        route: TableRoute,
+        separator: str,
+        body: bytes | None,
+        client: Client,
+        headers: CIMultiDict[str],
     ) -> None:
         """A report that the catalog has heard. `body`: None where it cannot be looked into."""
         try:
@@ -54,22 +93,22 @@ class Scans:
         if body is None:
             self._dropped(1)
         elif scan is not None:
-            self._scanned(route, separator, scan, headers)
+            self._loads.reported(client)
+            self._identified(route, route.names(separator), scan, headers)
 
-    def _scanned(
-        self, route: TableRoute, separator: str, scan: Scan, headers: CIMultiDict[str]
+    def _identified(
+        self, route: TableRoute, names: Names, seen: Scan | Load, headers: CIMultiDict[str]
     ) -> None:
-        names = route.names(separator)
         if names in self._asked:
-            self._asked[names].append(scan)
+            self._asked[names].append(seen)
         elif names in self._identities:
-            self._count(names, [scan])
+            self._count(names, [seen])
         elif len(self._asked) < MAX_ASKED:
-            self._asked[names] = [scan]
+            self._asked[names] = [seen]
             task = asyncio.create_task(self._identify(route, names, headers))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        else:
+        elif isinstance(seen, Scan):
             self._dropped(1)
 
     async def _identify(self, route: TableRoute, names: Names, headers: CIMultiDict[str]) -> None:
@@ -86,8 +125,14 @@ class Scans:
             self._identities.learn(names, loaded)
             self._count(names, self._asked.pop(names))
 
-    def _count(self, names: Names, scans: list[Scan]) -> None:
+    def _count(self, names: Names, seen: list[Scan | Load]) -> None:
         identity = self._identities[names]
+        scans = [one for one in seen if isinstance(one, Scan)]
+        for load in seen:
+            if isinstance(load, Load):
+                load.identity = identity  # counted when it has waited
+        if not scans:
+            return
         if identity is not None and self._counts.add(identity, scans):
             metrics.count("gateway_scan_reports", len(scans), outcome="counted")
         else:

@@ -1,4 +1,5 @@
-"""How often a table is read, learned from what readers report of their scans. Pure.
+"""How often a table is read, learned from what readers report of their scans, and from the loads
+of those that report nothing. Pure.
 
 A rate that decays: what was read six hours ago counts a third of what is read now. It is divided by
 the weight that was there to be had since the first report, so it is right from the start, and
@@ -92,6 +93,18 @@ def share_read(scans: int, data_files: int, files_there: int) -> float:
     were read of an older snapshot; of a table without files there is nothing to leave out."""
     wanted = scans * files_there
     return min(1.0, data_files / wanted) if wanted > 0 else 1.0
+
+
+def load_share(partitions: int) -> float:
+    """The share of a table that a read is assumed to reach of which only the load was seen.
+
+    Nobody knows whether it wants the last day or the last year. So each magnitude is taken to be
+    as likely as any other: 1 to 2 of `n` partitions as 10 to 20 or 100 to 200. A partition at
+    place k (0 = the one most wanted) is then reached by 1 - ln(k + 1) / ln(n + 1) of the reads;
+    this is the mean of that: all of one partition, 0.3 of twenty, 0.17 of 365.
+    """
+    most = max(partitions, 1)
+    return 1 - math.lgamma(most + 1) / (most * math.log(most + 1))
 
 
 def decay(age_ms: int, tau_ms: int = TAU_MS) -> float:

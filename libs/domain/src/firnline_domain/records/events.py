@@ -75,15 +75,16 @@ class TableLayout(Value):
 
 
 class TableScanned(Value):
-    """Readers have reported scans of a table, as one gateway has counted them in that time."""
+    """Readers have scanned a table, as one gateway has counted them in that time."""
 
     table: TableName
     from_ms: int
     to_ms: int
-    scans: int
+    scans: int  # that were reported
     data_files: int  # that these scans have read, all together
     filtered: tuple[FilteredBy, ...] = ()
     layout: TableLayout | None = None  # None = the table did not say
+    loads: int = 0  # reads of clients that report none: nobody knows of how much
 
 
 class ChangeKind(StrEnum):

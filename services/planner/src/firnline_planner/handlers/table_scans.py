@@ -4,7 +4,13 @@ changes its policy, and published where that changes the advice."""
 from __future__ import annotations
 
 from firnline_domain.counters.filters import after_scan_report
-from firnline_domain.counters.reads import Reads, after_report, reads_in_force, share_read
+from firnline_domain.counters.reads import (
+    Reads,
+    after_report,
+    load_share,
+    reads_in_force,
+    share_read,
+)
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import TableScanned
 from firnline_domain.settings.thresholds import Thresholds, thresholds
@@ -22,8 +28,10 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     table = context.state.table(event.table.uuid, MAIN)
     if table is None or table.counters.removed:
         return
-    before, files = table.work, table.counters.totals.holds.data.files
-    reads = after_report(before.reads, _whole_scans(event, files), event.to_ms, now_ms)
+    before, totals = table.work, table.counters.totals
+    files = totals.holds.data.files
+    scans = _whole_scans(event, files) + event.loads * load_share(totals.partitions)
+    reads = after_report(before.reads, scans, event.to_ms, now_ms)
     work = replace(
         before, reads=reads, filters=after_scan_report(before.filters, event, files, now_ms)
     )
