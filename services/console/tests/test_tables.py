@@ -34,7 +34,7 @@ def test_every_order_of_arrival_gives_the_same_table(make: Make) -> None:
         make(CHANGE, observed_at_ms=20),
         state,
         replace(state, updated_at_ms=40, ordinal=58, snapshot_count=18),
-        make(COMMIT, event_id="later", committed_at_ms=50, user_agent="Spark"),
+        make(COMMIT, event_id="later", committed_at_ms=50, user_agent="Spark", principal="me"),
     ]
     found = [documents(order) for order in itertools.permutations(facts)]
     assert all(one == found[0] for one in found)
@@ -42,6 +42,7 @@ def test_every_order_of_arrival_gives_the_same_table(make: Make) -> None:
     assert view.summary is not None
     assert view.last_commit is not None
     assert (view.summary.snapshot_count, view.last_commit.writer) == (18, "flink")
+    assert view.last_commit.principal == "me"
     assert states.refs["main"].ordinal == 58
 
 

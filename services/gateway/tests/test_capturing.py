@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import logging
@@ -244,6 +245,28 @@ async def test_tokens_are_neither_logged_nor_stored(
     bench.gateway._capture._journal.depth().result(20)  # type: ignore[union-attr]
     for file in Path(bench.settings.state_dir).iterdir():
         assert b"s3cret" not in file.read_bytes()
+
+
+async def test_of_a_token_the_principal_alone_is_kept(
+    bench: Bench, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    claims = {"sub": "etl", "email": "hidden@example.org", "jti": "hidden-too"}
+    parts = [json.dumps(one).encode() for one in ({"alg": "none", "kid": "hidden-key"}, claims)]
+    head, body = (base64.urlsafe_b64encode(one).decode().rstrip("=") for one in parts)
+    bearer = {"Authorization": f"Bearer {head}.{body}.s3cret"}
+    bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    await post(client, bench, append(), **bearer)
+    [event] = await bench.until(1)
+    assert event.principal == "etl"
+    bench.catalog.script[f"POST {TABLE}"] = None  # stays in the outbox as a call
+    await post(client, bench, append(), **bearer)
+    bench.gateway._capture._journal.depth().result(20)  # type: ignore[union-attr]
+    files = [file.read_bytes() for file in Path(bench.settings.state_dir).iterdir()]
+    assert any(b"etl" in content for content in files)
+    for kept in (str(event).encode(), caplog.text.encode(), *files):
+        for secret in (b"s3cret", b"hidden", head.encode(), body.encode()):
+            assert secret not in kept
 
 
 async def test_an_address_that_is_taken_is_said_so(

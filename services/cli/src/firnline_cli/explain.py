@@ -90,7 +90,8 @@ def figures(answer: dict[str, Any]) -> Text:
     lines = [files, deletes, snapshots]
     lines.append(f"read by {answer['reads']['words']}")
     if commit := row["last_commit"]:
-        lines.append(f"last commit {age(commit['at_ms'], now_ms)} ago, by {commit['writer']}")
+        who = f", principal {commit['principal']}" if commit["principal"] else ""
+        lines.append(f"last commit {age(commit['at_ms'], now_ms)} ago, by {commit['writer']}{who}")
     return styled("", "dim").append("\n".join(lines), "dim")
 
 

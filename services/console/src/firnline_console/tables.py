@@ -45,6 +45,7 @@ class LastCommit(Value, order=True):
     operation: str
     writer: str
     task_id: str  # '' unless it is Firnline's own
+    principal: str = ""  # that its bearer token named
 
 
 class Summary(Value):
@@ -130,6 +131,7 @@ def _last_commit(fact: TableCommitted) -> LastCommit:
         operation=snapshot.operation,
         writer=writer_of(snapshot.summary, fact.user_agent or ""),
         task_id=snapshot.summary.get(TASK_ID, ""),
+        principal=fact.principal or "",
     )
 
 

@@ -119,6 +119,7 @@ def event_of(
         committed_at_ms=at_ms,
         source=source,
         user_agent=call.user_agent,
+        principal=call.principal,
     )
 
 

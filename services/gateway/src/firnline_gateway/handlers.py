@@ -28,6 +28,7 @@ from firnline_gateway.holds import Holds, ReadHolds
 from firnline_gateway.memory_budget import MemoryBudget
 from firnline_gateway.outbox import Call
 from firnline_gateway.outcomes import Outcome, outcome_of
+from firnline_gateway.principals import MAX_TOKEN, principal_of
 from firnline_gateway.proxy import (
     FAILURES,
     NOTHING_SENT,
@@ -204,6 +205,7 @@ class Gateway:
             received_ms=self._now_ms(),
             separator=self.separator,
             user_agent=header(request.raw_headers, hdrs.USER_AGENT, MAX_SIGNS),
+            principal=principal_of(header(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)),
             idempotency_key=header(request.raw_headers, "Idempotency-Key", MAX_SIGNS),
         )
 

@@ -37,6 +37,7 @@ class Call(Value):
     received_ms: int
     separator: str = SPEC_SEPARATOR
     user_agent: str | None = None
+    principal: str | None = None
     idempotency_key: str | None = None
     known_uuid: str | None = None
     accepted: bool = False

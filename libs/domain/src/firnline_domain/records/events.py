@@ -56,6 +56,7 @@ class TableCommitted(Value):
     source: str  # gateway | reconciled
     user_agent: str | None = None
     expired_snapshots: int = 0  # all of them
+    principal: str | None = None  # that the call's bearer token names; the catalog accepted it
 
 
 class FilteredBy(Value):
