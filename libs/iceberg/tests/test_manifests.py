@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, Status
@@ -245,7 +245,7 @@ def test_a_missing_file_is_gone_and_a_failing_storage_is_tried_later(
 ) -> None:
     with pytest.raises(MetadataFileGone):
         read_manifest_list(io, f"file://{tmp_path}/none.avro")
-    with pytest.raises(RetryLater):
+    with pytest.raises(StorageUnreachable):
         read_manifest_list(io, f"file://{tmp_path}")  # a directory: an OSError of another kind
 
 

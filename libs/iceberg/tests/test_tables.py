@@ -11,7 +11,7 @@ from threading import Thread
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.tables import TableGone, Tables
 from pyiceberg.partitioning import PartitionSpec
@@ -64,7 +64,7 @@ def test_a_missing_table_is_gone(answering: Callable[[int, object], Tables]) -> 
 def test_a_failing_catalog_is_tried_later(
     answering: Callable[[int, object], Tables], status: int
 ) -> None:
-    with pytest.raises(RetryLater):
+    with pytest.raises(CatalogUnreachable):
         answering(status, error(status)).load(NAME)
 
 
@@ -90,7 +90,7 @@ def test_another_table_of_the_same_name_is_not_the_table(
 
 
 def test_an_unreachable_catalog_is_tried_later() -> None:
-    with pytest.raises(RetryLater):
+    with pytest.raises(CatalogUnreachable):
         Tables("http://127.0.0.1:1").load(NAME)
 
 

@@ -18,7 +18,7 @@ from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.sweeping import Sweeps
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_domain.identity import Scope, bucket_of
 from firnline_domain.records.events import (
     ConflictReason,
@@ -32,6 +32,8 @@ from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 from firnline_domain.records.results import TaskFailed
 from firnline_iceberg.jvm import JvmEnded
 from firnline_iceberg.sweeping import Swept
+
+from tests.kit.counted import counted
 
 A, B = "uuid-a", "uuid-c"  # of two buckets
 
@@ -143,8 +145,10 @@ def test_nobody_gathers_where_that_is_off(bench, result) -> None:
 
 def test_a_table_that_cannot_go_on_waits_alone(bench, result) -> None:
     bench.send(result(task="1"), result(task="2", table=B))
-    bench.handlers.failing = {A: RetryLater("catalog")}
+    bench.handlers.failing = {A: CatalogUnreachable("catalog")}
+    before = counted("dependency_errors", dependency="catalog")
     bench.pump.step(0)
+    assert counted("dependency_errors", dependency="catalog") == before + 1
     assert bench.events() == ["2"]
     assert (bench.offset(A), bench.offset(B)) == (0, 1)
     bench.handlers.failing = {}

@@ -9,13 +9,15 @@ from firnline_adapters.logs import Log
 from firnline_committer import reports
 from firnline_committer.sweeping import AGAIN_MS, Sweeps
 from firnline_domain.commits.conflicts import Conflict
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import ConflictReason, OutputsSwept
 from firnline_domain.records.results import SnapshotsExpired, TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg.sweeping import Left, Swept
 from firnline_iceberg.tables import TableGone
+
+from tests.kit.counted import counted
 
 A, B = TableName("uuid-a", ("ns",), "a"), TableName("uuid-b", ("ns",), "b")
 
@@ -112,12 +114,15 @@ def test_a_list_that_nobody_can_read_is_told_of(bench) -> None:
 
 @pytest.mark.parametrize(
     ("error", "tried"),
-    [(RetryLater("storage"), 2), (TableGone(A), 1), (ZeroDivisionError("a bug"), 1)],
+    [(StorageUnreachable("storage"), 2), (TableGone(A), 1), (ZeroDivisionError("a bug"), 1)],
 )
 def test_a_sweep_that_fails_stops_nothing(bench, error, tried) -> None:
     bench.sweeper.error = error
     bench.sweeps.notice([failed(A)])
+    before = counted("dependency_errors", dependency="storage")
     assert bench.rounds() == []
+    unreachable = isinstance(error, StorageUnreachable)
+    assert counted("dependency_errors", dependency="storage") == before + unreachable
     bench.now_ms = AGAIN_MS
     bench.rounds()
     assert len(bench.sweeper.calls) == tried

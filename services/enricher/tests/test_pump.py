@@ -8,7 +8,7 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S, PATIENCE_S
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import RetryLater, StorageUnreachable
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, RefMoved, TableChange, TableCommitted
@@ -17,6 +17,8 @@ from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
 from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
+
+from tests.kit.counted import counted
 
 GROUP, TOPIC = "enricher", "table-commits"
 A, B = "uuid-a", "uuid-c"  # of two buckets
@@ -102,9 +104,11 @@ def test_no_offset_commits_before_the_broker_has_the_changes(bench: Bench, monke
 
 
 def test_a_stuck_partition_waits_alone_and_goes_on_in_order(bench: Bench) -> None:
-    bench.handlers.failing[A] = RetryLater("storage is away")
+    bench.handlers.failing[A] = StorageUnreachable("storage is away")
     bench.commits(commit(A, 1), commit(A, 2), commit(B, 3))
+    before = counted("dependency_errors", dependency="storage")
     bench.pump.step(0)
+    assert counted("dependency_errors", dependency="storage") == before + 1
     assert (bench.sent(A), bench.sent(B)) == ([], [3])
     assert (bench.offset(A), bench.offset(B)) == (0, 1)
     bench.handlers.failing.clear()

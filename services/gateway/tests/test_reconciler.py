@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_gateway.capture import Capture
 from firnline_gateway.journal import Journal
 from firnline_gateway.outbox import Call
 from firnline_gateway.reconciler import GIVE_UP_MS, Reconciler
 from firnline_gateway.sqlite_outbox import SqliteOutbox
+
+from tests.kit.counted import counted
 
 TABLE = "/v1/namespaces/n/tables/t"
 APPEND = {"action": "add-snapshot", "snapshot": {"snapshot-id": 7, "timestamp-ms": 1}}
@@ -126,9 +128,11 @@ async def test_what_left_no_trace_for_long_did_not_happen(scene: Scene) -> None:
 
 async def test_a_catalog_that_is_away_is_asked_for_ever(scene: Scene) -> None:
     scene.doubt(APPEND)
-    scene.tables.found[TABLE] = RetryLater("away")
+    scene.tables.found[TABLE] = CatalogUnreachable("away")
+    before = counted("dependency_errors", dependency="catalog")
     for _ in range(3):
         assert await scene.look_after(GIVE_UP_MS) == []
+    assert counted("dependency_errors", dependency="catalog") == before + 3
     assert scene.in_doubt() == 1
     scene.tables.found[TABLE] = metadata(7)
     assert len(await scene.look_after(GIVE_UP_MS)) == 1

@@ -5,11 +5,8 @@ from __future__ import annotations
 from firnline_domain.counters.folding import Verdict
 from firnline_planner import meters
 from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
-from prometheus_client import REGISTRY
 
-
-def counted(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"firnline_{name}_total", labels) or 0.0
+from tests.kit.counted import counted
 
 
 def told() -> list[float]:

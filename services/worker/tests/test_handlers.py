@@ -7,7 +7,7 @@ import pytest
 import redis
 from firnline_adapters.in_memory import MemoryBroker, MemoryLeases, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.records.pauses import Pause
@@ -21,6 +21,8 @@ from firnline_domain.records.results import (
 from firnline_domain.values import replace
 from firnline_worker.handlers import RESULTS, Handlers
 from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
+
+from tests.kit.counted import counted
 
 TABLE = TableName("u-1", ("db",), "t")
 ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 1, 100, 1000)
@@ -119,6 +121,13 @@ def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):
     assert isinstance(failed, TaskFailed)
     assert (failed.reason, failed.retryable, failed.kind) == (reason, retryable, "rewrite")
     assert (failed.task_id, failed.scope, failed.attempt) == ("t1", ORDER.scope, 1)
+
+
+def test_what_did_not_answer_is_counted(bench):
+    bench.doing = raising(StorageUnreachable("m"))
+    before = counted("dependency_errors", dependency="storage")
+    bench.worker().handle(ORDER)
+    assert counted("dependency_errors", dependency="storage") == before + 1
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,12 @@ COUNTERS: Meanings = {
         "records_shrunk": "Records made smaller because their topic takes no larger ones.",
         "dead_letters": "Records sent to dead-letters.",
     },
+    ("gateway", "enricher", "worker", "committer"): {
+        "dependency_errors": (
+            "Pieces of the service's own work that catalog or storage did not answer; they are "
+            "tried again."
+        ),
+    },
     ("enricher", "committer"): {
         "retries": "Times that a record was put off because catalog or storage did not answer.",
     },
@@ -158,6 +164,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "records_written": {"topic": ()},
     "records_shrunk": {"topic": ()},
     "dead_letters": {"reason": DEAD},
+    "dependency_errors": {"dependency": ("catalog", "storage", "other")},
     "build_info": {"version": (), "service": ()},
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},

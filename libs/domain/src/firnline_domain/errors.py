@@ -17,6 +17,20 @@ class FirnlineError(Exception):
 class RetryLater(FirnlineError):
     """Something needed is not reachable now; try the same again."""
 
+    dependency = "other"  # what did not answer, as metrics name it
+
+
+class CatalogUnreachable(RetryLater):
+    """The catalog did not answer, or not as it should."""
+
+    dependency = "catalog"
+
+
+class StorageUnreachable(RetryLater):
+    """The storage of a table's files did not answer."""
+
+    dependency = "storage"
+
 
 class PoisonousRecord(FirnlineError):
     """A record that no retry can help; it goes to the dead-letter topic."""

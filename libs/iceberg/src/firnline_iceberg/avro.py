@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import StorageUnreachable, TaskRefused
 from pyiceberg.io import FileIO
 
 Schema = dict[str, Any]
@@ -146,4 +146,4 @@ def _content(io: FileIO, path: str) -> bytes:
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:
-        raise RetryLater(f"cannot read {path}: {error}") from error
+        raise StorageUnreachable(f"cannot read {path}: {error}") from error

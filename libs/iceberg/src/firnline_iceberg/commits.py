@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firnline_domain.commits.table_holds import HEADER, PASS
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import ConflictReason
 from firnline_domain.records.results import TableForm
@@ -198,7 +198,7 @@ class JavaCommits:
         except Py4JJavaError as error:
             if send.unsent:
                 return Moved(send.unsent)
-            raise RetryLater(f"catalog: {_text(error)}") from error
+            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
                 self._add(transaction, rewrite, files, ref, send.pin if number == 0 else None)
@@ -236,7 +236,7 @@ class JavaCommits:
         try:
             return known, self._all_files(known, rewrites)
         except Py4JJavaError as error:
-            raise RetryLater(f"catalog: {_text(error)}") from error
+            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
 
     def _taken(self, table: TableName) -> _Known:
         """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
@@ -252,7 +252,7 @@ class JavaCommits:
         try:
             return _Known(self._load(table), since_s)
         except Py4JJavaError as error:
-            raise RetryLater(f"catalog: {_text(error)}") from error
+            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
 
     def _keep(self, table: TableName, known: _Known) -> None:
         with self._lock:
@@ -343,7 +343,7 @@ class JavaCommits:
         except Py4JJavaError as error:
             if self._is(error, _MOVED):
                 return False
-            raise RetryLater(f"catalog: {_text(error)}") from error
+            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
         return True
 
     def _is(self, error: Py4JJavaError, name: str) -> bool:

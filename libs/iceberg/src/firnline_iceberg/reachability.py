@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import TypeVar
 
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import StorageUnreachable, TaskRefused
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
@@ -74,7 +74,7 @@ def metadata_file(table: LoadedTable) -> TableMetadata:
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:
-        raise RetryLater(f"cannot read {path}: {error}") from error
+        raise StorageUnreachable(f"cannot read {path}: {error}") from error
     except _UNREADABLE as error:
         raise MetadataUnreadable(path, error) from error
     if found.table_uuid != table.metadata.table_uuid:

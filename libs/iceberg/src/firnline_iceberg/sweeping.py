@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import OutputsSwept
 from firnline_domain.records.signing import Keyring, SignatureRefused
@@ -97,7 +97,7 @@ class Sweeper:
         try:
             return self._sweep(name, dry_run)
         except OSError as error:
-            raise RetryLater(f"storage: {error}") from error
+            raise StorageUnreachable(f"storage: {error}") from error
 
     def _sweep(self, name: TableName, dry_run: bool) -> Swept:
         table, swept = self.tables.load(name), Swept(name)

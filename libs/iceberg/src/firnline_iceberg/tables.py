@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import requests
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import TableForm
 from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog, TableResponse
@@ -244,7 +244,7 @@ class Tables:
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
             return {}
         except (RESTError, requests.RequestException) as error:
-            raise RetryLater(f"catalog: {error}") from error
+            raise CatalogUnreachable(f"catalog: {error}") from error
 
     def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         """Every table of a namespace and of those below it, as namespace levels and name; of all
@@ -254,7 +254,7 @@ class Tables:
         except NoSuchNamespaceError as error:
             raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
         except (RESTError, requests.RequestException) as error:
-            raise RetryLater(f"catalog: {error}") from error
+            raise CatalogUnreachable(f"catalog: {error}") from error
 
     def _names_below(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if namespace:
@@ -269,7 +269,7 @@ class Tables:
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
-            raise RetryLater(f"catalog: {error}") from error
+            raise CatalogUnreachable(f"catalog: {error}") from error
         except (
             ValueError,
             TypeError,

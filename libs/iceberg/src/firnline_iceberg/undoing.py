@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import Scope
 from pyiceberg.table.snapshots import Snapshot
 
@@ -133,7 +133,7 @@ def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | No
     try:
         return next((entry.path for entry in entries if not _exists(table, entry)), None)
     except OSError as error:
-        raise RetryLater(f"storage: {error}") from error
+        raise StorageUnreachable(f"storage: {error}") from error
 
 
 def _exists(table: LoadedTable, entry: FileEntry) -> bool:

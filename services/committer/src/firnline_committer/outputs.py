@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_iceberg import removal
@@ -31,7 +31,7 @@ class Outputs:
         try:
             return next((path for path in paths if not table.io.new_input(path).exists()), None)
         except OSError as error:
-            raise RetryLater(f"storage: {error}") from error
+            raise StorageUnreachable(f"storage: {error}") from error
 
     def clear(self, table: LoadedTable, result: RewriteFinished, lost: Collection[int]) -> None:
         """After its commit: the row map and the write-ahead list, which goes last. Where groups

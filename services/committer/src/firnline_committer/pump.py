@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_domain.commits.conflicts import Conflict
@@ -219,6 +220,7 @@ class Pump:
 
     def _unreachable(self, queue: TableQueue, left: list[Delivery], error: RetryLater) -> None:
         """Catalog or storage do not answer: wait, and give up what has waited long enough."""
+        metrics.count("dependency_errors", dependency=error.dependency)
         self._log.warning("retry_later", table=table_of(left[0].record), why=error)
         if queue.back_off(self._now()):
             self._give_all_up(queue, left, error)

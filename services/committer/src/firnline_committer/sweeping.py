@@ -79,6 +79,7 @@ class Sweeps:
         try:
             swept = self._sweeper.sweep(table)
         except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
             self._log.warning("not_swept", table=table.dotted, why=error)
             return Ended(table, None, self._now_ms())
         except TaskRefused as error:  # gone, or not readable by us

@@ -77,6 +77,7 @@ class Pump:
             self._publish(changes)
             self._log_changes(delivery, changes)
         except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
             self._log.warning("retry_later", table=delivery.record.table.dotted, why=error)
             if not queue.back_off(self._now()):
                 return False

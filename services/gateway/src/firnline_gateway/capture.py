@@ -174,6 +174,7 @@ class Capture:
         except UnreadableCall as error:
             self._unreadable(pending.call, error)
         except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
             self._log.warning("uuid_unknown", call=pending.call.call_id, why=error)
             self._journal.doubt(replace(pending.call, accepted=True))
         else:
@@ -275,6 +276,7 @@ class Capture:
         try:
             return await self._uuid_of(path)
         except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
             self._log.warning("uuid_unknown", path=path, why=error)
             return None
 

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
 
@@ -102,6 +103,7 @@ class Reconciler:
         try:
             await step
         except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
             self._log.warning("reconcile_later", call=call.call_id, why=error)
         except Exception as error:  # what one table answers must not end the looking at others
             self._log.error("reconcile_failed", error, call=call.call_id, path=call.path)

@@ -16,7 +16,7 @@ from aiohttp import (
     TCPConnector,
 )
 from aiohttp.client import _RequestContextManager
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import CatalogUnreachable, RetryLater
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -130,7 +130,7 @@ class Upstream:
         try:
             return dict((await asyncio.to_thread(read, body, LoadedTable))["metadata"])
         except UNREADABLE as error:
-            raise RetryLater(f"GET {path}: no table: {error!r}") from error
+            raise CatalogUnreachable(f"GET {path}: no table: {error!r}") from error
 
     async def listed(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
         """A page of a listing, and the token of the next one, "" after the last.
@@ -143,14 +143,14 @@ class Upstream:
             page = await asyncio.to_thread(read, body or b"{}", Listing)
             return list(page.get(what) or ()), page.get("next-page-token") or ""
         except UNREADABLE as error:
-            raise RetryLater(f"GET {path}: no listing: {error!r}") from error
+            raise CatalogUnreachable(f"GET {path}: no listing: {error!r}") from error
 
     async def _said(self, path: str) -> bytes | None:
         status, body = await self._read(path)
         if status == 404:
             return None
         if status != 200:
-            raise RetryLater(f"GET {path}: {status}")
+            raise CatalogUnreachable(f"GET {path}: {status}")
         return body
 
     async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
@@ -163,14 +163,14 @@ class Upstream:
         if status == 404:
             return None
         if status != 200:
-            raise RetryLater(f"GET {path}: {status}")
+            raise CatalogUnreachable(f"GET {path}: {status}")
         return await asyncio.to_thread(loaded_table, body)
 
     async def separator(self) -> str:
         """The catalog's namespace separator. Raises RetryLater where it does not say."""
         status, body = await self._read("/v1/config")
         if status != 200:
-            raise RetryLater(f"GET /v1/config: {status}")
+            raise CatalogUnreachable(f"GET /v1/config: {status}")
         return separator_in(body)
 
     async def _read(
@@ -190,7 +190,7 @@ class Upstream:
         except TooLong as error:
             raise TooLong(f"GET {path}: {error}") from error
         except (ClientError, OSError, TimeoutError) as error:
-            raise RetryLater(f"GET {path}: {error!r}") from error
+            raise CatalogUnreachable(f"GET {path}: {error!r}") from error
 
 
 async def read_whole(answer: ClientResponse, max_bytes: int) -> bytes:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from firnline_adapters import metrics
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.records.orders import CompareRows
 from firnline_domain.records.results import DeleteKind, RowsCompared, RowSums
@@ -75,9 +76,11 @@ class Comparer:
             before, after = self._sums(order)
         except Skipped as skipped:
             return self.skipped(order, skipped.reason, str(skipped))
-        except (TaskRefused, RetryLater) as error:
-            reason = error.reason if isinstance(error, TaskRefused) else "unreachable"
-            return self.skipped(order, reason, str(error))
+        except TaskRefused as refused:
+            return self.skipped(order, refused.reason, str(refused))
+        except RetryLater as later:
+            metrics.count("dependency_errors", dependency=later.dependency)
+            return self.skipped(order, "unreachable", str(later))
         if before == after:
             return self._result(order, "equal", None, "", before, after)
         text = f"before {before}, after {after}"

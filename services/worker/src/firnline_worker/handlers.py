@@ -97,6 +97,7 @@ class Handlers:
         except TaskRefused as refused:
             return self._failed(order, refused.reason, refused, refused.retryable)
         except RetryLater as later:
+            metrics.count("dependency_errors", dependency=later.dependency)
             return self._failed(order, "unreachable", later, True)
         except Exception as error:
             if self.stopping():
