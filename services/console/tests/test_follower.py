@@ -10,12 +10,13 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_console.follower import Follower
-from firnline_console.gauges import set_totals
+from firnline_console.gauges import Gauges
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
 from firnline_console.in_memory import MemoryReadModel
 from firnline_console.listing import Query
 from firnline_console.readmodel import Built
 from firnline_domain.errors import RetryLater
+from firnline_domain.policy.lanes import lane_of_order
 from firnline_domain.ports import Delivery, Inbox, Place
 from firnline_domain.settings.groups import groups_of
 from prometheus_client import REGISTRY
@@ -87,13 +88,32 @@ def test_an_order_of_a_group_is_shown_as_its_own(stage: Stage, make: Make) -> No
     assert [one.event.task_id for one in stage.model.events(None, 9) if one.event.task_id == "etl"]
 
 
+def test_the_oldest_order_of_a_group_is_a_gauge(stage: Stage, make: Make) -> None:
+    order = make("rewrite_files/compact", task_id="etl")
+    stage.publish("rewrite-tasks-heavy.etl", order)
+    stage.topics = topics_read(groups_of("etl,adhoc"))
+    stage.run()
+    gauges, lane = Gauges(stage.model, ["adhoc"]), lane_of_order(order.numbers)
+
+    def shown(group: str) -> tuple[float | None, float | None]:
+        labels = {"group": group, "lane": lane.value}
+        names = ("firnline_fleet_orders", "firnline_fleet_oldest_order_seconds")
+        orders, age_s = (REGISTRY.get_sample_value(name, labels) for name in names)
+        return orders, age_s
+
+    gauges.set(order.ordered_at_ms + 30_000)
+    assert (shown("etl"), shown("adhoc"), shown("default")) == ((1, 30), (0, 0), (1, 30))
+    gauges.set(order.deadline_ms + 1)  # nobody's any more
+    assert (shown("etl"), shown("default")) == ((0, 0), (0, 0))
+
+
 def test_a_restart_goes_on_where_it_was(stage: Stage, make: Make) -> None:
     stage.run()
     stage.publish("maintenance-events", make("rewrite_committed/native"))
     stage.run()
     assert set(stage.groups) == {"firnline-console-g1"}
     assert stage.model.totals(0)["tasks_committed"] == 1
-    set_totals(stage.model, 0)
+    Gauges(stage.model, ()).set(0)
     assert REGISTRY.get_sample_value("firnline_fleet_tables") == 1
 
 

@@ -16,10 +16,12 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.groups import Budget, Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
+from firnline_planner import meters
 from firnline_planner.bootstrap import thresholds_of
 from firnline_planner.bucket import Bucket
 from firnline_planner.settings import Settings
 from firnline_planner.state.stores import MemoryStore
+from prometheus_client import REGISTRY
 
 SCOPE = Scope(0, "[]")
 MB = 1 << 20
@@ -178,6 +180,28 @@ def test_tokens_survive_a_restart_and_who_waits_asks_again() -> None:
     assert len(fleet.tick(BUDGET_LOOK_MS)) == 0  # those that waited bid again here
     assert fleet.bucket.waiting == 3
     assert len(fleet.tick(HOUR_MS)) == 2
+
+
+def test_the_age_of_the_oldest_debt_that_waits_is_a_gauge() -> None:
+    def shown(budget: str) -> float | None:
+        name = "firnline_oldest_waiting_debt_seconds"
+        return REGISTRY.get_sample_value(name, {"budget": budget})
+
+    fleet = Fleet(1.2 * PRICE, 0.0, (Group("etl", PRICE / 9),))
+    begun_ms = fleet.now_ms + 1
+    fleet.commit("first", settings={"firnline.group": "etl"})
+    fleet.now_ms += 50_000
+    fleet.commit("second", settings={"firnline.group": "etl"})
+    assert fleet.tick() == []
+    meters.show([fleet.bucket])
+    assert (shown("etl"), shown("fleet")) == ((fleet.now_ms - begun_ms) / 1000, 0)
+    fleet.commit("first", settings={"firnline.group": "default"})
+    fleet.commit("second", settings={"firnline.group": "default"})
+    fleet.tick()
+    meters.show([fleet.bucket])
+    assert shown("etl") == 0
+    meters.show([])
+    assert shown("fleet") == 0
 
 
 def test_a_group_spends_its_own_quota_and_others_what_they_like() -> None:

@@ -120,6 +120,10 @@ GAUGES: Meanings = {
         "partitions_waiting": (
             "Partitions of this planner that wait for their turn within the budget."
         ),
+        "oldest_waiting_debt_seconds": (
+            "Age of the oldest debt in this planner whose rewrite waits for its turn within the "
+            "fleet's budget or a group's quota."
+        ),
         "tasks_in_flight": "Partitions of this planner with an order out.",
     },
     ("worker",): {
@@ -133,6 +137,8 @@ GAUGES: Meanings = {
             "Maintenance debt: files of the fleet that maintenance would take away."
         ),
         "fleet_partitions_parked": "Partitions that are parked.",
+        "fleet_orders": "Orders without an outcome.",
+        "fleet_oldest_order_seconds": "Age of the oldest order without an outcome.",
         "fleet_tables_waiting": "Tables whose counters wait for an answer to a ResyncTable.",
     },
 }
@@ -164,6 +170,9 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "records_written": {"topic": ()},
     "records_shrunk": {"topic": ()},
     "dead_letters": {"reason": DEAD},
+    "oldest_waiting_debt_seconds": {"budget": ("fleet",)},
+    "fleet_orders": {"group": ("default",), "lane": Lane},
+    "fleet_oldest_order_seconds": {"group": ("default",), "lane": Lane},
     "dependency_errors": {"dependency": ("catalog", "storage", "other")},
     "build_info": {"version": (), "service": ()},
     "gateway_calls": {"status": STATUSES},

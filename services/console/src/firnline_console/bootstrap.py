@@ -14,13 +14,13 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
 from firnline_domain.ports import Inbox
-from firnline_domain.settings.groups import groups_of
+from firnline_domain.settings.groups import groups_of, named
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from firnline_console import gauges
 from firnline_console.api import Api
 from firnline_console.follower import Follower
+from firnline_console.gauges import Gauges
 from firnline_console.handlers import topics_read
 from firnline_console.readmodel import Built, ReadModel
 from firnline_console.redis_model import RedisReadModel
@@ -73,8 +73,10 @@ async def serve(settings: Settings, log: Log) -> None:
     run = follower(settings, model, log).run
     following = asyncio.create_task(asyncio.to_thread(run, halt, settings.rebuild))
     following.add_done_callback(lambda _: stop.set())
-    api = Api(model, now_ms, lambda: not following.done(), groups_of(settings.groups))
-    totals = asyncio.create_task(gauges.keep_set(model, now_ms))
+    groups = groups_of(settings.groups)
+    api = Api(model, now_ms, lambda: not following.done(), groups)
+    fleet = Gauges(model, [*named(groups)])
+    totals = asyncio.create_task(fleet.keep_set(now_ms))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from firnline_domain.policy.lanes import Lane, lane_of_order
 from firnline_domain.settings.groups import DEFAULT
 from firnline_domain.values import to_plain
 
-from firnline_console.capacity import Waiting, WorkerCapacity, demand_by_lane
+from firnline_console.capacity import Waiting, WorkerCapacity, WorkerDemand, demand_by_lane
 from firnline_console.tasks import TaskView
 
 EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files
@@ -24,17 +24,24 @@ def workers_json(
     Lanes of the default group; those of the others under `groups`, where the fleet has any, or
     orders of one wait that it no longer has.
     """
-    waiting = _waiting(tasks, now_ms)
-    answer = _by_lane(waiting.pop(DEFAULT, []), capacity, now_ms)
-    names = sorted({*groups, *waiting})
-    if names:
-        answer["groups"] = {name: _by_lane(waiting[name], capacity, now_ms) for name in names}
+    demands = demand_by_group(tasks, capacity, groups, now_ms)
+    answer = _by_lane(demands.pop(DEFAULT))
+    if demands:
+        answer["groups"] = {name: _by_lane(demands[name]) for name in sorted(demands)}
     return answer
 
 
-def _by_lane(waiting: Iterable[Waiting], capacity: WorkerCapacity, now_ms: int) -> dict[str, Any]:
-    demands = demand_by_lane(waiting, capacity, now_ms)
+def _by_lane(demands: Mapping[Lane, WorkerDemand]) -> dict[str, Any]:
     return {lane.value: to_plain(demand) for lane, demand in demands.items()}
+
+
+def demand_by_group(
+    tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
+) -> dict[str, dict[Lane, WorkerDemand]]:
+    """Of the default group, of every other one, and of those that orders still name."""
+    waiting = _waiting(tasks, now_ms)
+    names = {DEFAULT, *groups, *waiting}
+    return {name: demand_by_lane(waiting.get(name, []), capacity, now_ms) for name in names}
 
 
 def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]:

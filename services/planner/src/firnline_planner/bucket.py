@@ -90,6 +90,15 @@ class Bucket:
         return len(self._budget_queue)
 
     @property
+    def waiting_s(self) -> dict[str, float]:
+        """By budget: the age of the oldest debt that waited for it at the last tick."""
+        since_ms = {
+            **dict.fromkeys(self._fleet.budgets, self._now_ms),
+            **self._budget_queue.oldest_ms,
+        }
+        return {name: max(0, self._now_ms - ms) / 1000 for name, ms in since_ms.items()}
+
+    @property
     def in_flight(self) -> int:
         """Partitions with an order out."""
         return sum(self._in_flight.values())

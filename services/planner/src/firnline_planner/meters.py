@@ -11,6 +11,8 @@ from firnline_domain.counters.folding import Verdict
 from firnline_domain.policy.lanes import lane_at
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
 from firnline_domain.records.states import TableAdvice
+from firnline_domain.settings.groups import shown
+from firnline_domain.settings.thresholds import FLEET
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
@@ -24,6 +26,8 @@ COUNTED: dict[str, str] = {
     Verdict.DUPLICATE: "changes_duplicate",
     Verdict.STALE: "changes_duplicate",
 }
+
+_budgets: set[str] = set()  # shown before: at 0 where this planner has lost its last bucket
 
 
 def count_read(topics: Iterable[str]) -> None:
@@ -81,3 +85,11 @@ def show(buckets: Iterable[Bucket]) -> None:
     metrics.gauge("tables_paused", sum(bucket.paused for bucket in owned))
     metrics.gauge("partitions_waiting", sum(bucket.waiting for bucket in owned))
     metrics.gauge("tasks_in_flight", sum(bucket.in_flight for bucket in owned))
+    waited_s = dict.fromkeys(_budgets, 0.0)
+    for bucket in owned:
+        for budget, age_s in bucket.waiting_s.items():
+            waited_s[budget] = max(waited_s.get(budget, 0.0), age_s)
+    for budget, age_s in waited_s.items():
+        label = "fleet" if budget == FLEET else shown(budget)
+        metrics.gauge("oldest_waiting_debt_seconds", age_s, budget=label)
+    _budgets.update(waited_s)

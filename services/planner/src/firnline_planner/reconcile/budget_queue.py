@@ -36,6 +36,7 @@ class BudgetQueue:
     def __init__(self) -> None:
         self._requests: dict[bytes, dict[Scope, BudgetRequest]] = {}  # by the table's key
         self._granted_ms: int | None = None
+        self.oldest_ms: dict[str, int] = {}  # by budget: since when the oldest debt has waited
 
     def __len__(self) -> int:
         return sum(map(len, self._requests.values()))
@@ -61,10 +62,15 @@ class BudgetQueue:
         self, tokens: Mapping[str, TokenBuckets], budgets: Mapping[str, Budget], now_ms: int
     ) -> list[Grant]:
         """One for each budget that pays for something."""
-        if not self._requests or not self._is_time(now_ms):
+        if not self._requests:
+            self.oldest_ms = {}
             return []
+        if not self._is_time(now_ms):
+            return []
+        waiting = self._waiting()
+        self.oldest_ms = {name: min(one.since_ms for one in waiting[name]) for name in waiting}
         self._granted_ms, found = now_ms, []
-        for name, candidates in self._waiting().items():
+        for name, candidates in waiting.items():
             budget = budgets.get(name, Budget())
             winners, left = affordable(candidates, tokens.get(name, TokenBuckets()), budget, now_ms)
             found.append(Grant(name, winners, left))
