@@ -15,6 +15,7 @@ from firnline_cli.explain import report
 from firnline_console.readmodel import Built
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import TableState
+from firnline_domain.settings.in_force import effective, unreadable
 from firnline_domain.values import replace
 from firnline_local.ports import free_port
 from firnline_local.state import PartRecord, StackRecord, StateDir
@@ -61,6 +62,22 @@ def test_explain_says_how_long_a_partition_waits(site: Site, status: str, words:
 def test_explain_all_lists_the_defaults_too(site: Site) -> None:
     site.tell(make("table_state/in_flight"))
     assert "firnline.enabled" in said(site, "explain", "shop.orders", "--all")
+
+
+def test_explain_says_once_how_a_window_is_written(site: Site) -> None:
+    wrong = {"firnline.window": "at night"}
+    [finding] = unreadable(wrong)
+    setting = effective(wrong)["firnline.window"]
+    hold = Hold("unreadable_window", detail=setting.problem)
+    state = make("table_state/in_flight", hold=hold, settings=wrong, in_force=(setting,))
+    site.tell(state)
+    assert said(site, "explain", "shop.orders").count("cannot be read: write") == 1
+    advice = make("table_advice/tiny_partitions", rule="unreadable_settings", finding=finding)
+    advised = replace(state, advised=(advice.rule,), updated_at_ms=state.updated_at_ms + 1)
+    site.tell(advice, advised)
+    text = said(site, "explain", "shop.orders")
+    assert text.count("cannot be read: write") == 1
+    assert "table property; see the advice" in text
 
 
 def test_explain_by_uuid_and_as_json(site: Site) -> None:

@@ -207,6 +207,14 @@ def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> 
     assert sources({})["firnline.window"] == ("not set", "default")
 
 
+def test_the_verdict_leaves_to_the_setting_how_a_window_is_written(make: Make) -> None:
+    state = make("table_state/paused", hold=Hold("unreadable_window", detail="write it so"))
+    assert answer(state)["verdict"] == (
+        "Held back: nothing is ordered while firnline.window or firnline.blackout cannot be read."
+    )
+    assert answer(state)["hold"]["detail"] == "write it so"
+
+
 def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
     state = make(STATE, hold=Hold("shadow"))
     would = replace(state.partitions[0], status="would_order", reason="old_debt")

@@ -62,7 +62,7 @@ def report(answer: dict[str, Any], height: int | None) -> Group:
         "",
         *partitions(answer["partitions"], shown, now_ms, is_held=bool(answer["hold"])),
         *tasks(answer["tasks"], None if shown is None else TASKS_SHOWN, now_ms),
-        *settings(answer["settings"], height is None),
+        *settings(answer["settings"], answer.get("advice", []), height is None),
     ]
     return Group(*parts)
 
@@ -198,7 +198,9 @@ def result(task: dict[str, Any]) -> str:
     )
 
 
-def settings(found: list[dict[str, str]], all_wanted: bool) -> list[RenderableType]:
+def settings(
+    found: list[dict[str, str]], hints: list[dict[str, Any]], all_wanted: bool
+) -> list[RenderableType]:
     """What holds and where it comes from; only what the table sets itself unless all is wanted."""
     own = [one for one in found if one["source"] != "default"]
     if not own and not all_wanted:
@@ -209,8 +211,16 @@ def settings(found: list[dict[str, str]], all_wanted: bool) -> list[RenderableTy
         made.add_row(
             styled(one["name"]),
             styled(one["value"], "" if plain_row else "bold"),
-            styled(one["source"], "dim" if plain_row else ""),
+            styled(_source(one, hints), "dim" if plain_row else ""),
         )
     left = len(found) - len(own)
     tail = [] if all_wanted else [styled(f"The other {left} are defaults: --all.", "dim")]
     return [made, *tail]
+
+
+def _source(setting: dict[str, str], hints: list[dict[str, Any]]) -> str:
+    """Where a setting comes from, and what is wrong with it where no advice has said so above."""
+    problem = setting["problem"]
+    if problem and any(problem in hint["finding"] for hint in hints):
+        return setting["source"].removesuffix(problem) + "see the advice"
+    return setting["source"]

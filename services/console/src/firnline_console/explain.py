@@ -85,7 +85,8 @@ def _hold_words(hold: Hold) -> str:
         label_of(hold.reason),
         f"since {since}" if since else "",
         f"until {until}" if until else "",
-        hold.detail,
+        # How to write a window stands with the setting, and in the advice: two lines of it.
+        "" if hold.reason == HoldReason.UNREADABLE_WINDOW else hold.detail,
     )
     return ", ".join(part for part in parts if part)
 
