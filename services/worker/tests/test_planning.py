@@ -19,6 +19,9 @@ from firnline_worker.planning import (
     plan,
     refuse_duplicates,
 )
+from firnline_worker.slices import ANY_SIZE, NOTHING_LEFT, Left, SliceLimit, cut
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 TARGET = 800
 
@@ -48,11 +51,19 @@ def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
     return DeleteFileEntry(**made, kind=DeleteKind.EQUALITY, equality_ids=(1,))
 
 
-def planned(files, deletes=(), scope="[1]", action=Action.COMPACT, limit=ANY_SPAN, ratio=None):
+def planned(
+    files,
+    deletes=(),
+    scope="[1]",
+    action=Action.COMPACT,
+    limit=ANY_SPAN,
+    ratio=None,
+    slice_limit=ANY_SIZE,
+):
     live = LiveFiles(1, tuple(files), tuple(deletes))
     if ratio is None:
         ratio = 0.0 if action == Action.COMPACT else 1.0
-    return plan(live, Scope(0, scope), TARGET, action, limit, ratio)
+    return plan(live, Scope(0, scope), TARGET, action, limit, ratio, slice_limit)
 
 
 @pytest.mark.parametrize(
@@ -256,13 +267,81 @@ def test_undersized_files_are_taken_where_they_fill_one(case, sizes, taken):
     assert alone == ("bc" if "alone" in case else "")
 
 
-def test_a_merge_takes_the_oldest_as_far_as_one_order_goes(monkeypatch):
-    monkeypatch.setattr("firnline_worker.planning.MAX_MERGE_BYTES", 1000)
+def test_a_merge_takes_the_oldest_as_far_as_one_order_goes():
     files = [data(name, 9 - n, 300) for n, name in enumerate("abcdef")]
-    taken = planned(files, action=Action.MERGE).inputs
-    assert "".join(sorted(file.path for file in taken)) == "def"
-    monkeypatch.setattr("firnline_worker.planning.MAX_MERGE_BYTES", 10)
-    assert len(planned(files, action=Action.MERGE).inputs) == 2
+    made = planned(files, action=Action.MERGE, slice_limit=SliceLimit(1000))
+    assert "".join(sorted(file.path for file in made.inputs)) == "cdef"  # a group: 1.5 targets
+    assert made.left == Left(2, 600)
+    made = planned(files, action=Action.MERGE, slice_limit=SliceLimit(1500))
+    assert (len(made.inputs), made.left) == (5, NOTHING_LEFT)  # the sixth has none to go with
+    large = [data(name, n, 590) for n, name in enumerate("abcdef")]
+    limit = SliceLimit(10)
+    assert len(_merge_alone(large, limit)) == 2
+
+
+def _merge_alone(files, limit):
+    return cut([], [files], 0, limit).taken
+
+
+def test_a_slice_takes_the_oldest_debt_first_and_one_file_at_least():
+    files = [data(name, 9 - n) for n, name in enumerate("abcd")]
+    files += [data(name, 1, 99) for name in "fg"]
+    deletes = [delete("d", 20), delete("x", 7)]
+    made = planned(files, deletes, slice_limit=SliceLimit(1_250))
+    assert sorted(f.path for f in made.inputs) == ["c", "d", "f", "g"]
+    assert made.left == Left(2, 1_000)
+    one = planned(files[:4], deletes, slice_limit=SliceLimit(1))
+    assert ([f.path for f in one.inputs], one.left) == (["d"], Left(3, 1_500))
+
+
+def test_what_is_only_merged_waits_for_all_that_has_deletes():
+    files = [data(name, 3) for name in "abc"] + [data(name, 5, 99) for name in "fgh"]
+    made = planned(files, [delete("d", 4)], slice_limit=SliceLimit(1_000))
+    assert ([f.path for f in made.inputs], made.left) == (["a", "b"], Left(4, 500 + 297))
+    made = planned(files, [delete("d", 4)], slice_limit=SliceLimit(1_700))
+    assert ([f.path for f in made.inputs], made.left) == (list("abcfg"), NOTHING_LEFT)
+
+
+def test_the_next_slice_does_not_take_what_the_pass_has_written_nor_what_came_since():
+    files = [data("old", 3), data("out", 10), data("new", 11, 99), data("other", 12, 99)]
+    made = planned(files, [delete("d", 13)], slice_limit=SliceLimit(10_000, before=10))
+    assert ([f.path for f in made.inputs], made.left) == (["old"], NOTHING_LEFT)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.sampled_from([20, 99, 300, 500, 900])), max_size=14),
+    st.sampled_from(["compact", "merge"]),
+    st.integers(1, 3_000),
+    st.integers(2, 12),
+)
+def test_every_pass_ends_and_has_taken_what_one_order_would(sizes, action, most, deleted):
+    """Slice by slice, the outputs with the number of their slice's start; a delete comes with each
+    of the writers' commits in between, and would have every file taken again."""
+    files = [data(f"f{n}", number, size) for n, (number, size) in enumerate(sizes)]
+    deletes = [delete("d", deleted)] if action == "compact" else []
+    whole = planned(files, deletes, action=action)
+    limit, taken, start = SliceLimit(most), set[str](), 20
+    for number in range(40):
+        made = planned(files, deletes, action=action, slice_limit=limit)
+        paths_of = {file.path for file in made.inputs}
+        with_deletes = [f for f in made.inputs if f.sequence_number < deleted and deletes]
+        size = sum(f.bytes for f in made.inputs)
+        assert size <= max(most, 1.5 * TARGET) or len(made.inputs) <= (1 if with_deletes else 2)
+        assert paths_of or not made.left.files
+        taken |= paths_of
+        outputs_of = [data(f"o{number}", start, max(size, 1))] if paths_of else []
+        files = [f for f in files if f.path not in paths_of] + outputs_of
+        if not made.left.files:
+            break
+        limit = SliceLimit(most, before=20)
+        start += 1
+        deletes = [*deletes, delete(f"later{number}", start)] if deletes else []
+    else:
+        pytest.fail("the pass has no end")
+    if deletes:
+        assert {f.path for f in whole.inputs if f.sequence_number < deleted} <= taken
+    assert not any(path.startswith("o") for path in taken)
 
 
 def test_the_whole_table_makes_two_groups_a_part_of_it_one():

@@ -58,6 +58,7 @@ def committed(
             for group in result.groups
         ),
         worked_ms=result.finished_at_ms - result.started_at_ms,
+        slice=result.slice,
     )
 
 

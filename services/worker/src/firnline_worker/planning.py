@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.counters.sizes import MAX_MERGE_BYTES, fills_target
+from firnline_domain.counters.sizes import fills_target
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.cost_benefit import KEY_SHARE, Action
 from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
 from firnline_domain.records.tallies import (
     DEFAULT_TARGET_BYTES,
@@ -22,6 +22,7 @@ from firnline_iceberg.planning import LiveFiles, PlannedFile
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_worker.dead_ratios import dead_ratios
+from firnline_worker.slices import ANY_SIZE, NOTHING_LEFT, Costed, Cut, Left, SliceLimit, cut
 from firnline_worker.table_settings import milliseconds
 
 # Rows of a stream lie in the order of time. A file of rows of minutes is left out by its bounds
@@ -80,6 +81,7 @@ class Plan:
     deletes: tuple[DeleteFileEntry, ...]
     converted: tuple[DataFileEntry, ...] = ()
     target_bytes: int = DEFAULT_TARGET_BYTES  # that outputs are to have
+    left: Left = NOTHING_LEFT
 
     @property
     def inputs(self) -> tuple[DataFileEntry, ...]:
@@ -109,6 +111,7 @@ def plan(
     action: str = Action.COMPACT,
     limit: TimeSpanLimit = ANY_SPAN,
     min_dead_ratio: float = 0.0,
+    slice_limit: SliceLimit = ANY_SIZE,
 ) -> Plan:
     """Take all fragments of the scope if there are at least two, or if any delete applies to them,
     and each larger file of whose rows `min_dead_ratio` is dead (`dead_ratios`); where small files
@@ -120,15 +123,17 @@ def plan(
       `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector,
     - a MERGE does nothing.
 
-    Files whose ages `limit` keeps apart are not merged with each other.
+    Files whose ages `limit` keeps apart are not merged with each other. Of all that, as much as
+    `slice_limit` allows.
 
     Where the inputs are all live data files of the snapshot there are at least two groups if
     there are two inputs: the committer can then commit them as two rewrites in one transaction,
     the first of which leaves an old file alive (Iceberg #10312).
     """
-    files = live.files_of_scope(scope)
+    whole = live.files_of_scope(scope)
+    ratios = dead_ratios(whole, live)
+    files = [f for f in whole if slice_limit.is_of_pass(f.data)]
     merged = _merged([f.data for f in files], target_bytes, action, limit)
-    ratios = dead_ratios(files, live)
 
     def is_dead_enough(file: PlannedFile) -> bool:
         ratio = ratios.get(file.data.normal)
@@ -141,6 +146,9 @@ def plan(
     if action != Action.MERGE:
         chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
     rewritten = [f for f in files if f.data.normal in chosen]
+    cut = _slice_of(files, rewritten, kept, target_bytes, limit, slice_limit)
+    rewritten = [f for f in rewritten if f.data.normal in cut.taken]
+    kept = {path: deletes for path, deletes in kept.items() if path in cut.taken}
     applied = [delete for file in rewritten for delete in file.deletes]
     applied += [delete for deletes in kept.values() for delete in deletes]
     deletes = tuple({delete.key: delete for delete in applied}.values())
@@ -151,7 +159,8 @@ def plan(
         groups = ()  # a merge that would not lessen the files changes nothing
     if not groups and not kept:
         return NOTHING
-    return Plan(groups, deletes, tuple(f.data for f in files if f.data.normal in kept), goal)
+    converted = tuple(f.data for f in files if f.data.normal in kept)
+    return Plan(groups, deletes, converted, goal, cut.left)
 
 
 def raised(target_bytes: int, inputs: Sequence[DataFileEntry]) -> int:
@@ -195,19 +204,28 @@ def _merged(
     )
     holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
     by_level = action != Action.COMPACT and fills_target(holds, target_bytes)
-    taken = _oldest(fragments + undersized) if by_level else fragments
+    taken = fragments + undersized if by_level else fragments
     return {file.normal for run in limit.runs(taken) if len(run) > 1 for file in run}
 
 
-def _oldest(files: Sequence[DataFileEntry]) -> list[DataFileEntry]:
-    """As many as one order merges, two at least."""
-    found, size = list[DataFileEntry](), 0
-    for file in sorted(files, key=by_age):
-        size += file.bytes
-        if size > MAX_MERGE_BYTES and len(found) > 1:
-            break
-        found.append(file)
-    return found
+def _slice_of(
+    files: Sequence[PlannedFile],
+    chosen: Sequence[PlannedFile],
+    kept: Mapping[str, object],
+    target_bytes: int,
+    limit: TimeSpanLimit,
+    slice_limit: SliceLimit,
+) -> Cut:
+    """Files with deletes come first; the rest is only to be merged."""
+    with_deletes = [f for f in chosen if f.deletes]
+    costs = [Costed(f.data, f.data.bytes) for f in with_deletes]
+    costs += [Costed(f.data, int(f.data.bytes * KEY_SHARE)) for f in files if f.data.normal in kept]
+    runs = limit.runs([f.data for f in chosen if not f.deletes])
+    return cut(sorted(costs, key=_oldest), runs, _ROOM * target_bytes, slice_limit)
+
+
+def _oldest(one: Costed) -> tuple[int, str]:
+    return by_age(one.file)
 
 
 def _tally(files: Sequence[DataFileEntry]) -> Tally:

@@ -18,6 +18,7 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
+from firnline_domain.values import replace
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot
@@ -25,6 +26,7 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_worker.java import JavaTable
 from firnline_worker.outputs import TaskFiles
 from firnline_worker.planning import Plan
+from firnline_worker.slices import Left, slice_of
 from firnline_worker.stage import GroupDone
 
 
@@ -45,10 +47,13 @@ def finished(
     deletes: Sequence[DeleteFileEntry],
     files: TaskFiles | None,
     at_ms: int,
+    left: Left,
 ) -> RewriteFinished:
     """A native result; no groups = there was nothing to do."""
     applied = tuple(_applied(delete) for delete in deletes)
-    return _result(task, Mode.NATIVE, at_ms, groups, applied, files)
+    finished = _result(task, Mode.NATIVE, at_ms, groups, applied, files)
+    done = slice_of(task.order, finished.start_sequence_number, left)
+    return replace(finished, slice=done)
 
 
 def handed_over(

@@ -12,6 +12,7 @@ from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Positions
 from firnline_domain.commits.proofs import flaw
 from firnline_domain.errors import TaskRefused
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
@@ -34,6 +35,7 @@ from firnline_worker.live_files import LiveFilesCache
 from firnline_worker.planning import Plan, plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import refuse_stale, yield_to_writers
 from firnline_worker.report import Clock, TaskContext
+from firnline_worker.slices import ANY_SIZE, slice_limit
 from firnline_worker.stage import (
     GroupDone,
     GroupOrder,
@@ -85,12 +87,19 @@ class Rewriter:
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
         refuse_duplicates(live)
-        limit, ratio = time_span_limit(table), order.min_dead_ratio
-        chosen = plan(live, order.scope, target_bytes(table), order.action, limit, ratio)
+        chosen = plan(
+            live,
+            order.scope,
+            target_bytes(table),
+            order.action,
+            time_span_limit(table),
+            order.min_dead_ratio,
+            slice_limit(order) if order.action != Action.CONVERT else ANY_SIZE,
+        )
         clock.lap("plan")
         task = TaskContext(order, table, head, self.worker, clock)
         if not chosen.taken:
-            return report.finished(task, (), (), None, self.now_ms())
+            return report.finished(task, (), (), None, self.now_ms(), chosen.left)
         reason: str | None = next(reasons(table, chosen), None)
         if reason is None:
             try:
@@ -127,7 +136,7 @@ class Rewriter:
         unused = set(paths) - {file.path for one in done for file in one.files}
         task.clock.lap("describe")
         task.clock.seconds["names_unused"] = float(len(unused))
-        return report.finished(task, described, chosen.deletes, files, self.now_ms())
+        return report.finished(task, described, chosen.deletes, files, self.now_ms(), chosen.left)
 
     def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
         order = task.order

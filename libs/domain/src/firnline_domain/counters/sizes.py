@@ -16,7 +16,6 @@ from math import sqrt
 from firnline_domain.records.tallies import FileTally, Tally
 
 NONE = Tally()
-MAX_MERGE_BYTES = 16 << 30  # a quarter of an hour on two cores: half of a deadline
 
 
 def size_error(holds: FileTally, target_bytes: int) -> float:

@@ -12,6 +12,7 @@ from firnline_domain.counters.writer_activity import WriterActivity
 from firnline_domain.identity import Scope
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import Going
+from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value, field, replace
 
@@ -47,6 +48,7 @@ class PartitionWork(Value):
     undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
     converted_ms: int | None = None  # since when there are positions that a conversion has left
     head_start: float = 0.0  # by which its waits are shorter, as a share of them (`spread`)
+    unfinished: Slice | None = None  # the last one of a pass that has to go on
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by
@@ -85,6 +87,7 @@ class RunningTask(Value):
     committed_snapshot_ids: tuple[int, ...] = ()  # told by the committer, not yet in the counters
     committed_at_ms: int | None = None
     group: str = ""  # whose workers it went to; '' = the default group's
+    slice: Slice | None = None  # as the committer has told
 
     @property
     def slots(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.counters.debts import Debt
-from firnline_domain.counters.sizes import MAX_MERGE_BYTES, spared_by_merge, taken_by_merge
+from firnline_domain.counters.sizes import spared_by_merge, taken_by_merge
 from firnline_domain.counters.work import Partition
 from firnline_domain.policy.burden import READ_COST, Burden, burden_of
 from firnline_domain.policy.costs import FIRNLINE, CostModel, Work
@@ -131,8 +131,7 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
     taken = taken_by_merge(holds, target_bytes)
     if holds.delete_files or taken.files < 2:
         return None
-    size = min(taken.bytes, MAX_MERGE_BYTES)
-    return Work(size, size)
+    return Work(taken.bytes, taken.bytes)
 
 
 class CostBenefit(Value):
@@ -222,9 +221,8 @@ def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
     since_ms = partition.work.undersized_since_ms
     if work is None or files < 1 or since_ms is None:
         return None
-    share = work.bytes_read / max(taken_by_merge(holds, target).bytes, 1)
     amplification = burden_of(holds, target).amplification
-    spared_s = files * share * READ_COST.open_s
+    spared_s = files * READ_COST.open_s
     return _cost_benefit(since_ms, partition.work.head_start, limits, work, spared_s, amplification)
 
 

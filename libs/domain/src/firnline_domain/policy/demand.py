@@ -15,6 +15,8 @@ from firnline_domain.policy.cost_benefit import (
 )
 from firnline_domain.policy.decisions import NO_FILE, Assessment, Decision, Reason
 from firnline_domain.policy.heat import hot_until_ms
+from firnline_domain.policy.slices import unfinished_of
+from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import earliest
 from firnline_domain.values import replace
@@ -27,13 +29,27 @@ def demand_of(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
     """An order's reason, or why none is wanted and when time may change that. A compaction, or a
-    conversion where that spares more for what it costs, goes before a merge."""
+    conversion where that spares more for what it costs, goes before a merge. A pass that has begun
+    goes on, whatever is left of its debt."""
+    if (after := unfinished_of(partition, limits)) is not None:
+        return _next_slice(partition, after, assessment, limits, now_ms)
     compaction = _of_deletes(partition, assessment, limits, now_ms)
     _, grown, _ = assessment
     if not grown.undersized or limits.max_size_error <= 0 or compaction.reason not in CALM:
         return compaction
     merge = weigh_merge(partition, limits)
     return compaction if merge is None else _merge(partition, compaction, merge, limits, now_ms)
+
+
+def _next_slice(
+    partition: Partition, after: Slice, assessment: Assessment, limits: Thresholds, now_ms: int
+) -> Decision:
+    """At once; only writers that change rows of its files go before."""
+    if hot_until := hot_until_ms(partition.work, limits, now_ms):
+        return Decision(Reason.HOT, until_ms=hot_until)
+    rank, action = assessment[2].paid_back(now_ms), Action(after.action)
+    ratio = after.min_dead_ratio
+    return Decision(Reason(after.reason), rank=rank, action=action, min_dead_ratio=ratio)
 
 
 def _of_deletes(

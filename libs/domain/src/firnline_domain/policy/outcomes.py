@@ -8,6 +8,7 @@ from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.results import OUT_OF_MEMORY
+from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
@@ -67,8 +68,9 @@ def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
 
 
 def ordered(work: PartitionWork) -> PartitionWork:
-    """An order went out."""
-    return replace(work, arrived=NO_DEBT, pause="", until_ms=None)
+    """An order went out. What has come since a pass began is not the pass's."""
+    arrived = NO_DEBT if work.unfinished is None else work.arrived
+    return replace(work, arrived=arrived, pause="", until_ms=None)
 
 
 def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:
@@ -84,14 +86,17 @@ def succeeded(
     """A task is done and its commit, if it made one, is in the counters.
 
     What it left, without what came meanwhile, is the floor from now on. Only a merge can do
-    anything about undersized files, and one that has lessened them may do so again: there is a most
-    that it takes.
+    anything about undersized files, and one that has lessened them may do so again. After a slice
+    that is not the last of its pass there is no floor yet.
     """
+    if task.slice is not None and not task.slice.is_last:
+        return _with_next_slice(work, task, task.slice, now_ms)
     merged, floor = task.action == Action.MERGE, holds.beyond(work.arrived)
     lessened = holds.undersized < task.numbers.get("undersized", 0)
     known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
     rested = PartitionWork(
         floor=replace(floor, undersized=min(known, holds.undersized)),
+        arrived=work.arrived,
         undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
         converted_ms=_converted_ms(work, task, now_ms),
         pause=work.pause,
@@ -103,6 +108,37 @@ def succeeded(
     )
     rested = _with_room(rested, work)
     return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+
+
+def _with_next_slice(
+    work: PartitionWork, task: RunningTask, done: Slice, now_ms: int
+) -> PartitionWork:
+    converted_ms = _converted_ms(work, task, now_ms)
+    after = replace(
+        work,
+        unfinished=done,
+        floor=NO_DEBT,
+        converted_ms=work.converted_ms if converted_ms is None else converted_ms,
+        last_task_id=task.task_id,
+        last_attempt=work.attempt,
+        hot_since_ms=None,
+        failures=0,
+        non_retryable=0,
+        own_failures=0,
+        earlier_attempts=0,
+        failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
+        out_of_memory=0,
+        success_streak=0,
+    )
+    return _with_room(after, work)
+
+
+def told_of_slice(work: PartitionWork, task_id: str, done: Slice | None) -> PartitionWork:
+    """The committer's word came after the commit was in the counters, and its task has ended."""
+    if done is None or done.is_last or work.last_task_id != task_id:
+        return work
+    after = replace(work, unfinished=done, floor=NO_DEBT)
+    return replace(after, pause="", until_ms=None) if work.pause == "cooling" else after
 
 
 def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | None:

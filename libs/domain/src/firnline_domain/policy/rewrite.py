@@ -16,6 +16,7 @@ from firnline_domain.policy.decisions import ORDERS, Assessment, Decision, Reaso
 from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, weights
 from firnline_domain.policy.holds import BETWEEN_COMMITS, rewrite_hold_of
+from firnline_domain.policy.slices import max_bytes, unfinished_of
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
 from firnline_domain.settings.thresholds import Thresholds
@@ -180,5 +181,7 @@ def order_for(
         deadline_ms=task.deadline_ms,
         numbers=decision.numbers,
         min_dead_ratio=ratio,
+        max_bytes=max_bytes(limits, action),
+        after=unfinished_of(partition, limits),
     )
     return order, task

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import KeyChecksums
+from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import Value, field
 
@@ -194,6 +195,7 @@ class RewriteCommitted(Value):
     lost_reason: str | None = None  # a ConflictReason, of the first lost group
     proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
     worked_ms: int | None = None  # by the worker, from start to last output
+    slice: Slice | None = None  # as the result said: whether another order has to follow
 
 
 class ConflictReason(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.slices import Slice
 from firnline_domain.values import Value, field
 
 
@@ -26,6 +27,8 @@ class RewriteFiles(Value):
     numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
     batch_size: int = 1  # orders of the table made in this moment; their results share a commit
     min_dead_ratio: float = 0.0
+    max_bytes: int = 0  # that the worker takes, of data files; 0 = all. See `policy.slices`
+    after: Slice | None = None  # the slice before this one; None = the first, or the only one
 
 
 class ExpireSnapshots(Value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.slices import Slice
 from firnline_domain.values import Value, field
 
 # Reason codes that workers give and others act on.
@@ -133,6 +134,7 @@ class RewriteFinished(Value):
     format_version: int = 0  # of the table, when it was planned, and the next two as well
     last_column_id: int = 0
     name_mapping: str = ""
+    slice: Slice | None = None  # None: of a pass that is whole in this one result
 
     @property
     def form(self) -> TableForm:

@@ -16,6 +16,7 @@ ADVANCED = {
     "firnline.rewrite.hot-max-ms": "the same writer never pauses, and its debt may grow longer",
     "firnline.rewrite.cool-down-ms": "a partition shall be rewritten more rarely",
     "firnline.rewrite.deadline-ms": "rewrites take longer than half an hour",
+    "firnline.rewrite.slice-ms": "one order shall take less of a large partition, or more",
     "firnline.rewrite.max-in-flight": "one table shall take less of the workers, or more",
     "firnline.yield-ms": "another maintainer of the table has a rhythm of its own",
     "firnline.rewrite.max-size-error": "readers mind uneven file sizes less, or more",

@@ -58,6 +58,7 @@ class Thresholds(Value):
     hot_max_ms: int = 60_000  # firnline.rewrite.hot-max-ms: then debt goes before
     cool_down_ms: int = 10_000  # firnline.rewrite.cool-down-ms: after a success
     deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
+    slice_ms: int = 5 * 60_000  # firnline.rewrite.slice-ms: of work in one order; 0 = any
     max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
     max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
     yield_ms: int = HOUR_MS  # firnline.yield-ms: after the commit of another maintainer
@@ -136,6 +137,7 @@ PROPERTIES = {
     "firnline.rewrite.hot-max-ms": "hot_max_ms",
     "firnline.rewrite.cool-down-ms": "cool_down_ms",
     "firnline.rewrite.deadline-ms": "deadline_ms",
+    "firnline.rewrite.slice-ms": "slice_ms",
     "firnline.rewrite.max-in-flight": "max_in_flight",
     "firnline.commit.max-per-hour": "max_commits",
     "firnline.yield-ms": "yield_ms",
@@ -175,6 +177,7 @@ RANGES = {
     # No rewrite, however small, is ordered, done and committed before; and a lost order is to be
     # missed within the week.
     "deadline_ms": whole(10_000, 7 * DAY_MS),
+    "slice_ms": whole(0, 7 * DAY_MS),
     "max_in_flight": whole(0, 1_000),  # orders of one table in the planner's state: 0.5 MB
     "max_commits": whole(0, 1_000_000),  # one every 4 ms
     "yield_ms": _PAUSE,

@@ -6,7 +6,7 @@ from firnline_domain.counters.work import ExpiryWork, RunningTask, Table
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.policy.expiry import ExpiryReason, expiry_announced, expiry_ended
-from firnline_domain.policy.outcomes import committed_late, rows_differed
+from firnline_domain.policy.outcomes import committed_late, rows_differed, told_of_slice
 from firnline_domain.records.events import (
     ConflictReason,
     RewriteCommitted,
@@ -53,9 +53,9 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
         counted = with_duplicate(_counted(context, table, event), event)
         after = _rewrite_ended(context, counted, event)
         late = _note_late(context, table, event)
-    if after != table or late:
-        scopes = [task.scope for task in table.work.running]
-        reconcile(context, after, [*scopes, late] if late else scopes)
+    told = [late] if late else _told_of_slice(context, table, event)
+    if after != table or told:
+        reconcile(context, after, [*(task.scope for task in table.work.running), *told])
 
 
 def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
@@ -119,11 +119,27 @@ def _committed(
         task,
         committed_snapshot_ids=event.snapshot_ids,
         committed_at_ms=event.committed_at_ms,
+        slice=event.slice,
     )
     if is_in_counters(table.counters, reported):
-        return finish(context, table, task)
+        return finish(context, table, task, event.slice)
     running = tuple(reported if one is task else one for one in table.work.running)
     return replace(table, work=replace(table.work, running=running))
+
+
+def _told_of_slice(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
+    """The partition whose pass goes on, where the commit was in the counters before this word of
+    the committer's. Another order of the partition may be out by now: then that is a new pass."""
+    if not isinstance(event, RewriteCommitted) or event.scope is None:
+        return []
+    if table.work.task_of(event.scope) is not None:
+        return []
+    partition = context.partition(table, event.scope)
+    work = told_of_slice(partition.work, event.task_id, event.slice)
+    if work == partition.work:
+        return []
+    context.put_partition(table, replace(partition, work=work))
+    return [event.scope]
 
 
 def _learn(context: TableContext, event: RewriteCommitted) -> None:

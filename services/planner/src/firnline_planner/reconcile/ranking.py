@@ -35,12 +35,14 @@ class Candidate(Value, Generic[K]):
         return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
 
 
-def candidate_of(key: K, weighed: CostBenefit, limits: Thresholds, now_ms: int) -> Candidate[K]:
-    """A partition that deserves a rewrite."""
+def candidate_of(
+    key: K, weighed: CostBenefit, share: float, limits: Thresholds, now_ms: int
+) -> Candidate[K]:
+    """A partition that deserves a rewrite, of which the next order is this share."""
     return Candidate(
         key,
-        gb_hours=weighed.gb_hours,
-        spared_s=weighed.spared_s * limits.reads_per_hour,
+        gb_hours=weighed.gb_hours * share,
+        spared_s=weighed.spared_s * share * limits.reads_per_hour,
         since_ms=weighed.since_ms or now_ms,
     )
 

@@ -20,6 +20,7 @@ from firnline_domain.policy.rewrite import (
     explain,
     order_for,
 )
+from firnline_domain.policy.slices import share_of
 from firnline_domain.values import replace
 
 from firnline_planner.effects import (
@@ -133,7 +134,8 @@ def _request_budget(
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
         weighed = cost_benefit_of(table, partition, decision, context.limits)
-        candidate = candidate_of(place, weighed, context.limits, context.now_ms)
+        share = share_of(partition, weighed.work, context.limits, decision.action)
+        candidate = candidate_of(place, weighed, share, context.limits, context.now_ms)
         context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
 
 

@@ -7,6 +7,7 @@ from firnline_domain.counters.work import SLOTS, PartitionWork, RunningTask, Tab
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import rewrite_hold_of
 from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded
+from firnline_domain.records.slices import Slice
 from firnline_domain.values import replace
 
 from firnline_planner.reconcile.context import TableContext
@@ -34,15 +35,18 @@ def end_failed(
     return end_task(context, table, task, work)
 
 
-def finish(context: TableContext, table: Table, task: RunningTask) -> Table:
-    """A task is done: its partition rests on a new floor."""
+def finish(
+    context: TableContext, table: Table, task: RunningTask, done: Slice | None = None
+) -> Table:
+    """A task is done: its partition rests on a new floor, or wants the next slice at once."""
     work = context.partition(table, task.scope).work
     context.effects.outcomes.append("finished")
     # A crash may keep the partition without the table. The event then comes again, and what came
     # while the order was out, forgotten since, would be taken for what the rewrite left behind.
     if not has_succeeded(work, task):
         holds = context.debt(table, context.partition(table, task.scope).counters.holds)
-        work = succeeded(work, holds, task, context.limits, context.now_ms)
+        told = task if done is None else replace(task, slice=done)
+        work = succeeded(work, holds, told, context.limits, context.now_ms)
     return end_task(context, table, task, work)
 
 

@@ -1,0 +1,61 @@
+"""A partition that one order may not take whole is rewritten slice by slice, while a writer goes
+on; rows compared by Spark."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_domain.identity import Scope
+from firnline_domain.values import replace
+from firnline_iceberg.planning import live_files
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def live(lab):
+    table = lab.table()
+    return live_files(table, table.head_id("main"))
+
+
+def no_note(_):
+    pass
+
+
+def commit(committer, result):
+    (event,) = committer.commit_all([result])
+    assert type(event).__name__ == "RewriteCommitted", event
+    assert event.slice == result.slice
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_partition_takes_four_slices_while_upserts_come(lab, rewriter, committer, version):
+    lab.create(
+        "id BIGINT, v STRING",
+        **{"format-version": version, "write.target-file-size-bytes": "2000"},
+    )
+    for number in range(8):
+        rows = ", ".join(f"({number * 100 + i}, 'x{number}{i}')" for i in range(100))
+        lab.insert(rows)
+    lab.equality_delete(["id"], "(1), (101), (201), (301), (401), (501), (601), (701)")
+    sizes = [file.bytes for file in live(lab).data]
+    most, after, taken, seen = 2 * max(sizes), None, [], 0
+    for number in range(9):
+        order = replace(lab.order(), max_bytes=most, after=after)
+        result = rewriter.rewrite(order, no_note)
+        assert result.mode == "native", result.handover_reason
+        paths = [file.path for group in result.groups for file in group.inputs]
+        assert len(paths) == 2
+        lab.equality_delete(["id"], f"({number * 2}), (700)", rows=f"({number * 2}, 'new')")
+        before = lab.seen()
+        commit(committer, result)
+        assert lab.seen() == before
+        taken, seen, after = taken + paths, seen + 1, result.slice
+        if after.is_last:
+            break
+    assert (seen, len(set(taken))) == (4, 8)
+    left = [one.sequence_number for one in live(lab).deletes]
+    assert all(number > after.sequence_number for number in left), left
+    whole = rewriter.rewrite(lab.order(), no_note)
+    commit(committer, whole)
+    assert whole.slice is None
+    assert live(lab).deletes == ()
+    assert lab.scopes() == [Scope(0, "[]")]
