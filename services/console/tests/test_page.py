@@ -50,6 +50,13 @@ def test_each_hint_ends_the_pause_that_it_stands_beside() -> None:
     assert 'firnline resume ${one.table || "--fleet"}' in PAGE
 
 
+def test_a_button_that_copies_an_id_is_called_what_it_shows() -> None:
+    """WCAG 2, 2.5.3: a label beside the text would be another name than people see."""
+    [button] = re.findall(r'h\("button", \{ class: "id mono"[^\n]*', PAGE)
+    assert "title: `Copy ${id}`" in button
+    assert "aria-label" not in button
+
+
 def test_contrast_of_the_light_colours() -> None:
     """WCAG 2, 1.4.3: 4.5 to 1 for text of this size."""
     light = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", PAGE.split("@media")[0]))
