@@ -74,7 +74,7 @@ class Story:
         self.publish("rewrite-tasks", "rewrite_files/compact", task_id=task, attempt=3)
         self.publish("maintenance-events", "rewrite_committed/native", task_id=task)
         self.publish("maintenance-events", "rewrite_committed/native", task_id=task)
-        self.publish("expiry-tasks", "expire_snapshots/old_snapshots", task_id=expiry)
+        self.publish("table-tasks", "expire_snapshots/old_snapshots", task_id=expiry)
         self.publish("table-states", "table_state/in_flight")
 
 

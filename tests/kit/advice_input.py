@@ -19,6 +19,7 @@ from firnline_domain.records.results import Going
 from firnline_domain.records.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import DAY_MS
+from firnline_domain.values import replace
 
 from tests.kit.names import TABLE
 
@@ -42,10 +43,9 @@ def known(
         TableCounters(TABLE, "main", known=True, settings=said, **counters),
         TableWork(
             activity=WriterActivity(hour or Hour()),
-            expiry=expiry or ExpiryWork(),
+            expiry=replace(expiry or ExpiryWork(), reason=expiry_reason),
             filters=filters,
             duplicate=duplicate,
-            expiry_reason=expiry_reason,
         ),
     )
     fleet = Thresholds()

@@ -16,8 +16,8 @@ from firnline_domain.records.events import (
     TickPassed,
 )
 from firnline_domain.records.orders import (
-    ExpireSnapshots,
     RewriteFiles,
+    TableOrder,
 )
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.records.states import PartitionState, TableState
@@ -164,4 +164,4 @@ def conflicted(order: RewriteFiles, reason: ConflictReason) -> RewriteConflicted
 
 
 def orders(records: list[Any]) -> list[Any]:
-    return [one for one in records if isinstance(one, RewriteFiles | ExpireSnapshots)]
+    return [one for one in records if isinstance(one, RewriteFiles | TableOrder)]

@@ -11,7 +11,9 @@ from firnline_committer.handlers import Handlers, batches
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import RewriteCommitted, RewriteSkipped, TickPassed
-from firnline_domain.records.results import Mode, RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.results import Mode, RowsCompared, TaskFailed
+
+from tests.kit.expiries import expired
 
 TABLE = TableName("uuid-a", ("ns",), "t")
 
@@ -100,11 +102,11 @@ def test_nothing_done_is_skipped(handlers, result, given, reason) -> None:
 
 def test_failures_and_expiries_go_on_as_they_are(handlers) -> None:
     failed = TaskFailed("a", TABLE, "main", None, "rewrite", 1, "w", "oom", "", True, 1)
-    expired = SnapshotsExpired("b", TABLE, 3, 1, None, 9, None, "w", 1)
+    expiry = expired("b", TABLE, 3, 1, None)
     compared = RowsCompared(
         "c", TABLE, "main", Scope(0, "[]"), (1,), "equal", None, "", None, None, "w", 1
     )
-    assert handlers.handle([failed, expired, compared]) == [failed, expired, compared]
+    assert handlers.handle([failed, expiry, compared]) == [failed, expiry, compared]
 
 
 def test_a_record_of_another_kind_is_poison(handlers) -> None:

@@ -12,12 +12,13 @@ from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import ConflictReason, OutputsSwept
-from firnline_domain.records.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.results import TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg.sweeping import Left, Swept
 from firnline_iceberg.tables import TableGone
 
 from tests.kit.counted import counted
+from tests.kit.expiries import expired
 
 A, B = TableName("uuid-a", ("ns",), "a"), TableName("uuid-b", ("ns",), "b")
 
@@ -60,8 +61,7 @@ def failed(table: TableName) -> TaskFailed:
 def test_signs_of_trouble_have_a_table_swept_once(bench, result) -> None:
     bench.sweeps.notice([result(table="uuid-q")])
     assert bench.rounds() == []
-    expired = SnapshotsExpired("b", B, 3, 1, None, 9, None, "w", 1)
-    bench.sweeps.notice([failed(A), failed(A), expired])
+    bench.sweeps.notice([failed(A), failed(A), expired("b", B, 3, 1, None)])
     assert [event.table.name for event in bench.rounds(9)] == ["a", "b"]
     assert sorted(bench.sweeper.calls) == ["a", "b"]
 

@@ -104,7 +104,7 @@ async def test_explain_holds_the_tables_own_tasks(site: Site, make: Make) -> Non
     site.tell(make("snapshots_expired/expired"))
     tasks = (await site.get("/api/tables/shop.orders/explain"))["tasks"]
     assert [one["kind"] for one in tasks["open"]] == ["rewrite"]
-    assert [one["kind"] for one in tasks["ended"]] == ["expiry"]
+    assert [one["kind"] for one in tasks["ended"]] == ["expire"]
 
 
 async def test_tasks_say_when_they_are_overdue(site: Site, make: Make) -> None:

@@ -36,6 +36,12 @@ Make = Callable[..., Any]
             "2026-11-21: ran out of memory, attempt 2; executor lost: exit 137",
         ),
         ("snapshots_expired/expired", "expired", "12 snapshots expired, 40 files deleted, 3 left"),
+        ("table_order/manifests", "order", "rewrite manifests: many_manifests"),
+        (
+            "table_result/manifests",
+            "committed",
+            "rewrite manifests: manifests before 120, manifests after 3",
+        ),
         ("rows_compared/equal", "compared", "2026-11-21: 990 rows read back, the same as before"),
         (
             "rows_compared/skipped",

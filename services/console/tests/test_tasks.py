@@ -106,9 +106,20 @@ def test_a_commit_counts_once_and_every_setback(make: Make) -> None:
 
 def test_an_expiry_is_no_rewrite(make: Make) -> None:
     view = folded(make("expire_snapshots/old_snapshots"), make("snapshots_expired/expired"))
-    assert view.kind == "expiry"
-    assert totals_of(view)["expiries_committed"] == 1
+    assert view.kind == "expire"
+    assert totals_of(view)["expire_committed"] == 1
     assert "tasks_committed" not in totals_of(view)
+
+
+def test_an_action_on_a_table_needs_no_code_of_its_own(make: Make) -> None:
+    view = folded(make("table_order/manifests"), make("table_result/manifests"))
+    assert (view.kind, view.status, view.scope) == ("rewrite_manifests", Status.COMMITTED, None)
+    assert view.order is not None
+    assert view.last is not None
+    assert view.order.numbers == {"manifests": 120, "max_manifests": 100}
+    assert view.last.numbers == {"manifests_before": 120, "manifests_after": 3}
+    refused = folded(make("table_result/manifests", refused_reason="gc_disabled"))
+    assert (refused.status, refused.kind) == (Status.SKIPPED, "rewrite_manifests")
 
 
 def test_an_infinite_number_does_not_reach_json(make: Make) -> None:

@@ -17,6 +17,7 @@ from firnline_domain.records.tallies import FileTally
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 
+from tests.kit.expiries import expired as expired_of
 from tests.kit.planner_world import (
     EXPIRING,
     LIMITS,
@@ -39,7 +40,7 @@ def test_old_snapshots_are_expired_once_at_a_time(world: PlannerWorld) -> None:
     assert (expiry.retain_last, expiry.older_than_ms) == (1, world.now_ms - 3_600_000)
     assert not [one for one in world.tick(600_000) if isinstance(one, ExpireSnapshots)]
     assert world.state().expiry_reason == "expiry_in_flight"
-    done = SnapshotsExpired(expiry.task_id, TABLE, 2, 1, world.now_ms, 0, None, "w", 0)
+    done = expired_of(expiry.task_id, TABLE, 2, 1, world.now_ms)
     world.take(done)
     state = world.state()
     assert (state.snapshot_count, state.expiry_reason) == (1, "too_few_snapshots")
@@ -53,7 +54,10 @@ def test_an_expiry_is_announced_and_waits_for_the_grace_period(world: PlannerWor
     [ask] = [one for one in world.commit(part(A, 1)) if isinstance(one, ExpireSnapshots)]
     assert ask.begins_at_ms == world.now_ms + DAY_MS
     world.now_ms += 4_000
-    told = SnapshotsExpired(ask.task_id, TABLE, 0, 3, 1, 0, None, "w", 0, ask.begins_at_ms, 2, 5, 7)
+    told = expired_of(
+        ask.task_id, TABLE, 0, 3, 1, begins_at_ms=ask.begins_at_ms,
+        going_snapshots=2, going_files=5, going_bytes=7,
+    )  # fmt: skip
     world.take(told)
     begins = world.now_ms + DAY_MS
     state = world.state()
@@ -81,7 +85,7 @@ def test_an_owner_can_begin_or_stop_an_announced_expiry(
 
 
 def expired(order: ExpireSnapshots) -> SnapshotsExpired:
-    return SnapshotsExpired(order.task_id, TABLE, 0, 2, 1, 0, None, "w", 0)
+    return expired_of(order.task_id, TABLE, 0, 2, 1)
 
 
 def test_a_table_with_files_of_others_is_left_alone_and_its_owner_told(world: PlannerWorld) -> None:
@@ -139,7 +143,7 @@ def test_a_refused_expiry_shows_its_reason(world: PlannerWorld) -> None:
     world.commit(part(A, 1))
     world.commit(part(A, 1))
     [expiry] = [one for one in world.tick(3_700_000) if isinstance(one, ExpireSnapshots)]
-    world.take(SnapshotsExpired(expiry.task_id, TABLE, 0, 2, 1, 0, "gc_disabled", "w", 0))
+    world.take(expired_of(expiry.task_id, TABLE, 0, 2, 1, refused_reason="gc_disabled"))
     assert world.state().expiry_reason == "gc_disabled"
 
 

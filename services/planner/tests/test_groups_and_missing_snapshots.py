@@ -84,7 +84,7 @@ def test_expiries_are_the_default_groups() -> None:
         world.commit(part(A, 1))
     assert [one for one in world.tick(3_700_000) if isinstance(one, ExpireSnapshots)]
     orders = {one for one in world.topics if "-tasks" in one}
-    assert orders == {"expiry-tasks", "rewrite-tasks.etl"}
+    assert orders == {"table-tasks", "rewrite-tasks.etl"}
 
 
 def test_while_something_is_missing_nothing_is_ordered_and_afterwards_everything(

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.records.orders import ExpireSnapshots
 from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable
@@ -19,6 +18,8 @@ from firnline_worker.expiry import Expirer, agreed_ms
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.expiries import expire
 
 HOUR = 3_600_000
 NOW, AGE = 1_000 * HOUR, 120 * HOUR
@@ -35,9 +36,7 @@ NOW, AGE = 1_000 * HOUR, 120 * HOUR
 )
 def test_both_clocks_must_call_a_snapshot_old(ahead: int, waited: int, agreed: int) -> None:
     ordered = NOW + ahead
-    order = ExpireSnapshots(
-        "t", TableName("u", ("db",), "t"), ordered - AGE, 1, (), "old_snapshots", 1, 1, ordered
-    )
+    order = expire("t", TableName("u", ("db",), "t"), ordered - AGE, ordered)
     assert agreed_ms(order, NOW + waited) == agreed
 
 
@@ -63,7 +62,7 @@ def test_nothing_is_expired_where_the_catalog_leaves_snapshots_out(tmp_path: Pat
     unused: Any = None
     tables: Any = LeavesOut(catalog)
     expirer = Expirer(tables, unused, lambda _: (), "w", lambda: NOW)
-    order = ExpireSnapshots("t", name, NOW, 1, (), "old_snapshots", 1, 1, NOW)
+    order = expire("t", name, NOW, NOW)
     with pytest.raises(TaskRefused) as refused:
         expirer.expire(order)
     assert refused.value.reason == "snapshots_hidden"

@@ -15,7 +15,6 @@ from firnline_domain.records.results import (
     Mode,
     RewriteFinished,
     RowsCompared,
-    SnapshotsExpired,
     TaskFailed,
 )
 from firnline_domain.values import replace
@@ -23,10 +22,11 @@ from firnline_worker.handlers import RESULTS, Handlers
 from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 
 from tests.kit.counted import counted
+from tests.kit.expiries import expire, expired
 
 TABLE = TableName("u-1", ("db",), "t")
 ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 1, 100, 1000)
-EXPIRE = ExpireSnapshots("e1", TABLE, 5, 1, (), "r", 7, 1, 100)
+EXPIRE = expire("e1", TABLE, 5, 100)
 DONE = RewriteFinished(
     "t1", TABLE, "main", Scope(0, "[]"), 1, "w", Mode.NATIVE, 7, 3, 0, (), (), None, 1, 2, 3, 4
 )
@@ -34,7 +34,7 @@ COMPARE = CompareRows("t1", TABLE, "main", Scope(0, "[]"), (8,), 1, "committer",
 COMPARED = RowsCompared(
     "t1", TABLE, "main", Scope(0, "[]"), (8,), "equal", None, "", None, None, "w", 9
 )
-EXPIRED = SnapshotsExpired("e1", TABLE, 1, 1, 5, 3, None, "w", 9)
+EXPIRED = expired("e1", TABLE, 1, 1, 5)
 
 
 class Bench:
@@ -55,7 +55,7 @@ class Bench:
         self.leases = TaskLeases(self.store, name, 30.0, self.log, lambda: self.seconds)
         return Handlers(
             self,
-            self,
+            {"expire": self.expire},
             self,
             self.leases,
             self.publisher,
@@ -165,6 +165,13 @@ def test_an_order_that_ends_its_worker_is_given_up_in_the_end(bench, order):
     bench.stopping, bench.doing = False, lambda *_: DONE
     bench.worker().handle(replace(ORDER, attempt=2))
     assert bench.results[-1] == DONE
+
+
+def test_an_action_that_this_worker_does_not_know_fails_for_good(bench):
+    bench.worker().handle(replace(EXPIRE, action="vacuum"))
+    (told,) = bench.results
+    assert (told.reason, told.retryable, told.kind) == ("unknown_action", False, "vacuum")
+    assert bench.calls == 0
 
 
 def test_a_comparison_that_fails_is_skipped(bench):

@@ -12,7 +12,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.values import replace
 from firnline_worker.bootstrap import Worker, consumer_group, max_heavy, topics_of
-from firnline_worker.handlers import COMPARISONS, EXPIRIES, HEAVY_REWRITES, REWRITES
+from firnline_worker.handlers import COMPARISONS, HEAVY_REWRITES, REWRITES, TABLE_TASKS
 from firnline_worker.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
 
@@ -226,9 +226,9 @@ def test_one_heavy_order_at_a_time_and_the_other_places_are_for_the_rest():
 @pytest.mark.parametrize(
     ("lanes", "topics"),
     [
-        ("ordinary,heavy", [REWRITES, EXPIRIES, COMPARISONS, HEAVY_REWRITES]),
+        ("ordinary,heavy", [REWRITES, TABLE_TASKS, COMPARISONS, HEAVY_REWRITES]),
         (" heavy ", [HEAVY_REWRITES]),
-        ("ordinary,ordinary", [REWRITES, EXPIRIES, COMPARISONS]),
+        ("ordinary,ordinary", [REWRITES, TABLE_TASKS, COMPARISONS]),
     ],
 )
 def test_the_lanes_of_a_worker_say_its_topics(lanes: str, topics: list[str]):

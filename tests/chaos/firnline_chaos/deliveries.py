@@ -21,7 +21,7 @@ MOST = 12  # records of a partition
 GROUPS = {
     "enricher": ("table-commits", "resync-requests"),
     "committer": ("task-results",),
-    "worker": ("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks"),
+    "worker": ("rewrite-tasks", "rewrite-tasks-heavy", "table-tasks"),
 }
 BIG = 16 * 1024 * 1024
 

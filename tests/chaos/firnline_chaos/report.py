@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
-from firnline_domain.records.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.results import TableResult, TaskFailed
 
 from firnline_chaos.rounds import Run
 from firnline_chaos.topics import Ledger
@@ -61,8 +61,8 @@ def _word(end: Any) -> str:
             return f"skipped {end.reason}"
         case TaskFailed():
             return f"failed {end.reason}"
-        case SnapshotsExpired():
-            return f"expiry {end.refused_reason or 'done'}"
+        case TableResult():
+            return f"{end.action} {end.refused_reason or 'done'}"
     return type(end).__name__
 
 

@@ -12,17 +12,17 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
-from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
-from firnline_domain.records.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.records.results import RewriteFinished, TableResult, TaskFailed
 from firnline_domain.records.states import TableState
 
 from firnline_chaos.hostile.records import marked
 
 READ = (
-    "rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "task-results", "maintenance-events",
+    "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "task-results", "maintenance-events",
     "table-states", "dead-letters",
 )  # fmt: skip
-ENDS = (RewriteCommitted, RewriteConflicted, RewriteSkipped, TaskFailed, SnapshotsExpired)
+ENDS = (RewriteCommitted, RewriteConflicted, RewriteSkipped, TaskFailed, TableResult)
 POLL_S = 0.2
 YOUNG_S = 30.0
 PATIENCE_S = 30.0  # a broker that was killed needs some seconds
@@ -41,7 +41,7 @@ class Ledger:
     timed: bool = True  # the times in records can be compared
 
     def take(self, topic: str, record: Any) -> None:
-        if isinstance(record, RewriteFiles | ExpireSnapshots):
+        if isinstance(record, RewriteFiles | TableOrder):
             self.orders[record.task_id].append(record)
         elif topic == "task-results" and isinstance(record, (RewriteFinished, *ENDS)):
             self.results[record.task_id].append(record)
@@ -61,9 +61,7 @@ class Ledger:
             task
             for task in self.orders
             if not (last := self.turns(task)[-1]).ends
-            and not (
-                isinstance(last.order, ExpireSnapshots) and last.order.ordered_at_ms > young_ms
-            )
+            and not (isinstance(last.order, TableOrder) and last.order.ordered_at_ms > young_ms)
         ]
 
     def turns(self, task: str) -> list[Attempt]:

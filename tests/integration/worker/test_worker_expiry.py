@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_worker import expiry
 from firnline_worker.expiry import Expirer
+
+from tests.kit.expiries import expire
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -28,9 +29,10 @@ def expirer(tables, java, running) -> Expirer:
 
 def order(lab, protected=(), retain_last=1):
     now = int(time.time() * 1000)
-    return ExpireSnapshots(
-        "e1", lab.name, now, retain_last, tuple(protected), "r", 1, 1, now, agreed=True
-    )
+    return expire(
+        "e1", lab.name, now, now,
+        retain_last=retain_last, protected_snapshot_ids=tuple(protected), agreed=True,
+    )  # fmt: skip
 
 
 def filled(lab, **properties):

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 import pytest
 from firnline_committer import reports
 from firnline_domain.errors import TaskRefused
-from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Mode
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.rewrites import task_ids
@@ -17,6 +16,8 @@ from firnline_worker.expiry import Expirer
 from firnline_worker.handover import OPTIONS, Handover
 from firnline_worker.java import JavaTable, JavaTables
 from py4j.protocol import Py4JJavaError
+
+from tests.kit.expiries import expire
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -203,7 +204,7 @@ def test_no_class_of_a_table_owners_choice_is_loaded(lab, tables, java, rewriter
     now = int(time.time() * 1000)
     expirer = Expirer(tables, java, lambda uuid: (), "w1", lambda: now)
     with pytest.raises(TaskRefused):
-        expirer.expire(ExpireSnapshots("e1", lab.name, now, 1, (), "r", 1, 1, now, agreed=True))
+        expirer.expire(expire("e1", lab.name, now, now, agreed=True))
     assert lab.table().head_id("main") == head
     assert len(lab.table().snapshots) == 2
 

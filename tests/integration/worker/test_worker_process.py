@@ -50,7 +50,7 @@ def command(
     tmp_path: Path,
     consumer_group: str,
 ) -> Command:
-    forget(kafka, "rewrite-tasks", "expiry-tasks", "compare-tasks")  # of tables that are gone
+    forget(kafka, "rewrite-tasks", "table-tasks", "compare-tasks")  # of tables that are gone
     log = tmp_path / "worker.log"
     plain = Command(
         "worker",

@@ -17,10 +17,10 @@ from firnline_domain.records.events import (
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
 
-TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "maintenance-events")
+TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "maintenance-events")
 
 
 class Feed:
@@ -54,7 +54,7 @@ class Feed:
 
     def _take(self, record: Any) -> None:
         self.outcomes[type(record).__name__] += 1
-        if isinstance(record, RewriteFiles | ExpireSnapshots):
+        if isinstance(record, RewriteFiles | TableOrder):
             self.open.add(record.task_id)
         elif not isinstance(record, OutputsSwept | RowsCompared):
             self.open.discard(record.task_id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from firnline_domain.policy.decisions import ORDERS
 from firnline_domain.policy.lanes import Lane
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.events import Classification, ConflictReason
 
 ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
@@ -14,12 +15,13 @@ DEAD = (
     *("unexpected_record", "empty_record", "not_single_object", "unknown_schema", "bad_value"),
     *("bad_body", "too_large", "unsigned", "unknown_key", "bad_signature", "stale"),
     *("signed_in_the_future", "out_of_patience", "unreadable", "unusable", "no_such_bucket"),
-    *("state_too_large", "not_assigned", "not_folded"),
+    *("state_too_large", "not_assigned", "not_folded", "unknown_action"),
 )
 STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
 ENDS = (
     *("finished", "finished_late", "failed", "failed_for_good", "lost", "expired"),
     *("expiry_announced", "expiry_refused", "expiry_failed"),
+    *("done", "refused"),  # of other actions on a table
 )
 Meanings = Mapping[tuple[str, ...], Mapping[str, str]]  # services -> name -> meaning
 
@@ -181,7 +183,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": (), "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},
-    "tasks_finished": {"outcome": ("rewritten", "handed_over", "expired", "refused")},
+    "tasks_finished": {"outcome": ("rewritten", "handed_over", *TABLE_ACTIONS, "refused")},
     "delete_sets": {"had": ("built", "shared", "rebuilt")},
     "rows_compared": {"outcome": ("equal", "differ", "skipped")},
     "rewrites_committed": {"classification": Classification},

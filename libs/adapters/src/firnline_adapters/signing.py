@@ -36,7 +36,7 @@ AGED = frozenset(
     {
         "rewrite-tasks",
         "rewrite-tasks-heavy",
-        "expiry-tasks",
+        "table-tasks",
         "compare-tasks",
         "task-results",
         "resync-requests",

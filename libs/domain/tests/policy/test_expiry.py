@@ -22,10 +22,12 @@ from firnline_domain.policy.expiry import (
     retry_allowed,
 )
 from firnline_domain.records.orders import ExpireSnapshots
-from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.records.results import Going
 from firnline_domain.settings.thresholds import Expiry, Thresholds
 from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_domain.values import replace
+
+from tests.kit.expiries import expire, expired
 
 NOW = 100 * DAY_MS
 OLD = NOW - 5 * DAY_MS - 1  # just older than the default retention
@@ -164,9 +166,10 @@ CAREFUL = Thresholds()
 
 
 def announced(at_ms: int) -> TableWork:
-    told = SnapshotsExpired(
-        "x", table().counters.table, 0, 9, OLD, 0, None, "w", at_ms, at_ms, 4, 7
-    )
+    told = expired(
+        "x", table().counters.table, 0, 9, OLD,
+        finished_at_ms=at_ms, begins_at_ms=at_ms, going_snapshots=4, going_files=7,
+    )  # fmt: skip
     work = expiry_announced(ExpiryWork(task_id="x", announcing=True), told, at_ms)
     return TableWork(expiry=work)
 
@@ -257,7 +260,7 @@ def test_a_refusal_is_forgotten_when_the_settings_change() -> None:
 
 # ---- what whoever carries it out looks at again
 
-ORDER = ExpireSnapshots("e", table().counters.table, OLD, 1, (), "r", 1, 1, NOW, grace_ms=DAY_MS)
+ORDER = expire("e", table().counters.table, OLD, NOW, grace_ms=DAY_MS)
 ANNOUNCED = replace(ORDER, announced_at_ms=NOW - DAY_MS)
 AGREED = replace(ORDER, agreed=True)
 

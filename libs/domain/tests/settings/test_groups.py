@@ -116,6 +116,6 @@ def test_the_default_group_has_the_topics_that_there_always_were() -> None:
     assert topics_of_group("") == ["rewrite-tasks", "rewrite-tasks-heavy"]
     assert topics_of_group("etl") == ["rewrite-tasks.etl", "rewrite-tasks-heavy.etl"]
     assert [group_at(one) for one in TOPICS.values()] == ["", ""]
-    strangers = ("expiry-tasks", "rewrite-tasks.", "rewrite-tasks.Etl", "rewrite-tasks.a.b")
+    strangers = ("table-tasks", "rewrite-tasks.", "rewrite-tasks.Etl", "rewrite-tasks.a.b")
     assert [group_at(one) for one in strangers] == [None] * 4
-    assert lane_at("expiry-tasks") is Lane.ORDINARY
+    assert lane_at("table-tasks") is Lane.ORDINARY

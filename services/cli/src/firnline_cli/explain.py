@@ -88,6 +88,9 @@ def figures(answer: dict[str, Any]) -> Text:
         f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
     )
     lines = [files, deletes, snapshots]
+    lines += [
+        f"{name.replace('_', ' ')}: {one['words']}" for name, one in answer["actions"].items()
+    ]
     lines.append(f"read by {answer['reads']['words']}")
     if commit := row["last_commit"]:
         who = f", principal {commit['principal']}" if commit["principal"] else ""
@@ -185,9 +188,11 @@ def result(task: dict[str, Any]) -> str:
     numbers = outcome["numbers"]
     if task["status"] != "committed":
         return ": ".join(text for text in (outcome["words"], outcome["detail"]) if text)
-    if task["kind"] == "expiry":
+    if task["kind"] == "expire":
         gone, files = numbers["snapshots_expired"], numbers["files_deleted"]
         return f"{counted(gone, 'snapshot')} expired, {counted(files, 'file')} deleted"
+    if task["kind"] != "rewrite":
+        return ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in numbers.items())
     deletes = numbers["equality_deletes_removed"] + numbers["position_deletes_removed"]
     gone = f" and {counted(deletes, 'delete file')}" if deletes else ""
     masked = numbers["rows_masked"]

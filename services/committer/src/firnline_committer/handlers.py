@@ -17,7 +17,7 @@ from firnline_domain.records.results import (
     Mode,
     RewriteFinished,
     RowsCompared,
-    SnapshotsExpired,
+    TableResult,
     TaskFailed,
 )
 from firnline_iceberg.jvm import JvmEnded
@@ -26,7 +26,7 @@ from firnline_iceberg.tables import LoadedTable
 from firnline_committer import reports
 from firnline_committer.attempts import Progress, until_closed
 
-WITHOUT_COMMIT = TaskFailed | SnapshotsExpired | RowsCompared
+WITHOUT_COMMIT = TaskFailed | TableResult | RowsCompared
 
 
 class Commits(Protocol):

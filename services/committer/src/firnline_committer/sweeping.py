@@ -16,7 +16,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import OutputsSwept, RewriteCommitted, RewriteConflicted
-from firnline_domain.records.results import RewriteFinished, SnapshotsExpired, TaskFailed
+from firnline_domain.records.results import RewriteFinished, TableResult, TaskFailed
 from firnline_iceberg.removal import Reason
 from firnline_iceberg.sweeping import Swept
 
@@ -121,4 +121,4 @@ def is_trouble(record: Any) -> bool:
     """Whether something of the table's may lie about."""
     again = isinstance(record, RewriteFinished) and record.attempt > 1
     partly = isinstance(record, RewriteCommitted) and record.groups_lost > 0
-    return again or partly or isinstance(record, TaskFailed | SnapshotsExpired | RewriteConflicted)
+    return again or partly or isinstance(record, TaskFailed | TableResult | RewriteConflicted)

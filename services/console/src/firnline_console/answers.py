@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import to_plain
@@ -101,7 +102,7 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
         "table_uuid": view.table.uuid,
         "ref": view.ref,
         "partition": view.scope.partition if view.scope else None,
-        "label": "snapshots" if view.kind == "expiry" else scope_label(view.scope),
+        "label": "snapshots" if view.kind == EXPIRE else scope_label(view.scope),
         "status": status_of(view, now_ms),
         "changed_at_ms": view.changed_at_ms,
         "order": _order_json(view.order) if view.order else None,

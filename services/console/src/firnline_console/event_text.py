@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firnline_domain.identity import TableName
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.events import (
     ChangeKind,
     DeadLettered,
@@ -26,9 +27,10 @@ from firnline_domain.records.orders import (
     PauseMaintenance,
     ResumeMaintenance,
     RewriteFiles,
+    TableOrder,
     UnparkTable,
 )
-from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TableResult, TaskFailed
 from firnline_domain.records.summaries import TASK_ID, number_in
 from firnline_domain.values import Value
 
@@ -50,8 +52,8 @@ class EventView(Value):
 
 
 def event_of(fact: Any) -> EventView | None:
-    """A fact as an event; None for those that say nothing new to a person."""
-    maker = MAKERS.get(type(fact))
+    """A fact as an event, by its class or the one above; None where it says nothing new."""
+    maker = next((MAKERS[kind] for kind in type(fact).__mro__ if kind in MAKERS), None)
     return maker(fact) if maker else None
 
 
@@ -135,6 +137,26 @@ def _expiry_ordered(fact: ExpireSnapshots) -> EventView:
     return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
 
 
+def _on_table_ordered(fact: TableOrder) -> EventView:
+    text = f"{_named(fact.action)}: {label_of(fact.reason, fact.numbers)}"
+    fact_id = f"order:{fact.task_id}:{fact.attempt}"
+    return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+
+
+def _on_table_ended(fact: TableResult) -> EventView:
+    fact_id, at = f"{fact.action}:{fact.task_id}:{fact.finished_at_ms}", fact.finished_at_ms
+    if fact.refused_reason:
+        text = f"{_named(fact.action)} refused: {label_of(fact.refused_reason)}"
+        return _event(fact_id, at, "skipped", fact.table, text, fact.task_id)
+    numbers = (f"{_named(name)} {number:,.0f}" for name, number in fact.numbers.items())
+    text = f"{_named(fact.action)}: {', '.join(numbers) or 'done'}"
+    return _event(fact_id, at, "committed", fact.table, text, fact.task_id)
+
+
+def _named(code: str) -> str:
+    return code.replace("_", " ")
+
+
 def _rewritten(fact: RewriteCommitted) -> EventView:
     parts = [f"{fact.files_removed:,} → {counted(fact.files_added, 'data file')}"]
     if gone := fact.equality_deletes_removed + fact.position_deletes_removed:
@@ -161,7 +183,7 @@ def _skipped(fact: RewriteSkipped) -> EventView:
 
 
 def _failed(fact: TaskFailed) -> EventView:
-    where = "expiry" if fact.kind == "expiry" else scope_label(fact.scope)
+    where = _named(fact.kind) if fact.kind in TABLE_ACTIONS else scope_label(fact.scope)
     text = f"{where}: {label_of(fact.reason)}, attempt {fact.attempt}; {fact.message}"
     fact_id = f"failed:{fact.task_id}:{fact.attempt}"
     return _event(fact_id, fact.failed_at_ms, "failed", fact.table, text, fact.task_id)
@@ -257,11 +279,13 @@ MAKERS: Mapping[type, Any] = {
     TableCommitted: _committed_to,
     FilesChanged: _counters,
     RewriteFiles: _rewrite_ordered,
+    TableOrder: _on_table_ordered,
     ExpireSnapshots: _expiry_ordered,
     RewriteCommitted: _rewritten,
     RewriteConflicted: _conflicted,
     RewriteSkipped: _skipped,
     TaskFailed: _failed,
+    TableResult: _on_table_ended,
     SnapshotsExpired: _expired,
     OutputsSwept: _swept,
     RowsCompared: _compared,

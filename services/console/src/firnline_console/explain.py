@@ -36,6 +36,7 @@ def explained(
         "settings": settings_json(state),
         "advice": [advice_json(one) for one in advice.holding] if advice else [],
         "expiry": expiry_json(state),
+        "actions": actions_json(state),
         "reads": reads_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
         "tasks": {
@@ -122,6 +123,12 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
         "snapshots": state.snapshot_count if state else None,
         "oldest_snapshot_ms": state.oldest_snapshot_ms if state else None,
     }
+
+
+def actions_json(state: TableState | None) -> dict[str, Any]:
+    """The last decision about each other action on the whole table."""
+    actions = state.actions if state else {}
+    return {name: {"reason": why, "words": label_of(why)} for name, why in actions.items()}
 
 
 def planned(plan: ExpiryPlan) -> str:

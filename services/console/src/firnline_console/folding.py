@@ -10,18 +10,9 @@ from typing import Any, NamedTuple
 from firnline_domain.records.events import (
     DeadLettered,
     FilesChanged,
-    RewriteCommitted,
-    RewriteConflicted,
-    RewriteSkipped,
     TableCommitted,
 )
-from firnline_domain.records.orders import (
-    ExpireSnapshots,
-    PauseMaintenance,
-    ResumeMaintenance,
-    RewriteFiles,
-)
-from firnline_domain.records.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance, RewriteFiles
 from firnline_domain.records.states import TableAdvice, TableState
 from firnline_domain.values import Value
 
@@ -31,17 +22,7 @@ from firnline_console.dead_letters import DeadLetterView, fold_dead_letter, lett
 from firnline_console.event_text import EventView, event_of
 from firnline_console.pauses import PauseView, fold_pause, pause_key
 from firnline_console.tables import TableStates, TableView
-from firnline_console.tasks import TaskView
-
-TASK_FACTS = (
-    RewriteFiles,
-    ExpireSnapshots,
-    RewriteCommitted,
-    RewriteConflicted,
-    RewriteSkipped,
-    TaskFailed,
-    SnapshotsExpired,
-)
+from firnline_console.tasks import TaskFact, TaskView
 
 
 class OfGroup(Value):
@@ -80,7 +61,7 @@ def touched(fact: Any) -> tuple[Key, ...]:
         return Key("table", fact.table.uuid), Key("state", fact.table.uuid)
     if isinstance(fact, TableCommitted | FilesChanged):
         return (Key("table", fact.table.uuid),)
-    if isinstance(fact, TASK_FACTS):
+    if isinstance(fact, TaskFact):
         return (Key("task", fact.task_id),)
     if isinstance(fact, DeadLettered):
         return (Key("letter", letter_key(fact)),)

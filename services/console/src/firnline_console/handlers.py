@@ -21,7 +21,7 @@ TOPICS = (
     "file-changes",
     "rewrite-tasks",
     "rewrite-tasks-heavy",
-    "expiry-tasks",
+    "table-tasks",
     "maintenance-events",
     "operator-orders",
     "table-states",

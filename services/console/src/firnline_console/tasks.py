@@ -10,16 +10,15 @@ from collections import Counter
 from enum import StrEnum
 
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.expiry import ExpiryReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
-from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
-from firnline_domain.records.results import SnapshotsExpired, TaskFailed
+from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.records.results import TableResult, TaskFailed
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
 
 OUTCOMES_KEPT = 50  # of one task; a partition that keeps losing is parked long before
-EXPIRY_PATIENCE_MS = 3_600_000  # an expiry order has no deadline of its own
+REWRITE = "rewrite"  # the kind of all tasks but those on a whole table
 
 
 class Status(StrEnum):
@@ -56,14 +55,14 @@ class Outcome(Value):
     redelivered: bool = False
     mode: str = ""
     snapshot_ids: tuple[int, ...] = ()  # that it made
-    numbers: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, float] = field(default_factory=dict)
 
 
 class TaskView(Value):
     """One task; `outcomes` are in order of time."""
 
     task_id: str
-    kind: str  # rewrite | expiry
+    kind: str  # rewrite | the action of an order on a whole table
     table: TableName
     ref: str
     scope: Scope | None
@@ -101,35 +100,30 @@ class TaskView(Value):
         return max([*times, self.order.ordered_at_ms if self.order else 0])
 
 
-TaskRecord = (
-    RewriteFiles
-    | ExpireSnapshots
-    | RewriteCommitted
-    | RewriteConflicted
-    | RewriteSkipped
-    | TaskFailed
-    | SnapshotsExpired
-)
+TaskEnd = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | TableResult
+TaskFact = RewriteFiles | TableOrder | TaskEnd
 
 
-def fold_task(old: TaskView | None, fact: TaskRecord, group: str = "") -> TaskView:
+def fold_task(old: TaskView | None, fact: TaskFact, group: str = "") -> TaskView:
     """An order, of a group, or an outcome."""
     view = old or _blank(fact)
-    if isinstance(fact, RewriteFiles | ExpireSnapshots):
+    if isinstance(fact, RewriteFiles | TableOrder):
         return _ordered(view, fact, group)
     return _ended(view, outcome_of(fact), getattr(fact, "scope", None))
 
 
-def _blank(fact: TaskRecord) -> TaskView:
-    is_expiry = isinstance(fact, ExpireSnapshots | SnapshotsExpired) or (
-        isinstance(fact, TaskFailed) and fact.kind == "expiry"
-    )
-    kind = "expiry" if is_expiry else "rewrite"
+def _blank(fact: TaskFact) -> TaskView:
     ref = getattr(fact, "ref", MAIN)
-    return TaskView(fact.task_id, kind, fact.table, ref, getattr(fact, "scope", None))
+    return TaskView(fact.task_id, _kind(fact), fact.table, ref, getattr(fact, "scope", None))
 
 
-def _ordered(view: TaskView, fact: RewriteFiles | ExpireSnapshots, group: str) -> TaskView:
+def _kind(fact: TaskFact) -> str:
+    if isinstance(fact, TableOrder | TableResult):
+        return fact.action
+    return fact.kind if isinstance(fact, TaskFailed) else REWRITE
+
+
+def _ordered(view: TaskView, fact: RewriteFiles | TableOrder, group: str) -> TaskView:
     order = replace(order_of(fact), group=group)
     if view.order and _rank(view.order) >= _rank(order):
         return view
@@ -140,18 +134,14 @@ def _rank(order: Order) -> tuple[int, int]:
     return order.attempt, order.ordered_at_ms
 
 
-def order_of(fact: RewriteFiles | ExpireSnapshots) -> Order:
+def order_of(fact: RewriteFiles | TableOrder) -> Order:
     """The order's part of a task."""
-    if isinstance(fact, RewriteFiles):
-        action, deadline, numbers = fact.action, fact.deadline_ms, fact.numbers
-    else:
-        action, deadline = "expire", fact.ordered_at_ms + EXPIRY_PATIENCE_MS
-        numbers = {"older_than_ms": fact.older_than_ms, "retain_last": fact.retain_last}
+    numbers = fact.figures if isinstance(fact, TableOrder) else fact.numbers
     return Order(
         attempt=fact.attempt,
         ordered_at_ms=fact.ordered_at_ms,
-        deadline_ms=deadline,
-        action=action,
+        deadline_ms=fact.deadline_ms,
+        action=fact.action,
         reason=fact.reason,
         trigger_snapshot_id=fact.trigger_snapshot_id,
         numbers=finite(numbers),
@@ -181,9 +171,7 @@ COMMIT_NUMBERS = (
 STATES = {"snapshots_remaining"}  # of a table afterwards: no work to be summed up
 
 
-def outcome_of(
-    fact: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired,
-) -> Outcome:
+def outcome_of(fact: TaskEnd) -> Outcome:
     """The outcome's part of a task."""
     if isinstance(fact, RewriteCommitted):
         numbers = {name: getattr(fact, name) for name in COMMIT_NUMBERS}
@@ -203,20 +191,9 @@ def outcome_of(
     if isinstance(fact, TaskFailed):
         at, reason = fact.failed_at_ms, fact.reason
         return Outcome(at, Status.FAILED, reason, fact.message, attempt=fact.attempt)
-    return _expired(fact)
-
-
-def _expired(fact: SnapshotsExpired) -> Outcome:
-    numbers = {
-        "snapshots_expired": fact.expired,
-        "snapshots_remaining": fact.remaining,
-        "files_deleted": fact.deleted_files,
-    }
-    if fact.refused_reason:
-        return Outcome(fact.finished_at_ms, Status.SKIPPED, fact.refused_reason, numbers=numbers)
-    if fact.begins_at_ms is not None:
-        return Outcome(fact.finished_at_ms, Status.SKIPPED, ExpiryReason.GRACE_PERIOD)
-    return Outcome(fact.finished_at_ms, Status.COMMITTED, numbers=numbers)
+    status = Status.SKIPPED if fact.put_off else Status.COMMITTED
+    numbers = finite(fact.figures)
+    return Outcome(fact.finished_at_ms, status, fact.put_off, numbers=numbers)
 
 
 def totals_of(view: TaskView) -> Counter[str]:
@@ -229,7 +206,7 @@ def totals_of(view: TaskView) -> Counter[str]:
     )
     last = view.last
     if last is not None and last.status is Status.COMMITTED:
-        totals["tasks_committed" if view.kind == "rewrite" else "expiries_committed"] += 1
+        totals["tasks_committed" if view.kind == REWRITE else f"{view.kind}_committed"] += 1
         done = {name: number for name, number in last.numbers.items() if name not in STATES}
         totals.update({f"work_{name}": number for name, number in done.items()})
     return totals

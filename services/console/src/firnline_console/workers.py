@@ -11,7 +11,7 @@ from firnline_domain.settings.groups import DEFAULT
 from firnline_domain.values import to_plain
 
 from firnline_console.capacity import Waiting, WorkerCapacity, WorkerDemand, demand_by_lane
-from firnline_console.tasks import TaskView
+from firnline_console.tasks import REWRITE, TaskView
 
 EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files
 
@@ -51,7 +51,7 @@ def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]
         order = task.order
         if order is None or order.deadline_ms < now_ms:
             continue
-        if task.kind == "expiry":
+        if task.kind != REWRITE:
             one = Waiting(Lane.ORDINARY, EXPIRY_CPU_S, order.ordered_at_ms)
         else:
             cpu_s = order.numbers.get("rewrite_cpu_s", 0.0)

@@ -16,7 +16,7 @@ from firnline_planner.reconcile.ranking import Candidate
 SERVICE = "planner"
 PartitionKey = tuple[bytes, Scope]  # a table's key in the state, and its partition
 BudgetRequest = tuple[str, Candidate[PartitionKey]]  # by the name of the budget that is to pay
-EXPIRY_TASKS = "expiry-tasks"
+TABLE_TASKS = "table-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
 ADVICE = "advice"

@@ -9,7 +9,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.counters.folding import Verdict
 from firnline_domain.policy.lanes import lane_at
-from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.groups import shown
 from firnline_domain.settings.thresholds import FLEET
@@ -61,13 +61,13 @@ def _count_outputs(outputs: Collection[Output]) -> None:
             metrics.count("advice", rule=output.record.rule, word=word)
         if output.topic == RESYNC_REQUESTS:
             metrics.count("resyncs")
-        elif isinstance(output.record, RewriteFiles | ExpireSnapshots):
+        elif isinstance(output.record, RewriteFiles | TableOrder):
             lane = lane_at(output.topic)
             metrics.count("orders", reason=output.record.reason, lane=lane)
             _log_order(output.record)
 
 
-def _log_order(order: RewriteFiles | ExpireSnapshots) -> None:
+def _log_order(order: RewriteFiles | TableOrder) -> None:
     LOG.info(
         "order",
         task=order.task_id,

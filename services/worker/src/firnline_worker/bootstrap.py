@@ -18,6 +18,7 @@ from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.tables import Tables
@@ -26,7 +27,7 @@ from pyspark.sql import SparkSession
 from firnline_worker.comparing import Comparer
 from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.expiry import Expirer
-from firnline_worker.handlers import COMPARISONS, EXPIRIES, Handlers
+from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, Handlers, TableActions
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
@@ -37,7 +38,7 @@ from firnline_worker.slot import WorkerSlot, acquire_slot
 from firnline_worker.spark import Driver, SparkStage, session
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
-COMMON = (EXPIRIES, COMPARISONS)  # on the ordinary lane of the default group
+COMMON = (TABLE_TASKS, COMPARISONS)  # on the ordinary lane of the default group
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
             now_ms,
             keys=signer.keys,
         ),
-        Expirer(tables, java, leases.started_from, name, now_ms),
+        table_actions(tables, java, leases, name),
         Comparer(tables, java, name, settings.compare_max_bytes, now_ms),
         leases,
         publisher,
@@ -164,6 +165,13 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     return Worker(
         loop, inbox, executor, stage, spark, driver, cache, slot, stop, settings.grace_s, log
     )
+
+
+def table_actions(tables: Tables, java: JavaTables, leases: TaskLeases, name: str) -> TableActions:
+    """Who carries out which action on a whole table (`firnline_domain.policy.table_actions`)."""
+    return {
+        EXPIRE: Expirer(tables, java, leases.started_from, name, now_ms).expire,
+    }
 
 
 def consumer_group(name: str, resource_group: str) -> str:

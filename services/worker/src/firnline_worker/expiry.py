@@ -143,6 +143,7 @@ class Expirer:
         return SnapshotsExpired(
             task_id=order.task_id,
             table=order.table,
+            action=order.action,
             expired=sum(not after.retains(one.snapshot_id) for one in before.snapshots),
             remaining=len(times),
             oldest_snapshot_ms=min(times, default=None),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
@@ -13,28 +14,28 @@ from firnline_adapters.record_sizes import TOO_LARGE
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.policy.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
-from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import CompareRows, TableOrder, TaskOrder
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import (
     OUT_OF_MEMORY,
     RewriteFinished,
     RowsCompared,
-    SnapshotsExpired,
+    TableResult,
     TaskFailed,
 )
 from firnline_domain.values import replace
 
 from firnline_worker.comparing import Comparer
-from firnline_worker.expiry import Expirer
-from firnline_worker.leases import MAX_STARTS, Busy, Order, TaskLeases, lease_of
+from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 from firnline_worker.out_of_memory import is_out_of_memory, which
 from firnline_worker.rewrite import Rewriter
 
 RESULTS = "task-results"
-_KINDS = {RewriteFiles: "rewrite", ExpireSnapshots: "expiry", CompareRows: "comparison"}
 REWRITES, HEAVY_REWRITES = topic_of(Lane.ORDINARY), topic_of(Lane.HEAVY)  # the default group's
-EXPIRIES, COMPARISONS = "expiry-tasks", "compare-tasks"  # nobody else's
-Result = RewriteFinished | SnapshotsExpired | RowsCompared | TaskFailed
+TABLE_TASKS, COMPARISONS = "table-tasks", "compare-tasks"  # nobody else's
+Result = RewriteFinished | TableResult | RowsCompared | TaskFailed
+TableActions = Mapping[str, Callable[[Any], TableResult]]
+"""By the action of a `TableOrder`: takes the order. Raises TaskRefused, RetryLater."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Handlers:
     """Runs one order to its published result; called from many threads at once."""
 
     rewriter: Rewriter
-    expirer: Expirer
+    table_actions: TableActions
     comparer: Comparer
     leases: TaskLeases
     publisher: Publisher
@@ -52,7 +53,7 @@ class Handlers:
     stopping: Callable[[], bool]
     pause: Callable[[str], Pause | None] = lambda _: None  # of a table by uuid
 
-    def handle(self, order: Order) -> None:
+    def handle(self, order: TaskOrder) -> None:
         """Returns when the result is on its topic. Raises Busy to be asked again later, and
         whatever interrupted a task that was given up on SIGTERM."""
         if self.leases.is_finished(order):
@@ -64,7 +65,7 @@ class Handlers:
             self._publish_or_fail(order, self._given_up(order) if spent else self.run(order))
             self.leases.finish(order)
 
-    def _publish_or_fail(self, order: Order, result: Result) -> None:
+    def _publish_or_fail(self, order: TaskOrder, result: Result) -> None:
         try:
             self._publish(result)
         except RetryLater:
@@ -79,14 +80,14 @@ class Handlers:
         letter = dead_letter_of(delivery, reason, error, "worker", self.now_ms())
         send_to_dead_letters(self.publisher, letter)
 
-    def run(self, order: Order) -> Result:
+    def run(self, order: TaskOrder) -> Result:
         """The order's result; every failure becomes a `TaskFailed` with its reason."""
         try:
             if isinstance(order, CompareRows):
                 return self._compare(order)
             self._refuse_if_paused(order)
-            if isinstance(order, ExpireSnapshots):
-                return self.expirer.expire(order)
+            if isinstance(order, TableOrder):
+                return self._on_table(order)
             if self.now_ms() > order.deadline_ms:
                 text = "the planner has taken the partition back"
                 raise TaskRefused("deadline_passed", text, retryable=True)
@@ -108,14 +109,19 @@ class Handlers:
                 return replace(failed, memory=which(error))
             return self._failed(order, "worker_error", error, True)
 
-    def _given_up(self, order: Order) -> Result:
+    def _on_table(self, order: TableOrder) -> TableResult:
+        if (action := self.table_actions.get(order.action)) is None:
+            raise TaskRefused("unknown_action", f"{order.action}; upgrade this worker")
+        return action(order)
+
+    def _given_up(self, order: TaskOrder) -> Result:
         """Each start of this attempt ended its worker or Spark's JVM; another start would, too."""
         text = f"begun {MAX_STARTS} times, and no worker lived to tell of it"
         if isinstance(order, CompareRows):
             return self.comparer.skipped(order, "not_read", text)
         return self._failed(order, "worker_error", RuntimeError(text), True)
 
-    def _refuse_if_paused(self, order: Order) -> None:
+    def _refuse_if_paused(self, order: TaskOrder) -> None:
         """Raises TaskRefused `paused` where an operator paused the table while the order waited."""
         if pause := self.pause(order.table.uuid):
             raise TaskRefused("paused", str(pause), retryable=True)
@@ -132,14 +138,14 @@ class Handlers:
             return self.comparer.skipped(order, "not_read", text)
 
     def _failed(
-        self, order: Order, reason: str, error: BaseException, retryable: bool
+        self, order: TaskOrder, reason: str, error: BaseException, retryable: bool
     ) -> TaskFailed:
         return TaskFailed(
             task_id=order.task_id,
             table=order.table,
-            ref=order.ref if isinstance(order, RewriteFiles) else "main",
-            scope=order.scope if isinstance(order, RewriteFiles) else None,
-            kind=_KINDS[type(order)],
+            ref=order.ref,
+            scope=order.scope,
+            kind=_kind(order),
             attempt=order.attempt,
             worker=self.worker,
             reason=reason,
@@ -169,8 +175,8 @@ class Handlers:
             return
         if isinstance(result, TaskFailed):
             outcome = result.reason
-        elif isinstance(result, SnapshotsExpired):
-            outcome = "refused" if result.refused_reason else "expired"
+        elif isinstance(result, TableResult):
+            outcome = "refused" if result.refused_reason else result.action
         else:
             outcome = "handed_over" if result.handover_reason else "rewritten"
             metrics.count("rows_in", sum(g.rows_in for g in result.groups))
@@ -192,3 +198,10 @@ class Handlers:
             detail=result.detail,
             remedy=remedy,
         )
+
+
+def _kind(order: TaskOrder) -> str:
+    """As `TaskFailed` names it."""
+    if isinstance(order, TableOrder):
+        return order.action
+    return "comparison" if isinstance(order, CompareRows) else "rewrite"

@@ -16,9 +16,8 @@ import redis
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Leases
-from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import CompareRows, TableOrder, TaskOrder
 
-Order = RewriteFiles | ExpireSnapshots | CompareRows
 FINISHED = "finished"  # owner of the marks of finished attempts
 MAX_STARTS = 5  # of one attempt, whose worker died each time
 FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is plenty
@@ -28,17 +27,17 @@ class Busy(Exception):
     """Somebody else has the lease; ask again."""
 
 
-def lease_of(order: Order) -> str:
-    """One task per table and scope, one expiry per table, one comparison per task."""
+def lease_of(order: TaskOrder) -> str:
+    """One task per table and scope, one of each action on a table, one comparison per task."""
     if isinstance(order, CompareRows):
         return f"compare:{order.table.uuid}:{order.task_id}"
-    if isinstance(order, ExpireSnapshots):
-        return f"expiry:{order.table.uuid}"
+    if isinstance(order, TableOrder):
+        return f"{order.action}:{order.table.uuid}"
     where = f"{order.ref}\x1f{order.scope.spec_id}\x1f{order.scope.partition}"
     return f"rewrite:{order.table.uuid}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
 
 
-def mark_of(order: Order, what: str = "finished") -> str:
+def mark_of(order: TaskOrder, what: str = "finished") -> str:
     """One attempt of one task."""
     kind = f"{order.requested_by}:" if isinstance(order, CompareRows) else ""
     return f"{what}:{kind}{order.task_id}:{order.attempt}"
@@ -110,7 +109,7 @@ class TaskLeases:
             raise RetryLater(f"leases: {error}") from error
         return {json.loads(note)["start_snapshot_id"] for note in notes.values() if note}
 
-    def starts(self, order: Order) -> int:
+    def starts(self, order: TaskOrder) -> int:
         """Count one more start of this attempt; how many in the last hour, or one more than may
         be. 1 where Redis is away."""
         mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
@@ -120,11 +119,11 @@ class TaskLeases:
                 return number
         return MAX_STARTS + 1
 
-    def finish(self, order: Order) -> None:
+    def finish(self, order: TaskOrder) -> None:
         """Remember that this attempt's result is on its topic."""
         self._try(lambda: self.leases.acquire(mark_of(order), FINISHED, FINISHED_S))
 
-    def is_finished(self, order: Order) -> bool:
+    def is_finished(self, order: TaskOrder) -> bool:
         """True only if its result is known to be on the topic."""
         try:
             return self.leases.renew(mark_of(order), FINISHED, FINISHED_S)

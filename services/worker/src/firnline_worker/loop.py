@@ -15,7 +15,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.policy.lanes import Lane, LaneRotation, lane_at
 from firnline_domain.ports import Delivery, Inbox
-from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import TaskOrder
 
 from firnline_worker.leases import Busy
 
@@ -78,7 +78,7 @@ class TaskLoop:
         return len(self._running)
 
     def _take(self, delivery: Delivery) -> None:
-        if isinstance(delivery.record, RewriteFiles | ExpireSnapshots | CompareRows):
+        if isinstance(delivery.record, TaskOrder):
             self._waiting.append((self.now(), delivery))
             return
         self.log.warning("not_an_order", topic=delivery.topic, offset=delivery.offset)

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
-from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished
 from firnline_local.stack import Stack
 
@@ -33,7 +33,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 BY_TASKS = ("worker", "committer")
 TASK_TOPICS = (
-    "rewrite-tasks", "rewrite-tasks-heavy", "expiry-tasks", "task-results", "maintenance-events",
+    "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "task-results", "maintenance-events",
 )  # fmt: skip
 LIMIT_S = 5.0
 WORKER_LIMIT_S = 30.0  # an expiry takes up to 12 s beside others, and is no standstill
@@ -92,7 +92,7 @@ class OpenTasks:
 
     def take(self, record: Any, now_s: float) -> None:
         match record:
-            case RewriteFiles() | ExpireSnapshots():
+            case RewriteFiles() | TableOrder():
                 self._begin("worker", record.task_id, now_s)
             case RewriteFinished():
                 self._end("worker", record.task_id, now_s)

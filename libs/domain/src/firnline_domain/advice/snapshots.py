@@ -83,7 +83,7 @@ def held_snapshots(known: Known, ease: float) -> Finding | None:
 def expiry_announced(known: Known) -> Finding | None:
     """Data is deleted: whoever did not ask for it is told a grace period before."""
     work = known.table.work
-    if work.expiry_reason != ExpiryReason.GRACE_PERIOD:
+    if work.expiry.reason != ExpiryReason.GRACE_PERIOD:
         return None
     begins, going = begins_ms(known.table, known.limits, known.now_ms), work.expiry.going
     moment = f"{datetime.fromtimestamp(begins // 1000, UTC):%Y-%m-%d %H:%M} UTC"
@@ -99,7 +99,7 @@ def expiry_announced(known: Known) -> Finding | None:
 
 def external_files(known: Known) -> Finding | None:
     """Others may need them: by `add_files`, or from before a migration."""
-    if known.table.work.expiry_reason != ExpiryReason.EXTERNAL_FILES:
+    if known.table.work.expiry.reason != ExpiryReason.EXTERNAL_FILES:
         return None
     return Finding(
         "it has, or had, files outside its own locations, or was made from another table's: no "

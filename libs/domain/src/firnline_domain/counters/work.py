@@ -97,15 +97,22 @@ class RunningTask(Value):
         return SMALL_SLOTS if small else SLOTS
 
 
-class ExpiryWork(Value):
-    """Expiry of a table's snapshots."""
+class ActionWork(Value):
+    """An action on a table as a whole."""
 
     task_id: str | None = None  # in flight
     deadline_ms: int = 0
     rounds: int = 0  # orders that came to an end; part of the next one's id
     finished_ms: int | None = None
-    fruitless: int = 0  # rounds in a row that expired nothing
+    fruitless: int = 0  # rounds in a row that did nothing
     refused: str = ""  # reason code of the last refusal or failure
+    reason: str = ""  # why it was, or was not, ordered
+    due_ms: int | None = None  # when time may change that
+
+
+class ExpiryWork(ActionWork):
+    """Expiry of a table's snapshots."""
+
     unobserved: int = 0  # snapshots expired, less those that commits have reported
     announcing: bool = False  # the order in flight asks only what would go
     announced_ms: int | None = None
@@ -125,8 +132,7 @@ class TableWork(Value):
 
     running: tuple[RunningTask, ...] = ()
     expiry: ExpiryWork = ExpiryWork()
-    expiry_reason: str = ""  # why expiry was, or was not, ordered
-    expiry_ms: int | None = None  # when time may change that
+    actions: dict[str, ActionWork] = field(default_factory=dict)  # on the whole table; by name
     reconcile_ms: int | None = None  # when some partition may deserve another decision
     publish_ms: int | None = None  # when to publish the table's state; None = nothing new
     published_ms: int = 0  # when it was published last

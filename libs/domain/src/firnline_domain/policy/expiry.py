@@ -13,15 +13,14 @@ from enum import StrEnum
 from firnline_domain.counters.work import ExpiryWork, Table
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.policy.holds import hold_of
+from firnline_domain.policy.table_action import DEADLINE_MS, again_ms, ended
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.pauses import HoldReason
-from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.records.results import GRACE_PERIOD, Going, SnapshotsExpired
 from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
-from firnline_domain.times import DAY_MS
 from firnline_domain.values import Value, replace
 
 EXPIRE = "expire"
-DEADLINE_MS = 3_600_000  # an order without an answer counts as lost then
 
 
 class ExpiryReason(StrEnum):
@@ -34,7 +33,7 @@ class ExpiryReason(StrEnum):
     DISABLED = "disabled"
     NEVER = "expire_disabled"  # firnline.expire.enabled=false
     EXTERNAL_FILES = "external_files"  # outside its own locations; others may need them
-    GRACE_PERIOD = "grace_period"  # announced, and not begun yet
+    GRACE_PERIOD = GRACE_PERIOD  # announced, and not begun yet
     NOTHING_OLD_ENOUGH = "nothing_old_enough"
     TOO_FEW = "too_few_snapshots"  # no more than min-snapshots-to-keep
     TOO_SOON = "too_soon"  # the last one was less than the interval ago
@@ -116,7 +115,7 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
     from_ms = due - limits.expire_grace_ms if announcing else due
     if now_ms < from_ms:
         return ExpiryDecision(ExpiryReason.NOTHING_OLD_ENOUGH, from_ms)
-    if (again := _again_ms(expiry, limits, now_ms)) > now_ms:
+    if (again := again_ms(expiry, limits.expire_interval_ms, now_ms)) > now_ms:
         return ExpiryDecision(ExpiryReason.TOO_SOON, again)
     if announcing:
         return _announcing(table, limits, begins, now_ms)
@@ -183,14 +182,6 @@ def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | N
     return None
 
 
-def _again_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
-    """A round that expired nothing (all held by refs) is repeated ever more rarely."""
-    if expiry.finished_ms is None or expiry.finished_ms > now_ms:  # the clock was set back since
-        return 0
-    pause = limits.expire_interval_ms << min(expiry.fruitless, 12)
-    return expiry.finished_ms + min(pause, max(DAY_MS, limits.expire_interval_ms))
-
-
 def expiry_order(
     table: Table, decision: ExpiryDecision, limits: Thresholds, now_ms: int
 ) -> tuple[ExpireSnapshots, ExpiryWork]:
@@ -208,37 +199,31 @@ def expiry_order(
     order = ExpireSnapshots(
         task_id=identity,
         table=counters.table,
-        older_than_ms=decision.older_than_ms,
-        retain_last=max(limits.min_snapshots, 1),
-        protected_snapshot_ids=tuple(sorted({t.trigger_snapshot_id for t in work.running})),
+        action=EXPIRE,
         reason=decision.reason,
         trigger_snapshot_id=counters.head_snapshot_id,
         attempt=1,
         ordered_at_ms=now_ms,
+        deadline_ms=now_ms + DEADLINE_MS,
+        older_than_ms=decision.older_than_ms,
+        retain_last=max(limits.min_snapshots, 1),
+        protected_snapshot_ids=tuple(sorted({t.trigger_snapshot_id for t in work.running})),
         begins_at_ms=decision.begins_ms,
         agreed=limits.expire is Expiry.ALWAYS,
         announced_at_ms=work.expiry.announced_ms,
         grace_ms=limits.expire_grace_ms,
     )
     announcing = decision.begins_ms is not None
-    deadline_ms = now_ms + DEADLINE_MS
-    out = replace(work.expiry, task_id=identity, deadline_ms=deadline_ms, announcing=announcing)
+    out = replace(
+        work.expiry, task_id=identity, deadline_ms=order.deadline_ms, announcing=announcing
+    )
     return order, out
 
 
 def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) -> ExpiryWork:
     """An expiry came back: what it did, or why it was refused."""
-    return replace(
-        expiry,
-        task_id=None,
-        deadline_ms=0,
-        announcing=False,
-        rounds=expiry.rounds + 1,
-        finished_ms=now_ms,
-        fruitless=0 if expired else expiry.fruitless + 1,
-        refused=refused,
-        unobserved=expiry.unobserved + expired,
-    )
+    after = ended(expiry, expired > 0, refused, now_ms)
+    return replace(after, announcing=False, unobserved=expiry.unobserved + expired)
 
 
 def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:

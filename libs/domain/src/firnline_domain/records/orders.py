@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from firnline_domain.identity import Scope, TableName
+from collections.abc import Mapping
+
+from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.slices import Slice
 from firnline_domain.values import Value, field
 
@@ -31,7 +33,37 @@ class RewriteFiles(Value):
     after: Slice | None = None  # the slice before this one; None = the first, or the only one
 
 
-class ExpireSnapshots(Value):
+class TableOrder(Value):
+    """Do something to a table as a whole. An action that needs more than numbers has a record of
+    its own, which is one of these."""
+
+    task_id: str
+    table: TableName
+    action: str  # one of `policy.table_actions`
+    reason: str
+    trigger_snapshot_id: int
+    attempt: int
+    ordered_at_ms: int
+    deadline_ms: int  # after which the planner takes it for lost
+    numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
+
+    @property
+    def ref(self) -> str:
+        """Where the planner keeps what it knows of the whole table."""
+        return MAIN
+
+    @property
+    def scope(self) -> Scope | None:
+        """All partitions."""
+        return None
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """What people are shown of it."""
+        return self.numbers
+
+
+class ExpireSnapshots(TableOrder, kw_only=True):
     """Expire a table's snapshots older than a moment; or, with `begins_at_ms`, only find out what
     would go then, so that it can be announced.
 
@@ -39,19 +71,17 @@ class ExpireSnapshots(Value):
     grace period is over; whoever carries it out looks at table and namespace again.
     """
 
-    task_id: str
-    table: TableName
     older_than_ms: int
     retain_last: int
     protected_snapshot_ids: tuple[int, ...]  # running tasks may have started from these
-    reason: str
-    trigger_snapshot_id: int
-    attempt: int
-    ordered_at_ms: int
     begins_at_ms: int | None = None
     agreed: bool = False
     announced_at_ms: int | None = None
     grace_ms: int = 0
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return {"older_than_ms": self.older_than_ms, "retain_last": self.retain_last}
 
 
 class CompareRows(Value):
@@ -65,6 +95,10 @@ class CompareRows(Value):
     attempt: int  # of those that came from one place
     requested_by: str  # committer | a person
     ordered_at_ms: int
+
+
+TaskOrder = RewriteFiles | TableOrder | CompareRows
+"""What a worker is given: it answers each with a result of the same task id."""
 
 
 class ResyncTable(Value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
@@ -12,6 +13,7 @@ from firnline_domain.values import Value, field
 ALREADY_COMMITTED = "already_committed"  # the order came again
 DUPLICATE_FILES = "duplicate_files"  # the table has a file twice; the committer says it, too
 OUT_OF_MEMORY = "out_of_memory"  # the task needs more room
+GRACE_PERIOD = "grace_period"  # an expiry was announced, and has not begun yet
 
 
 class Mode(StrEnum):
@@ -151,7 +153,7 @@ class TaskFailed(Value):
     table: TableName
     ref: str
     scope: Scope | None
-    kind: str  # rewrite | expiry | comparison
+    kind: str  # rewrite | comparison | the action of a `TableOrder`
     attempt: int
     worker: str
     reason: str
@@ -188,23 +190,55 @@ class RowsCompared(Value):
     compared_at_ms: int
 
 
-class SnapshotsExpired(Value):
-    """An expiry ran, was refused (`refused_reason`), or is announced (`begins_at_ms`): then so much
-    would go from that moment on, by the summaries of the snapshots, and nothing has gone yet."""
+class TableResult(Value):
+    """What came of a `TableOrder`; `refused_reason`: why nothing was done."""
 
     task_id: str
     table: TableName
+    action: str
+    refused_reason: str | None
+    worker: str
+    finished_at_ms: int
+    numbers: dict[str, float] = field(default_factory=dict)  # of what was done
+
+    @property
+    def put_off(self) -> str:
+        """Why nothing was done yet, or at all; '' = it was done."""
+        return self.refused_reason or ""
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """What people are shown of it."""
+        return self.numbers
+
+
+class SnapshotsExpired(TableResult, kw_only=True):
+    """An expiry ran, was refused (`refused_reason`), or is announced (`begins_at_ms`): then so much
+    would go from that moment on, by the summaries of the snapshots, and nothing has gone yet."""
+
     expired: int
     remaining: int
     oldest_snapshot_ms: int | None
     deleted_files: int
-    refused_reason: str | None
-    worker: str
-    finished_at_ms: int
     begins_at_ms: int | None = None
     going_snapshots: int = 0
     going_files: int = 0
     going_bytes: int = 0
+
+    @property
+    def put_off(self) -> str:
+        announced = GRACE_PERIOD if self.begins_at_ms is not None else ""
+        return self.refused_reason or announced
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        if self.put_off == GRACE_PERIOD and not self.refused_reason:
+            return {}
+        return {
+            "snapshots_expired": self.expired,
+            "snapshots_remaining": self.remaining,
+            "files_deleted": self.deleted_files,
+        }
 
 
 class Going(Value):

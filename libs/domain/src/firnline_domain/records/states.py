@@ -100,3 +100,4 @@ class TableState(Value):
     statuses: dict[str, int] = field(default_factory=dict)  # of all partitions
     expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun
     debt_files: int = 0  # that rewrites could mend, in all partitions
+    actions: dict[str, str] = field(default_factory=dict)  # on the whole table: name -> reason

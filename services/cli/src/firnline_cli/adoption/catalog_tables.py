@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.expiry import refusal
+from firnline_domain.policy.expiry import EXPIRE, refusal
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
@@ -109,7 +109,10 @@ class CatalogLake:
         """See `Lake.first_expiry`."""
         whole, now_ms = self._tried(lambda: self.whole.load(table)), int(self.now() * 1000)
         count, limits = len(whole.snapshots), self._limits(whole)
-        order = ExpireSnapshots("", table, 0, 1, (), "", 0, 1, now_ms, begins_at_ms=now_ms)
+        order = ExpireSnapshots(
+            "", table, EXPIRE, "", 0, 1, now_ms, now_ms,
+            older_than_ms=0, retain_last=1, protected_snapshot_ids=(), begins_at_ms=now_ms,
+        )  # fmt: skip
         if why := refusal(order, self._settings(whole), now_ms):
             return FirstExpiry(count, reason=why)
         grace_ms = limits.expire_grace_ms if limits.expire is Expiry.CAREFUL else 0

@@ -22,12 +22,16 @@ from firnline_domain.records.orders import (
     ResumeMaintenance,
     UnparkTable,
 )
-from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.results import RowsCompared, TableResult, TaskFailed
 
 from firnline_planner.handlers.file_changes import on_files_changed
 from firnline_planner.handlers.operator_orders import on_partition_order, on_pause
 from firnline_planner.handlers.table_scans import on_table_scanned
-from firnline_planner.handlers.task_results import on_comparison, on_task_result
+from firnline_planner.handlers.task_results import (
+    on_comparison,
+    on_table_result,
+    on_task_result,
+)
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.publishing import publish_or_forget
 from firnline_planner.reconcile.schedule import Due
@@ -40,14 +44,10 @@ def on_record(record: Any, context: TableContext) -> None:
     match record:
         case FilesChanged():
             on_files_changed(record, context)
-        case (
-            RewriteCommitted()
-            | RewriteConflicted()
-            | RewriteSkipped()
-            | TaskFailed()
-            | SnapshotsExpired()
-        ):
+        case RewriteCommitted() | RewriteConflicted() | RewriteSkipped() | TaskFailed():
             on_task_result(record, context)
+        case TableResult():
+            on_table_result(record, context)
         case UnparkTable() | HoldPartitions():
             on_partition_order(record, context)
         case PauseMaintenance() | ResumeMaintenance():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.work import ExpiryWork, RunningTask, Table
+from firnline_domain.counters.work import RunningTask, Table
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import FIRNLINE, Work
-from firnline_domain.policy.expiry import ExpiryReason, expiry_announced, expiry_ended
 from firnline_domain.policy.outcomes import committed_late, rows_differed, told_of_slice
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.events import (
     ConflictReason,
     RewriteCommitted,
@@ -17,7 +18,7 @@ from firnline_domain.records.results import (
     ALREADY_COMMITTED,
     Mode,
     RowsCompared,
-    SnapshotsExpired,
+    TableResult,
     TaskFailed,
 )
 from firnline_domain.values import replace
@@ -28,7 +29,7 @@ from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import end_failed, finish, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_failure, note_success
 
-TaskResult = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | SnapshotsExpired
+TaskResult = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
 # Planning again changes nothing.
 NON_RETRYABLE = (
     ConflictReason.PROOF_FAILED,
@@ -39,23 +40,40 @@ NON_RETRYABLE = (
 
 
 def on_task_result(event: TaskResult, context: TableContext) -> None:
-    """Free the partition (or the table's expiry), with a pause where it is due."""
-    ref = MAIN if isinstance(event, SnapshotsExpired) else event.ref
-    table = context.state.table(event.table.uuid, ref)
+    """Free the partition, or the table's action, with a pause where it is due."""
+    table = context.state.table(event.table.uuid, event.ref)
     if table is None or (isinstance(event, TaskFailed) and event.kind == "comparison"):
         return
-    context, late = context.for_table(table), None
-    if isinstance(event, SnapshotsExpired):
-        after = _expired(context, table, event)
-    elif isinstance(event, TaskFailed) and event.kind == "expiry":
-        after = _expiry_failed(context, table, event)
-    else:
-        counted = with_duplicate(_counted(context, table, event), event)
-        after = _rewrite_ended(context, counted, event)
-        late = _note_late(context, table, event)
+    context = context.for_table(table)
+    if isinstance(event, TaskFailed) and (action := TABLE_ACTIONS.get(event.kind)):
+        after, word = action.failed(table, event.task_id, event.reason, context.now_ms)
+        _keep(context, table, after, word)
+        return
+    counted = with_duplicate(_counted(context, table, event), event)
+    after = _rewrite_ended(context, counted, event)
+    late = _note_late(context, table, event)
     told = [late] if late else _told_of_slice(context, table, event)
     if after != table or told:
         reconcile(context, after, [*(task.scope for task in table.work.running), *told])
+
+
+def on_table_result(event: TableResult, context: TableContext) -> None:
+    """What came of an action on the whole table. Raises PoisonousRecord: of one that we do not
+    know."""
+    if (action := TABLE_ACTIONS.get(event.action)) is None:
+        raise PoisonousRecord("unknown_action", event.action)
+    table = context.state.table(event.table.uuid, MAIN)
+    if table is None:
+        return
+    context = context.for_table(table)
+    _keep(context, table, *action.ended(table, event, context.now_ms))
+
+
+def _keep(context: TableContext, table: Table, after: Table, outcome: str = "") -> None:
+    if outcome:
+        context.effects.outcomes.append(outcome)
+    if after != table:
+        reconcile(context, after, [task.scope for task in table.work.running])
 
 
 def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
@@ -157,41 +175,6 @@ def _failed(
 ) -> Table:
     context.effects.outcomes.append("failed" if retryable else "failed_for_good")
     return end_failed(context, table, task, reason, retryable)
-
-
-def _expired(context: TableContext, table: Table, event: SnapshotsExpired) -> Table:
-    """The worker has seen the table's snapshots: its numbers replace our bounds."""
-    refused = event.refused_reason or ""
-    counters, work = table.counters, table.work
-    if not refused:
-        counters = replace(
-            counters,
-            snapshot_count=event.remaining,
-            oldest_snapshot_ms=event.oldest_snapshot_ms,
-        )
-    if refused == ExpiryReason.EXTERNAL_FILES:
-        counters = replace(counters, has_external_files=True)
-    if work.expiry.task_id == event.task_id:
-        work = replace(work, expiry=_ended(context, work.expiry, event, refused))
-    return replace(table, counters=counters, work=work)
-
-
-def _ended(
-    context: TableContext, expiry: ExpiryWork, event: SnapshotsExpired, refused: str
-) -> ExpiryWork:
-    if event.begins_at_ms is not None and not refused:
-        context.effects.outcomes.append("expiry_announced")
-        return expiry_announced(expiry, event, context.now_ms)
-    context.effects.outcomes.append("expired" if not refused else "expiry_refused")
-    return expiry_ended(expiry, event.expired, refused, context.now_ms)
-
-
-def _expiry_failed(context: TableContext, table: Table, event: TaskFailed) -> Table:
-    if table.work.expiry.task_id != event.task_id:
-        return table
-    context.effects.outcomes.append("expiry_failed")
-    ended = expiry_ended(table.work.expiry, 0, event.reason, context.now_ms)
-    return replace(table, work=replace(table.work, expiry=ended))
 
 
 def on_comparison(event: RowsCompared, context: TableContext) -> None:

@@ -145,7 +145,7 @@ def table_state(
         oldest_snapshot_ms=counters.oldest_snapshot_ms,
         waiting_for_resync=counters.waiting is not None,
         settings=counters.settings,
-        expiry_reason=table.work.expiry_reason,
+        expiry_reason=table.work.expiry.reason,
         removed=counters.removed,
         updated_at_ms=now_ms,
         hold=rewrite_hold_of(table, limits, now_ms),
@@ -154,6 +154,7 @@ def table_state(
         reads=reads_state(table, limits, now_ms),
         statuses=dict(statuses),
         expiry_plan=expiry_plan(table, limits, now_ms),
+        actions={name: work.reason for name, work in table.work.actions.items()},
     )
 
 
@@ -161,7 +162,7 @@ def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | N
     """What was announced and has not begun yet."""
     going = table.work.expiry.going
     begins = begins_ms(table, limits, now_ms)
-    if table.work.expiry_reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
+    if table.work.expiry.reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
         return None
     return ExpiryPlan(begins, going.snapshots, going.files, going.bytes)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from firnline_domain.counters.missing_snapshots import resync_request
-from firnline_domain.counters.work import ExpiryWork, Partition, Table, TableWork
+from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.policy.decisions import Decision, Reason
-from firnline_domain.policy.expiry import ExpiryReason, decide_expiry, expiry_order
 from firnline_domain.policy.heat import waiting
 from firnline_domain.policy.lanes import lane_of, topic_of
 from firnline_domain.policy.outcomes import ordered, with_debt_ages
@@ -21,11 +20,13 @@ from firnline_domain.policy.rewrite import (
     order_for,
 )
 from firnline_domain.policy.slices import share_of
+from firnline_domain.policy.table_action import SHADOW_RECHECK_MS
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.values import replace
 
 from firnline_planner.effects import (
-    EXPIRY_TASKS,
     RESYNC_REQUESTS,
+    TABLE_TASKS,
     Output,
 )
 from firnline_planner.reconcile.context import TableContext
@@ -34,17 +35,13 @@ from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed
 from firnline_planner.state.encoding import table_key
 
-# Nothing tells a table that its fleet has left shadow mode; those that would be served are
-# reconciled again.
-SHADOW_RECHECK_MS = 10 * 60_000
-
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> Table:
     """Decide about the touched partitions, or about all where that is due; keep the table."""
     table, lost = _without_lost_tasks(context, table)
     table = _ask_for_missing(context, table)
     table = _decide_all(context, table, {*touched, *lost})
-    table = _order_expiry(context, table)
+    table = _order_on_table(context, table)
     table = with_publication(context, table)
     context.state.put_table(table)
     return table
@@ -162,21 +159,9 @@ def together(orders: list[Output]) -> list[Output]:
     return [Output(one.topic, one.key, replace(one.record, batch_size=several)) for one in orders]
 
 
-def _order_expiry(context: TableContext, table: Table) -> Table:
-    decision = decide_expiry(table, context.limits, context.now_ms)
-    expiry = table.work.expiry
-    if decision.older_than_ms is not None:
-        order, expiry = expiry_order(table, decision, context.limits, context.now_ms)
-        context.effects.send([Output(EXPIRY_TASKS, order.table.uuid, order)])
-    reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
-    until_ms = decision.until_ms
-    if decision.reason is ExpiryReason.SHADOW:
-        until_ms = context.now_ms + SHADOW_RECHECK_MS
-    if (expiry, reason, until_ms) == _expiry_of(table.work):
-        return table
-    work = replace(table.work, expiry=expiry, expiry_reason=reason, expiry_ms=until_ms)
-    return replace(table, work=work)
-
-
-def _expiry_of(work: TableWork) -> tuple[ExpiryWork, str, int | None]:
-    return work.expiry, work.expiry_reason, work.expiry_ms
+def _order_on_table(context: TableContext, table: Table) -> Table:
+    for action in TABLE_ACTIONS.values():
+        table, order = action.considered(table, context.limits, context.now_ms)
+        if order is not None:
+            context.effects.send([Output(TABLE_TASKS, order.table.uuid, order)])
+    return table

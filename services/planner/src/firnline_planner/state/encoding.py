@@ -156,4 +156,6 @@ def due_ms(table: Table) -> int | None:
 
 def reconcile_ms(table: Table) -> int | None:
     """When something is to be decided, asked for or given up."""
-    return earliest(table.work.reconcile_ms, table.work.expiry_ms, resync_ms(table.counters))
+    work = table.work
+    due = (one.due_ms for one in work.actions.values())
+    return earliest(work.reconcile_ms, work.expiry.due_ms, *due, resync_ms(table.counters))

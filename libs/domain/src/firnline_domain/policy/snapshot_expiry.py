@@ -1,0 +1,78 @@
+"""Expiry as an action on a table: it is announced, and its results bring the table's snapshots."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.work import ExpiryWork, Table
+from firnline_domain.policy.expiry import (
+    EXPIRE,
+    ExpiryReason,
+    decide_expiry,
+    expiry_announced,
+    expiry_ended,
+    expiry_order,
+)
+from firnline_domain.policy.table_action import SHADOW_RECHECK_MS, Asked, TableAction
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import SnapshotsExpired, TableResult
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import replace
+
+
+class SnapshotExpiry(TableAction):
+    """`expire`; the planner keeps an `ExpiryWork` of it."""
+
+    name = EXPIRE
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        decision = decide_expiry(table, limits, now_ms)
+        return Asked(decision.reason, decision.older_than_ms is not None, decision.until_ms)
+
+    def considered(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder | None]:
+        decision = decide_expiry(table, limits, now_ms)
+        order, expiry = None, table.work.expiry
+        if decision.older_than_ms is not None:
+            order, expiry = expiry_order(table, decision, limits, now_ms)
+        reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
+        until_ms = decision.until_ms
+        if decision.reason is ExpiryReason.SHADOW:
+            until_ms = now_ms + SHADOW_RECHECK_MS
+        return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """The worker has seen the table's snapshots: its numbers replace our bounds."""
+        assert isinstance(result, SnapshotsExpired)
+        refused, expiry = result.refused_reason or "", table.work.expiry
+        counters, word = table.counters, ""
+        if not refused:
+            counters = replace(
+                counters,
+                snapshot_count=result.remaining,
+                oldest_snapshot_ms=result.oldest_snapshot_ms,
+            )
+        if refused == ExpiryReason.EXTERNAL_FILES:
+            counters = replace(counters, has_external_files=True)
+        if expiry.task_id == result.task_id:
+            expiry, word = _ended(expiry, result, refused, now_ms)
+        return _with(replace(table, counters=counters), expiry), word
+
+    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+        if table.work.expiry.task_id != task:
+            return table, ""
+        return _with(table, expiry_ended(table.work.expiry, 0, reason, now_ms)), "expiry_failed"
+
+
+def _ended(
+    expiry: ExpiryWork, result: SnapshotsExpired, refused: str, now_ms: int
+) -> tuple[ExpiryWork, str]:
+    if result.begins_at_ms is not None and not refused:
+        return expiry_announced(expiry, result, now_ms), "expiry_announced"
+    word = "expiry_refused" if refused else "expired"
+    return expiry_ended(expiry, result.expired, refused, now_ms), word
+
+
+def _with(table: Table, expiry: ExpiryWork) -> Table:
+    if expiry == table.work.expiry:
+        return table
+    return replace(table, work=replace(table.work, expiry=expiry))

@@ -1,0 +1,129 @@
+"""An action on a table as a whole: when the planner orders it, and what it makes of the result."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from firnline_domain.counters.work import ActionWork, Table
+from firnline_domain.identity import MAIN, task_id
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.holds import hold_of
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import DAY_MS, HOUR_MS
+from firnline_domain.values import Value, field, replace
+
+DEADLINE_MS = HOUR_MS  # an order without an answer counts as lost then
+SHADOW_RECHECK_MS = 10 * 60_000  # nothing tells a table that its fleet has left shadow mode
+
+Work = TypeVar("Work", bound=ActionWork)
+
+
+class Asked(Value):
+    """`until_ms`: when time alone may change it; None = only an event can."""
+
+    reason: str
+    order: bool = False
+    until_ms: int | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+class TableAction(ABC):
+    """One action. The planner keeps its `ActionWork`, and sends at most one order of it at a time;
+    one that needs more than that overrides all but `asks`."""
+
+    name: str
+    interval_ms = DAY_MS  # from one order's end to the next order
+
+    @abstractmethod
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        """Whether the table's counters ask for it; pauses, windows and orders that are out are
+        no matter of this."""
+
+    def considered(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder | None]:
+        """The table with the decision, and the order, if one is to go out."""
+        before = table.work.actions.get(self.name, ActionWork())
+        asked = self._barred(table, before, limits, now_ms) or self.asks(table, limits, now_ms)
+        order, work = None, replace(before, reason=asked.reason, due_ms=asked.until_ms)
+        if asked.order:
+            order = self._order(table, asked, work, now_ms)
+            due_ms = order.deadline_ms
+            work = replace(work, task_id=order.task_id, deadline_ms=due_ms, due_ms=due_ms)
+        return (table if work == before else self._with(table, work)), order
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """The table after an order's result, and the result in one word, for the metrics."""
+        refused = result.refused_reason or ""
+        return self._ended(table, result.task_id, refused, now_ms), "refused" if refused else "done"
+
+    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+        """The same where a task came to no result."""
+        return self._ended(table, task, reason, now_ms), "failed"
+
+    def _ended(self, table: Table, task: str, refused: str, now_ms: int) -> Table:
+        work = table.work.actions.get(self.name, ActionWork())
+        if work.task_id != task:
+            return table  # reported twice, or after its deadline
+        return self._with(table, ended(work, not refused, refused, now_ms))
+
+    def _with(self, table: Table, work: ActionWork) -> Table:
+        actions = {**table.work.actions, self.name: work}
+        return replace(table, work=replace(table.work, actions=actions))
+
+    def _barred(
+        self, table: Table, work: ActionWork, limits: Thresholds, now_ms: int
+    ) -> Asked | None:
+        if table.counters.removed:
+            return Asked(Reason.REMOVED)
+        if not limits.enabled:
+            return Asked(Reason.DISABLED)
+        if work.task_id and now_ms < work.deadline_ms:
+            return Asked(Reason.IN_FLIGHT, until_ms=work.deadline_ms)
+        if table.counters.head_snapshot_id is None:
+            return Asked(Reason.HEALTHY)
+        if (again := again_ms(work, self.interval_ms, now_ms)) > now_ms:
+            return Asked(work.refused or Reason.COOLING, until_ms=again)
+        if hold := hold_of(table, limits, now_ms):
+            shadow_ms = now_ms + SHADOW_RECHECK_MS if limits.shadow else None
+            return Asked(hold.reason, until_ms=hold.until_ms or shadow_ms)
+        return None
+
+    def _order(self, table: Table, asked: Asked, work: ActionWork, now_ms: int) -> TableOrder:
+        name, head = table.counters.table, table.counters.head_snapshot_id
+        assert head is not None  # else barred
+        return TableOrder(
+            task_id=task_id(name.uuid, MAIN, str(work.rounds), self.name, head),
+            table=name,
+            action=self.name,
+            reason=asked.reason,
+            trigger_snapshot_id=head,
+            attempt=1,
+            ordered_at_ms=now_ms,
+            deadline_ms=now_ms + DEADLINE_MS,
+            numbers=asked.numbers,
+        )
+
+
+def ended(work: Work, useful: bool, refused: str, now_ms: int) -> Work:
+    """A round is over, by its result or without one."""
+    return replace(
+        work,
+        task_id=None,
+        deadline_ms=0,
+        rounds=work.rounds + 1,
+        finished_ms=now_ms,
+        fruitless=0 if useful else work.fruitless + 1,
+        refused=refused,
+    )
+
+
+def again_ms(work: ActionWork, interval_ms: int, now_ms: int) -> int:
+    """A round that did nothing is repeated ever more rarely."""
+    if work.finished_ms is None or work.finished_ms > now_ms:  # the clock was set back since
+        return 0
+    pause = interval_ms << min(work.fruitless, 12)
+    return work.finished_ms + min(pause, max(DAY_MS, interval_ms))

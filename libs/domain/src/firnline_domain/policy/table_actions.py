@@ -1,0 +1,8 @@
+"""Every action on a table as a whole; `firnline_worker.bootstrap` names who carries it out."""
+
+from __future__ import annotations
+
+from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
+from firnline_domain.policy.table_action import TableAction
+
+TABLE_ACTIONS: dict[str, TableAction] = {one.name: one for one in (SnapshotExpiry(),)}

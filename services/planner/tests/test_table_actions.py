@@ -1,0 +1,104 @@
+"""Any action on a whole table whose order is numbers alone."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_domain.counters.work import Table
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.policy.table_action import DEADLINE_MS, Asked, TableAction
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.records.orders import PauseMaintenance, TableOrder
+from firnline_domain.records.results import TableResult, TaskFailed
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
+
+from tests.kit.planner_world import TABLE, A, PlannerWorld, part
+
+
+class EveryHour(TableAction):
+    """Asked for from the second snapshot on."""
+
+    name = "rewrite_manifests"
+    interval_ms = HOUR_MS
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        head = table.counters.head_snapshot_id or 0
+        return Asked("many" if head > 1 else "few", head > 1, None, {"head": head})
+
+
+@pytest.fixture
+def ready(world: PlannerWorld, monkeypatch: pytest.MonkeyPatch) -> PlannerWorld:
+    monkeypatch.setitem(TABLE_ACTIONS, EveryHour.name, EveryHour())
+    world.commit(part(A, 1))
+    assert world.state().actions == {EveryHour.name: "few"}
+    return world
+
+
+def orders(records: list[object]) -> list[TableOrder]:
+    return [one for one in records if type(one) is TableOrder]
+
+
+def asked(world: PlannerWorld) -> TableOrder:
+    [order] = orders(world.commit(part(A, 1)))
+    return order
+
+
+def result(order: TableOrder, refused: str | None = None) -> TableResult:
+    return TableResult(order.task_id, TABLE, order.action, refused, "w", 0, {"after": 1})
+
+
+def test_one_order_at_a_time_and_the_next_after_the_interval(ready: PlannerWorld) -> None:
+    order = asked(ready)
+    assert (order.action, order.reason, order.numbers) == (EveryHour.name, "many", {"head": 2})
+    assert ready.topics[-1] == "table-tasks"
+    assert orders(ready.commit(part(A, 1))) == []
+    assert ready.state().actions == {EveryHour.name: "in_flight"}
+    assert orders(ready.take(result(order))) == []
+    assert ready.effects.outcomes == ["done"]
+    assert ready.state().actions == {EveryHour.name: "cooling"}
+    assert orders(ready.tick(HOUR_MS - 10_000)) == []
+    ready.restart()
+    [again] = orders(ready.tick(10_000))
+    assert again.task_id != order.task_id
+
+
+def test_a_lost_order_is_sent_again_after_its_deadline(ready: PlannerWorld) -> None:
+    order = asked(ready)
+    assert orders(ready.tick(DEADLINE_MS - 1)) == []
+    assert orders(ready.tick(1)) == [order.__class__(**{  # the same task
+        **{name: getattr(order, name) for name in order.__struct_fields__},
+        "ordered_at_ms": ready.now_ms, "deadline_ms": ready.now_ms + DEADLINE_MS,
+    })]  # fmt: skip
+
+
+def test_what_did_nothing_is_asked_for_ever_more_rarely(ready: PlannerWorld) -> None:
+    order = asked(ready)
+    told = TaskFailed(
+        order.task_id, TABLE, "main", None, order.action, 1, "w", "unreachable", "", True, 0
+    )
+    ready.take(told)
+    assert ready.effects.outcomes == ["failed"]
+    assert ready.state().actions == {EveryHour.name: "unreachable"}
+    [second] = orders(ready.tick(2 * HOUR_MS))
+    ready.take(result(second, "gc_disabled"))
+    assert ready.effects.outcomes == ["refused"]
+    assert orders(ready.tick(2 * HOUR_MS)) == []
+    assert len(orders(ready.tick(2 * HOUR_MS))) == 1
+
+
+def test_a_result_that_is_reported_again_changes_nothing(ready: PlannerWorld) -> None:
+    order = asked(ready)
+    ready.take(result(order))
+    ready.take(result(order, "late"))
+    assert ready.state().actions == {EveryHour.name: "cooling"}
+
+
+def test_a_pause_keeps_it_back(ready: PlannerWorld) -> None:
+    ready.take(PauseMaintenance(TABLE, "", "ops", ready.now_ms))
+    assert orders(ready.commit(part(A, 1))) == []
+    assert ready.state().actions == {EveryHour.name: "paused"}
+
+
+def test_an_action_that_nobody_knows_is_poison(ready: PlannerWorld) -> None:
+    with pytest.raises(PoisonousRecord, match="vacuum"):
+        ready.take(TableResult("t", TABLE, "vacuum", None, "w", 0))
