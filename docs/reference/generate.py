@@ -1,7 +1,7 @@
 """`make docs-reference`: the tables of these pages, from the code.
 
-Everything between a page's two markers is written here. Names, defaults, ranges, readers and
-writers come from the code. Of properties and reasons the page itself keeps the last column, the
+Everything between a page's two markers is written here. Names, defaults, ranges, readers, writers
+and what a reason means come from the code. Of properties the page itself keeps the last column, the
 meaning: a new name gets an empty one, and `tests/test_docs.py` fails until somebody fills it.
 """
 
@@ -16,8 +16,9 @@ from firnline_adapters.metric_list import ALL, METRICS
 from firnline_adapters.settings import Setting, all_settings
 from firnline_cli.__main__ import GROUPS
 from firnline_domain.policy.decisions import ORDERS, Reason
-from firnline_domain.policy.expiry import ExpiryReason
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.reason_code import ReasonCode
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.settings.advanced import ADVANCED, WHY_OF_WORKERS
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds
@@ -112,13 +113,10 @@ def parquet(_: Mapping[str, str]) -> str:
     return table("property | value", rows)
 
 
-def reasons(codes: Iterable[str]) -> Callable[[Mapping[str, str]], str]:
+def reasons(codes: Iterable[ReasonCode]) -> Callable[[Mapping[str, str]], str]:
     """One table of these codes."""
-
-    def made(meanings: Mapping[str, str]) -> str:
-        return table("reason | meaning", [f"`{one}` | {meanings.get(one, '')}" for one in codes])
-
-    return made
+    rows = [f"`{one.value}` | {one.meaning}" for one in codes]
+    return lambda _: table("reason | meaning", rows)
 
 
 def commands(_: Mapping[str, str]) -> str:
@@ -139,10 +137,10 @@ BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "properties": properties,
     "advanced": advanced,
     "parquet": parquet,
-    "ordered": reasons([one.value for one in Reason if one in ORDERS]),
-    "kept-back": reasons([one.value for one in Reason if one not in ORDERS]),
-    "expiry": reasons([one.value for one in ExpiryReason]),
-    "refused": reasons([one.value for one in ConflictReason]),
+    "ordered": reasons([one for one in Reason if one in ORDERS]),
+    "kept-back": reasons([one for one in Reason if one not in ORDERS]),
+    "expiry": reasons(ExpiryReason),
+    "refused": reasons(ConflictReason),
 }
 
 

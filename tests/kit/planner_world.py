@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_domain.identity import Scope
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
-    ConflictReason,
     FilesChanged,
     PartitionChange,
     RewriteCommitted,

@@ -20,8 +20,8 @@ from firnline_committer.pump import Pump
 from firnline_committer.sweeping import Sweeps
 from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_domain.identity import Scope, bucket_of
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
-    ConflictReason,
     DeadLettered,
     OutputsSwept,
     RewriteCommitted,

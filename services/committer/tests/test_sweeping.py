@@ -11,7 +11,8 @@ from firnline_committer.sweeping import AGAIN_MS, Sweeps
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import TableName
-from firnline_domain.records.events import ConflictReason, OutputsSwept
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import OutputsSwept
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg.sweeping import Left, Swept

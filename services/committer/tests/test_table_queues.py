@@ -20,7 +20,8 @@ from firnline_committer.table_queues import MAX_AT_ONCE
 from firnline_committer.threads import Inline, Threads
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.events import ConflictReason, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteConflicted, RewriteSkipped
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.values import replace
 from firnline_iceberg.jvm import JvmEnded

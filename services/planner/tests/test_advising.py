@@ -10,9 +10,9 @@ from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.advice.writers import METADATA_COMMITS
 from firnline_domain.counters.filters import TAU_MS
 from firnline_domain.identity import Scope
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
-    ConflictReason,
     FilteredBy,
     PartitionChange,
     RewriteConflicted,

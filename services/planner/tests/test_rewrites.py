@@ -8,9 +8,9 @@ import pytest
 from firnline_domain.identity import Scope
 from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.policy.rewrite import decide
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
-    ConflictReason,
     PartitionChange,
     RewriteCommitted,
     RewriteSkipped,

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 from firnline_domain.identity import Scope
 from firnline_domain.policy.memory_tuning import REPEAT_MS, STEP_DOWN_AFTER, Steps
-from firnline_domain.records.events import (
-    ConflictReason,
-    PartitionChange,
-    RewriteConflicted,
-    RewriteSkipped,
-)
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import PartitionChange, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles, SizeWorkers
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.records.tallies import FileTally, Tally

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import normal_path
-from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.planning import live_files

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from firnline_committer import post_commit_check
 from firnline_domain.commits import commit_plan, conflicts
-from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_domain.version import VERSION

@@ -9,7 +9,8 @@ import pytest
 from firnline_committer import committer as committing
 from firnline_domain.commits import commit_plan
 from firnline_domain.errors import RetryLater
-from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits, Pin

@@ -11,7 +11,8 @@ from firnline_committer.catalog import without_gateway
 from firnline_committer.handlers import Handlers
 from firnline_committer.outputs import Outputs
 from firnline_domain.commits.lifetimes import Lifetimes
-from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables

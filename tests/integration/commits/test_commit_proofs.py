@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from firnline_adapters import records
 from firnline_domain.commits import conflicts
-from firnline_domain.records.events import ConflictReason, GroupProof
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import GroupProof
 from firnline_domain.records.results import KeyChecksums, RewriteFinished
 from firnline_domain.values import replace
 

@@ -15,7 +15,7 @@ from firnline_committer.repairs import Repairs
 from firnline_deletes import position_files
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import normal_path
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from firnline_committer import committed_results
-from firnline_domain.records.events import ConflictReason, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.values import replace
 from firnline_iceberg.tables import Tables
 

@@ -13,7 +13,8 @@ from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
 from firnline_domain.commits import conflicts
 from firnline_domain.commits.lifetimes import Lifetimes
-from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg import output_lists, removal

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from firnline_deletes import row_map
 from firnline_domain.commits.heads import outlives
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.summaries import TASK_ID
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from firnline_domain.policy.decisions import ORDERS
 from firnline_domain.policy.lanes import Lane
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
-from firnline_domain.records.events import Classification, ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import Classification
 
 ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
 DEAD = (

@@ -12,7 +12,7 @@ from firnline_domain.commits.commit_plan import (
 )
 from firnline_domain.commits.heads import Head
 from firnline_domain.identity import Scope
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (
     DeleteKind,
     RewriteFinished,

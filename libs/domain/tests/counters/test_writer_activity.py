@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from firnline_domain.counters.writer_activity import WriterActivity, after_commit, after_result
 from firnline_domain.identity import Scope
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
-    ConflictReason,
     FilesChanged,
     PartitionChange,
     RewriteCommitted,

@@ -10,7 +10,6 @@ from firnline_domain.counters.work import ExpiryWork, RunningTask, Table, TableW
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.policy.expiry import (
     DEADLINE_MS,
-    ExpiryReason,
     after_expired,
     begins_ms,
     configured_retention,
@@ -21,6 +20,7 @@ from firnline_domain.policy.expiry import (
     refusal,
     retry_allowed,
 )
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going
 from firnline_domain.settings.thresholds import Expiry, Thresholds

@@ -15,7 +15,7 @@ from typing import Any
 from firnline_domain.commits.table_holds import HEADER, PASS
 from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import TableForm
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.version import VERSION

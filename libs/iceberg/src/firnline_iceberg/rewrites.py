@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.summaries import TASK_ID
 from pyiceberg.table.snapshots import Summary
 

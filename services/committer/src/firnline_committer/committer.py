@@ -17,7 +17,7 @@ from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.records.signing import Keyring
 from firnline_iceberg.avro import MetadataFileGone

@@ -20,7 +20,7 @@ from firnline_deletes.vectors import located
 from firnline_domain.commits.commit_plan import Conversion, Written
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.identity import normal_path
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry

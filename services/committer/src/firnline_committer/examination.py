@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from firnline_domain.commits.commit_plan import Conversion, Repair, Written
 from firnline_domain.commits.conflicts import Conflict, Verdict, judge
 from firnline_domain.identity import Scope
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned

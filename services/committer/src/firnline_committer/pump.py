@@ -19,7 +19,8 @@ from firnline_adapters.logs import Log
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
-from firnline_domain.records.events import ConflictReason, RewriteCommitted
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import RewriteFinished
 
 from firnline_committer import reports

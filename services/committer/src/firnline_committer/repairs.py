@@ -33,7 +33,7 @@ from firnline_domain.commits.conflicts import (
 from firnline_domain.commits.heads import LiveDelete
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, OutputFile, RewriteFinished
 from firnline_domain.records.signing import Keyring
 from firnline_domain.values import replace

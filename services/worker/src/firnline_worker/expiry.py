@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.policy.expiry import ExpiryReason, configured_retention, refusal
+from firnline_domain.policy.expiry import configured_retention, refusal
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.settings.in_force import with_namespace

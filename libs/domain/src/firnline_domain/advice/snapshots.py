@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, size
-from firnline_domain.policy.expiry import ExpiryReason, begins_ms
+from firnline_domain.policy.expiry import begins_ms
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.times import DAY_MS, HOUR_MS
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from firnline_domain.commits.conflicts import Conflict, replaced
 from firnline_domain.commits.heads import Head, LiveDelete, outlives, reaches
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
 from firnline_domain.values import Value, replace
 

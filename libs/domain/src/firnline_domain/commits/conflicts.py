@@ -13,7 +13,7 @@ from firnline_domain.commits.heads import Head, LiveDelete, reaches
 from firnline_domain.commits.proofs import flaw
 from firnline_domain.commits.schemas import unreadable
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.records.events import ConflictReason
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,

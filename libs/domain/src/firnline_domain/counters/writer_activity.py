@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
-    ConflictReason,
     FilesChanged,
     RewriteCommitted,
     RewriteConflicted,

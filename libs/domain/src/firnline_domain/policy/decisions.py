@@ -2,53 +2,168 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from firnline_domain.counters.debts import Debt
 from firnline_domain.policy.cost_benefit import Action, CostBenefit
+from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.values import Value, field
 
 
-class Reason(StrEnum):
-    """Why a partition was, or was not, chosen. Stable: people and dashboards match on it."""
+class Reason(ReasonCode):
+    """Why a partition was, or was not, chosen."""
 
-    # ordered
-    EQUALITY_DELETES = "equality_deletes"
-    POSITION_DELETES = "position_deletes"
-    FRAGMENTS = "fragments"
-    GLOBAL_DELETES = "global_deletes"
-    UNDERSIZED = "undersized"  # files below their size fill one of the target size together
-    SIZE_ERROR = "size_error"  # a merge brings sizes nearer to the target, by enough
-    READ_DEBT = "read_debt"  # readers have paid for it what its rewrite costs
-    OLD_DEBT = "old_debt"  # little, but for longer than max-age
-    RECYCLING = "recycling"  # rows that are deleted by position alone outlast the retention
+    # ordered: those of `ORDERS`
+    EQUALITY_DELETES = (
+        "equality_deletes",
+        "as many equality-delete files came as `min-equality-deletes` says",
+        "{equality_deletes} equality-delete files; {min_equality_deletes} are enough for a rewrite",
+    )
+    POSITION_DELETES = (
+        "position_deletes",
+        "as many position-delete files and deletion vectors came as `min-position-deletes` says,"
+        " or a conversion's deletes have been paid for",
+        "{position_deletes} position-delete files or deletion vectors; {min_position_deletes} "
+        "are enough for a rewrite",
+    )
+    FRAGMENTS = (
+        "fragments",
+        "as many small files came as `min-fragments` says",
+        "{fragments} small files; {min_fragments} are enough for a rewrite",
+    )
+    GLOBAL_DELETES = (
+        "global_deletes",
+        "as many unpartitioned equality-delete files, which reach every partition, came as `min-"
+        "equality-deletes` says",
+        "{global_deletes} global equality-delete files; {min_equality_deletes} are enough for a "
+        "rewrite",
+    )
+    UNDERSIZED = (
+        "undersized",
+        "small files fill one of the target size together",
+        "{undersized} files below their size fill one of the target size",
+    )
+    SIZE_ERROR = (
+        "size_error",
+        "file sizes are off the target, and a merge improves that enough",
+        "its files are off their target by {size_error} of it, and a merge mends "
+        "{mendable_size_error}; {max_size_error} is enough for a rewrite",
+    )
+    READ_DEBT = (
+        "read_debt",
+        "readers have paid as much for the debt as its rewrite costs",
+        "readers have paid their part (firnline.rewrite.payback) of what its rewrite costs "
+        "({read_s_spared} CPU s a scan, {rewrite_cpu_s} for the rewrite)",
+    )
+    OLD_DEBT = (
+        "old_debt",
+        "some debt is older than `max-age-ms`",
+        "below every threshold, but some of it has waited longer than firnline.rewrite.max-age-ms",
+    )
+    RECYCLING = (
+        "recycling",
+        "rows deleted by position are older than the retention: the rewrite removes them from "
+        "storage",
+        "what was deleted by position has outlasted the retention, and would stay on the storage",
+    )
     # not ordered
-    HEALTHY = "healthy"  # no debt
-    ACCUMULATING = "accumulating"  # some debt, below every threshold
-    FIXED_POINT = "fixed_point"  # the last rewrite left as much: another would change nothing
-    MINIMUM_GAIN = "minimum_gain"  # its rewrite costs more than readers have paid so far
-    QUIET_PERIOD = "quiet_period"  # it changes right now
-    HOT = "hot"  # a writer changes rows of its files, and would fail
-    IN_FLIGHT = "in_flight"
-    COOLING = "cooling"
-    BACKING_OFF = "backing_off"
-    PARKED = "parked"
-    UNDONE = "undone"  # a person took its last rewrite back
-    PAUSED = HoldReason.PAUSED.value
-    BLACKOUT = HoldReason.BLACKOUT.value
-    OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.value
-    UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
-    OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.value
-    COMMIT_CEILING = HoldReason.COMMIT_CEILING.value
-    BATCHING = HoldReason.BATCHING.value
-    SHADOW = HoldReason.SHADOW.value
-    WAITING_FOR_BUDGET = "waiting_for_budget"  # others spare more for what they cost
-    TABLE_BUSY = "table_busy"  # as many orders of the table are out as max-in-flight lets
-    WAITING_FOR_RESYNC = "waiting_for_resync"  # the counters may be wrong
-    DISABLED = "disabled"  # firnline.enabled=false
-    NAME_TOO_LONG = "name_too_long"  # a partition whose values no order could carry
-    REMOVED = "removed"
+    HEALTHY = (
+        "healthy",
+        "no debt",
+        "nothing to do",
+    )
+    ACCUMULATING = (
+        "accumulating",
+        "some debt, below every threshold",
+        "not enough yet",
+    )
+    FIXED_POINT = (
+        "fixed_point",
+        "the last rewrite left exactly this: another one would change nothing",
+        "the last rewrite left as much; another would change nothing",
+    )
+    MINIMUM_GAIN = (
+        "minimum_gain",
+        "the rewrite costs more than readers have paid so far",
+        "its rewrite costs {rewrite_cpu_s} CPU s and spares a scan {read_s_spared}; waits until "
+        "readers have paid their part of it, at most firnline.rewrite.max-wait-ms",
+    )
+    QUIET_PERIOD = (
+        "quiet_period",
+        "the partition changed within `quiet-ms`",
+        "writers are at work in it right now; waits until they pause",
+    )
+    HOT = (
+        "hot",
+        "a writer changed rows of its files within `hot-ms`; its next statement would fail",
+        "a writer changes rows of its files (DELETE, UPDATE, MERGE) and would fail; waits until "
+        "it pauses, at most firnline.rewrite.hot-max-ms",
+    )
+    IN_FLIGHT = (
+        "in_flight",
+        "an order is out",
+        "a task is at work",
+    )
+    COOLING = (
+        "cooling",
+        "the last rewrite was less than `cool-down-ms` ago",
+        "rests after its last rewrite",
+    )
+    BACKING_OFF = (
+        "backing_off",
+        "the last order failed; the next one waits 10 s, then twice as long each time, at most "
+        "30 min",
+        "waits after a failure, {failures} in a row",
+    )
+    PARKED = (
+        "parked",
+        "it failed too often; the next try is 24 h later, or after `firnline unpark`",
+        "parked: no retry helped, {failures} failures in a row",
+    )
+    UNDONE = (
+        "undone",
+        "a person took the last rewrite back: 24 h, or until `firnline unpark`",
+        "its last rewrite was undone by a person; `firnline unpark` lets it go on",
+    )
+    PAUSED = HoldReason.PAUSED.entry
+    BLACKOUT = HoldReason.BLACKOUT.entry
+    OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.entry
+    UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.entry
+    OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.entry
+    COMMIT_CEILING = HoldReason.COMMIT_CEILING.entry
+    BATCHING = HoldReason.BATCHING.entry
+    SHADOW = HoldReason.SHADOW.entry
+    WAITING_FOR_BUDGET = (
+        "waiting_for_budget",
+        "other partitions save more for their cost; it waits for the budget",
+        "deserves a rewrite, and others spare more for what they cost: its turn within "
+        "FIRNLINE_BUDGET_GB_HOURS comes",
+    )
+    TABLE_BUSY = (
+        "table_busy",
+        "`max-in-flight` orders of the table are out",
+        "{in_flight} tasks of this table are out already, its limit (firnline.rewrite.max-in-"
+        "flight)",
+    )
+    WAITING_FOR_RESYNC = (
+        "waiting_for_resync",
+        "events are missing; the counters are being rebuilt",
+        "commits are missing from the counters; the enricher was asked for them",
+    )
+    DISABLED = (
+        "disabled",
+        "`firnline.enabled=false`",
+        "switched off (firnline.enabled)",
+    )
+    NAME_TOO_LONG = (
+        "name_too_long",
+        "the partition's values are too long for an order",
+        "its partition values are longer than 2,000 characters: not maintained",
+    )
+    REMOVED = (
+        "removed",
+        "the partition or the table is gone",
+        "the table is gone",
+    )
 
 
 STATUS = {

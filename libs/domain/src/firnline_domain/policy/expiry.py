@@ -8,43 +8,18 @@ files outside its own locations is left alone (docs/decisions/0033).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from firnline_domain.counters.work import ExpiryWork, Table
 from firnline_domain.identity import MAIN, task_id
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_of
 from firnline_domain.policy.table_action import DEADLINE_MS, again_ms, ended
 from firnline_domain.records.orders import ExpireSnapshots
-from firnline_domain.records.pauses import HoldReason
-from firnline_domain.records.results import GRACE_PERIOD, Going, SnapshotsExpired
+from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
 from firnline_domain.values import Value, replace
 
 EXPIRE = "expire"
-
-
-class ExpiryReason(StrEnum):
-    """Why expiry was, or was not, ordered."""
-
-    OLD_SNAPSHOTS = "old_snapshots"  # ordered
-    ANNOUNCED = "expiry_announced"  # ordered: to find out what would go
-    IN_FLIGHT = "expiry_in_flight"
-    GC_DISABLED = "gc_disabled"  # gc.enabled=false: the table's owner forbids it
-    DISABLED = "disabled"
-    NEVER = "expire_disabled"  # firnline.expire.enabled=false
-    EXTERNAL_FILES = "external_files"  # outside its own locations; others may need them
-    GRACE_PERIOD = GRACE_PERIOD  # announced, and not begun yet
-    NOTHING_OLD_ENOUGH = "nothing_old_enough"
-    TOO_FEW = "too_few_snapshots"  # no more than min-snapshots-to-keep
-    TOO_SOON = "too_soon"  # the last one was less than the interval ago
-    HELD_BY_TASK = "held_by_task"  # a task in flight may read everything that is old enough
-    PAUSED = HoldReason.PAUSED.value
-    BLACKOUT = HoldReason.BLACKOUT.value
-    OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.value
-    UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.value
-    SHADOW = HoldReason.SHADOW.value
-    UNKNOWN = "snapshots_unknown"
-    REMOVED = "removed"
 
 
 GC_ENABLED = "gc.enabled"  # as Java reads it: whatever is not `true` is false

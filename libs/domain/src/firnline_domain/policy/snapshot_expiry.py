@@ -5,12 +5,12 @@ from __future__ import annotations
 from firnline_domain.counters.work import ExpiryWork, Table
 from firnline_domain.policy.expiry import (
     EXPIRE,
-    ExpiryReason,
     decide_expiry,
     expiry_announced,
     expiry_ended,
     expiry_order,
 )
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.table_action import SHADOW_RECHECK_MS, Asked, TableAction
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import SnapshotsExpired, TableResult

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import KeyChecksums
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import FileTally
@@ -196,32 +197,6 @@ class RewriteCommitted(Value):
     proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
     worked_ms: int | None = None  # by the worker, from start to last output
     slice: Slice | None = None  # as the result said: whether another order has to follow
-
-
-class ConflictReason(StrEnum):
-    """Why a result could not be committed (docs/conflicts.md)."""
-
-    INPUTS_GONE = "inputs_gone"
-    APPLIED_DELETE_GONE = "applied_delete_gone"  # a rollback: the result masked too much
-    APPLIED_POSITION_DELETE_GONE = "applied_position_delete_gone"  # so that rows came back
-    NEW_POSITION_DELETES = "new_position_deletes"
-    NEW_DELETION_VECTORS = "new_deletion_vectors"
-    OLD_EQUALITY_DELETE = "old_equality_delete"  # unapplied, yet not above the start
-    HAZARD_10312 = "hazard_10312"  # iceberg-rules 2.4 (a), and no safe form of commit is left
-    SPEC_CHANGED = "spec_changed"  # iceberg-rules 2.4 (b)
-    SCHEMA_CHANGED = "schema_changed"  # or the name mapping
-    FORMAT_CHANGED = "format_changed"  # of the table: its version, or it is encrypted now
-    DUPLICATE_FILES = "duplicate_files"  # the head has a data or delete file twice
-    START_NOT_ANCESTOR = "start_not_ancestor"
-    TABLE_GONE = "table_gone"
-    REF_GONE = "ref_gone"
-    PIN_LOST = "pin_lost"  # the head moved at every try
-    TOO_OLD = "too_old"  # its outputs may be swept at any time (`lifetimes`)
-    UNREACHABLE = "unreachable"  # catalog or storage did not answer while patience lasted
-    OUTPUTS_GONE = "outputs_gone"  # another committer refused the result and removed them
-    PROOF_FAILED = "proof_failed"  # rows in - rows masked != rows out, in number or by keys
-    INVALID_OUTPUTS = "invalid_outputs"  # files that are not its task's, or not as it says
-    REJECTED = "rejected"  # the catalog or Iceberg itself refused
 
 
 class RewriteConflicted(Value):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
+from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 from firnline_domain.values import Value
 
@@ -13,17 +13,52 @@ FLEET = "fleet"  # the key of what is for all tables
 FLEET_PARTITION = 0  # the fleet's orders are in every partition; one of them says in what order
 
 
-class HoldReason(StrEnum):
-    """Why nothing is ordered for a table. Stable, as `decisions.Reason` is."""
+class HoldReason(ReasonCode):
+    """Why nothing is ordered for a table."""
 
-    PAUSED = "paused"  # a person paused it
-    BLACKOUT = "blackout"  # firnline.blackout
-    OUTSIDE_WINDOW = "outside_window"  # firnline.window
-    UNREADABLE_WINDOW = "unreadable_window"  # a window or a blackout cannot be read
-    OTHER_MAINTAINER = "other_maintainer"  # somebody else maintains the table as well
-    COMMIT_CEILING = "commit_ceiling"  # Firnline has committed as often as it may
-    BATCHING = "batching"  # it has committed often: more are to share the next commit
-    SHADOW = "shadow"  # firnline.shadow: all else being equal it would be ordered
+    PAUSED = (
+        "paused",
+        "a person paused the table or the fleet (`firnline pause`)",
+        "maintenance is paused by a person; `firnline status` says how to end it",
+    )
+    BLACKOUT = (
+        "blackout",
+        "`firnline.blackout` holds now",
+        "nothing is ordered during a blackout (firnline.blackout)",
+    )
+    OUTSIDE_WINDOW = (
+        "outside_window",
+        "`firnline.window` is closed now",
+        "nothing is ordered outside the maintenance window (firnline.window)",
+    )
+    UNREADABLE_WINDOW = (
+        "unreadable_window",
+        "the window or blackout cannot be parsed; nothing is ordered until it is corrected",
+        "nothing is ordered while firnline.window or firnline.blackout cannot be read",
+    )
+    OTHER_MAINTAINER = (
+        "other_maintainer",
+        "another maintainer rewrote the table recently",
+        "somebody else maintains this table as well; Firnline yields to it for a time "
+        "(firnline.yield-ms)",
+    )
+    COMMIT_CEILING = (
+        "commit_ceiling",
+        "`firnline.commit.max-per-hour` is used up",
+        "Firnline has committed as often as firnline.commit.max-per-hour lets it; the next "
+        "commit waits its turn",
+    )
+    BATCHING = (
+        "batching",
+        "near that limit: the order waits up to a minute to share a commit",
+        "Firnline has committed to this table often within the hour (firnline.commit.max-per-"
+        "hour): more partitions are to share the next commit",
+    )
+    SHADOW = (
+        "shadow",
+        "it would be ordered, but `firnline.shadow` is true",
+        "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
+    )
 
 
 class Pause(Value):

@@ -8,12 +8,8 @@ from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.policy.outcomes import committed_late, rows_differed, told_of_slice
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
-from firnline_domain.records.events import (
-    ConflictReason,
-    RewriteCommitted,
-    RewriteConflicted,
-    RewriteSkipped,
-)
+from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.results import (
     ALREADY_COMMITTED,
     Mode,

@@ -12,7 +12,8 @@ from firnline_domain.advice.finding import Known
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.expiry import ExpiryReason, begins_ms
+from firnline_domain.policy.expiry import begins_ms
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
 from firnline_domain.policy.rewrite import admit, decide, explain, mendable, status_of
 from firnline_domain.records.states import (
