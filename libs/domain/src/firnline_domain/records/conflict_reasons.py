@@ -6,7 +6,7 @@ from firnline_domain.reason_code import ReasonCode
 
 
 class ConflictReason(ReasonCode):
-    """Why the committer refused a result."""
+    """Why the committer refused a result (docs/conflicts.md)."""
 
     INPUTS_GONE = (
         "inputs_gone",
