@@ -56,12 +56,28 @@ def metrics(_: Mapping[str, str]) -> str:
 
 
 def topics(_: Mapping[str, str]) -> str:
-    return table("topic | key | written by | read by | what it carries", map(_topic, all_topics()))
+    head = "topic | key | written by | read by | signature | what it carries"
+    return table(head, map(_topic, all_topics()))
 
 
 def _topic(one: Topic) -> str:
     who = f"{', '.join(one.written_by)} | {', '.join(one.read_by)}"
-    return f"`{one.name}` | {one.key} | {who} | {one.about}"
+    return f"`{one.name}` | {one.key} | {who} | {one.signature} | {one.about}"
+
+
+def services(_: Mapping[str, str]) -> str:
+    """The same by service."""
+    written = {name for one in all_topics() for name in (*one.written_by, *one.read_by)}
+    rows = [
+        f"{name} | {_named(one for one in all_topics() if name in one.read_by)} | "
+        f"{_named(one for one in all_topics() if name in one.written_by)}"
+        for name in sorted(written)
+    ]
+    return table("service | reads | writes", rows)
+
+
+def _named(found: Iterable[Topic]) -> str:
+    return ", ".join(f"`{one.name}`" for one in found) or "-"
 
 
 def properties(meanings: Mapping[str, str]) -> str:
@@ -134,6 +150,7 @@ BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "metrics": metrics,
     "commands": commands,
     "topics": topics,
+    "services": services,
     "properties": properties,
     "advanced": advanced,
     "parquet": parquet,

@@ -16,6 +16,7 @@ GOOD = {
     "read_by": [],
     "key": "k",
     "records": [],
+    "signature": "none",
     "partitions": "buckets",
     "config": {},
 }
@@ -49,6 +50,7 @@ def test_topics_read_together_have_the_same_partitions() -> None:
         {**GOOD, "aditional": 1},
         {name: value for name, value in GOOD.items() if name != "key"},
         {**GOOD, "partitions": "many"},
+        {**GOOD, "signature": "maybe"},
     ],
 )
 def test_a_bad_topic_file_is_refused(raw: dict[str, object]) -> None:

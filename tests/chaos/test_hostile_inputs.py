@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from firnline_adapters.signing import PLAIN
+from firnline_adapters import signing
 from firnline_chaos import invariants
 from firnline_chaos.hostile import records, requests, tables
 from firnline_chaos.hostile.progress import OpenTasks, Waiting
@@ -42,7 +42,7 @@ def test_records_of_every_topic_and_kind_come() -> None:
     assert {one.refused for one in drawn if one.kind == "truncated"} == {True, False}
     unsigned = [one for one in drawn if not one.signed]
     assert {one.refused for one in unsigned if one.topic == "rewrite-tasks"} == {True}
-    assert not {one.topic for one in unsigned} & PLAIN
+    assert not {one.topic for one in unsigned} & signing.unsigned()
 
 
 def test_a_tombstone_is_owed_no_letter_where_the_topic_is_compacted() -> None:

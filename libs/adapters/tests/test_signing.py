@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.redaction import redacted
-from firnline_adapters.signing import AGED, MAX_AGE_H, PLAIN, RecordSigner, signer_at
+from firnline_adapters.signing import MAX_AGE_H, RecordSigner, signer_at, unsigned
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.signing import Keyring, SignatureRefused, SigningKey
-from firnline_schemas.topics import all_topics
+from firnline_schemas.topics import Signature, all_topics, topics_with
 
 HOUR_MS = 3_600_000
 NAMES = [topic.name for topic in all_topics()]
@@ -34,21 +34,25 @@ def test_all_that_is_believed_is_signed(topic: str) -> None:
     for value in (b"v", None):
         version, *signature = signer.headers(topic, 0, b"k", value)
         assert version == ("firnline-version", b"0.1.0")
-        assert bool(signature) == (topic not in PLAIN)
-    if topic not in PLAIN:
+        assert bool(signature) == (topic not in unsigned())
+    if topic not in unsigned():
         with pytest.raises(SignatureRefused):
             signer.verify(topic, 0, b"k", b"v", None)
         with pytest.raises(SignatureRefused):  # a tombstone is not an empty value
             signer.verify(topic, 0, b"k", None, signer.headers(topic, 0, b"k", b""))
 
 
-def test_the_topics_that_are_named_are_there() -> None:
-    assert set(NAMES) >= AGED | PLAIN
+def test_what_is_ordered_and_what_people_alone_read() -> None:
+    assert topics_with(Signature.EXPIRES) >= {
+        "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "compare-tasks", "task-results",
+        "resync-requests", "operator-orders",
+    }  # fmt: skip
+    assert unsigned() == {"advice", "table-states", "dead-letters", "schemas"}
 
 
 def test_orders_and_results_count_for_a_week_and_facts_for_ever() -> None:
     assert MAX_AGE_H == 168
-    for topic in (*(AGED - {"operator-orders"}), "rewrite-tasks.etl"):
+    for topic in (*(topics_with(Signature.EXPIRES) - {"operator-orders"}), "rewrite-tasks.etl"):
         assert believed(topic, 167)
         assert not believed(topic, 169)
         assert not believed(topic, 3, max_age_h=2)

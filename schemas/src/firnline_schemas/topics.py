@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
-FIELDS = {"name", "about", "written_by", "read_by", "key", "records", "partitions", "config"}
+FIELDS = {
+    *("name", "about", "written_by", "read_by", "key", "records", "signature", "partitions"),
+    "config",
+}
 BUCKETS = "buckets"
 MAX_BYTES = "max.message.bytes"
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's own default; set on every topic, whatever the broker's is
+
+
+class Signature(StrEnum):
+    """Whether a topic's records carry the fleet's signature, and for how long it counts."""
+
+    NONE = "none"  # only people look at them, or they describe records
+    LASTING = "lasting"  # facts, in order, or the newest word: readers know what they had already
+    EXPIRES = "expires"  # orders, and what tells of work done: readers wait for hours at the most
 
 
 class BadTopicFile(ValueError):
@@ -29,6 +41,7 @@ class Topic:
     read_by: tuple[str, ...]
     key: str
     records: tuple[str, ...]
+    signature: Signature
     fixed_partitions: int | None  # None: as many as there are buckets
     config: dict[str, str]  # Kafka topic settings; `max.message.bytes` always among them
 
@@ -49,6 +62,8 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
     partitions = raw["partitions"]
     if partitions != BUCKETS and not isinstance(partitions, int):
         raise BadTopicFile(f"topic {raw['name']!r}: partitions is a number or '{BUCKETS}'")
+    if raw["signature"] not in list(Signature):
+        raise BadTopicFile(f"topic {raw['name']!r}: signature is one of {', '.join(Signature)}")
     return Topic(
         name=raw["name"],
         about=raw["about"],
@@ -56,6 +71,7 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
         read_by=tuple(raw["read_by"]),
         key=raw["key"],
         records=tuple(raw["records"]),
+        signature=Signature(raw["signature"]),
         fixed_partitions=None if partitions == BUCKETS else partitions,
         config={
             name: str(value)
@@ -75,6 +91,12 @@ def all_topics() -> tuple[Topic, ...]:
 def topic(name: str) -> Topic:
     """The topic of that name. Raises KeyError."""
     return {entry.name: entry for entry in all_topics()}[name]
+
+
+@cache
+def topics_with(signature: Signature) -> frozenset[str]:
+    """Names of the topics whose records are signed so."""
+    return frozenset(one.name for one in all_topics() if one.signature is signature)
 
 
 @cache

@@ -17,6 +17,7 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.lanes import BEFORE_GROUP
 from firnline_domain.records.signing import Keyring, Signature, SigningKey
 from firnline_domain.version import VERSION
+from firnline_schemas import topics
 
 from firnline_adapters import redaction
 from firnline_adapters.settings import from_environment, setting
@@ -30,21 +31,6 @@ DAY_H = 24.0
 # find work that has been ordered again meanwhile.
 MAX_AGE_H = 7 * DAY_H
 HOUR_MS = 3_600_000
-# Who orders work or tells of work done, and whose readers wait for hours at the most. The others
-# hold facts, in order, or the newest word on something: their readers know what they had already.
-AGED = frozenset(
-    {
-        "rewrite-tasks",
-        "rewrite-tasks-heavy",
-        "table-tasks",
-        "compare-tasks",
-        "task-results",
-        "resync-requests",
-        "operator-orders",
-    }
-)
-# What only people look at, and what describes records instead of being believed.
-PLAIN = frozenset({"advice", "table-states", "dead-letters", "schemas"})
 OPERATOR_ORDERS, MIN_ORDERS_H = "operator-orders", 31 * DAY_H  # it keeps a month, and pauses hold
 
 Headers = Iterable[tuple[str, bytes | str | None]]
@@ -66,7 +52,7 @@ class SigningSettings:
 
 
 class RecordSigner:
-    """Signs and verifies the records of all topics but those that are PLAIN."""
+    """Signs and verifies the records of all topics whose file says so (`signature`)."""
 
     def __init__(
         self,
@@ -88,7 +74,7 @@ class RecordSigner:
     ) -> list[tuple[str, bytes]]:
         """What a record is sent with: its producer's version, and a signature where one is due."""
         parts = _parts(topic, partition, key, value)
-        signature = None if topic in PLAIN else self.keys.sign(self._now_ms(), *parts)
+        signature = None if topic in unsigned() else self.keys.sign(self._now_ms(), *parts)
         return [PRODUCER] if signature is None else [PRODUCER, (HEADER, _written(signature))]
 
     def verify(
@@ -100,18 +86,23 @@ class RecordSigner:
         headers: Headers | None,
     ) -> None:
         """Return where the fleet has sent this record to this place. Raises SignatureRefused."""
-        if topic in PLAIN or not self.keys.signs:
+        if topic in unsigned() or not self.keys.signs:
             return
         parts = _parts(topic, partition, _bytes(key), _bytes(value))
         self.keys.verify(_read(headers), self._now_ms(), self._age_ms(topic), *parts)
 
     def _age_ms(self, topic: str) -> int | None:
         name = topic.partition(BEFORE_GROUP)[0]
-        if self._max_age_ms is None or name not in AGED:
+        if self._max_age_ms is None or name not in topics.topics_with(topics.Signature.EXPIRES):
             return None
         if name == OPERATOR_ORDERS:
             return max(self._max_age_ms, int(MIN_ORDERS_H * HOUR_MS))
         return self._max_age_ms
+
+
+def unsigned() -> frozenset[str]:
+    """Topics whose records nobody signs."""
+    return topics.topics_with(topics.Signature.NONE)
 
 
 def _parts(topic: str, partition: int, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:

@@ -12,22 +12,13 @@ from firnline_domain.policy.lanes import group_at, topics_of
 from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
+from firnline_schemas.topics import all_topics
 
 from firnline_console.folding import OfGroup
 from firnline_console.readmodel import ReadModel, ViewLost
 
-TOPICS = (
-    "table-commits",
-    "file-changes",
-    "rewrite-tasks",
-    "rewrite-tasks-heavy",
-    "table-tasks",
-    "maintenance-events",
-    "operator-orders",
-    "table-states",
-    "advice",
-    "dead-letters",
-)
+# All that its file says the console reads; `schemas` is read by itself.
+TOPICS = tuple(one.name for one in all_topics() if "console" in one.read_by and one.records)
 
 
 def topics_read(groups: Collection[Group]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firnline_adapters.records import encode, from_plain
-from firnline_adapters.signing import PLAIN
+from firnline_adapters.signing import unsigned
 from firnline_domain.identity import bucket_of
 from firnline_domain.values import to_plain
 from firnline_schemas import codec
@@ -58,7 +58,7 @@ def draw(tenant: Tenant, dice: random.Random) -> HostileRecord:
     """One record, of a topic and a kind that the dice choose."""
     topic = dice.choice([one for one in all_topics() if one.name != "schemas"])
     record = dice.choice(KINDS)(tenant, topic, dice)
-    if dice.random() < UNSIGNED and topic.name not in PLAIN:
+    if dice.random() < UNSIGNED and topic.name not in unsigned():
         return replace(record, kind=f"unsigned {record.kind}", refused=_served(topic), signed=False)
     return record
 
