@@ -19,9 +19,9 @@ from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.conflict_reasons import ConflictReason
-from firnline_domain.settings.advanced import ADVANCED, WHY_OF_WORKERS
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds
+from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds
 from firnline_schemas.topics import Topic, all_topics
 from firnline_worker.preconditions import HOLD_OFF, HOLD_OFF_MS
 
@@ -84,8 +84,8 @@ def properties(meanings: Mapping[str, str]) -> str:
     """The ten that people set: defaults and what a value may be."""
     rows = [
         f"{_property(name)} | {meanings.get(name, '')}"
-        for name in PROPERTIES
-        if name not in ADVANCED
+        for name, one in PROPERTIES.items()
+        if not one.set_where
     ]
     return table("property | default | value | meaning", rows)
 
@@ -93,7 +93,9 @@ def properties(meanings: Mapping[str, str]) -> str:
 def advanced(meanings: Mapping[str, str]) -> str:
     """The others, with the reason why one would set them."""
     rows = [
-        f"{_property(name)} | {why} | {meanings.get(name, '')}" for name, why in ADVANCED.items()
+        f"{_property(name)} | {one.set_where} | {meanings.get(name, '')}"
+        for name, one in PROPERTIES.items()
+        if one.set_where
     ]
     rows += [
         f"`{name}` | `{HOLD_OFF_MS if name == HOLD_OFF else 0}` | {WORKERS[name].words} | {why} | "
@@ -104,7 +106,7 @@ def advanced(meanings: Mapping[str, str]) -> str:
 
 
 def _property(name: str) -> str:
-    field = PROPERTIES[name]
+    field = PROPERTIES[name].field
     return f"`{name}` | `{_text(getattr(Thresholds(), field))}` | {_range(field)}"
 
 

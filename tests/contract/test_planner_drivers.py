@@ -10,6 +10,7 @@ import pytest
 from firnline_adapters.records import encode
 from firnline_adapters.signing import RecordSigner
 from firnline_domain.identity import Scope, TableName, bucket_of
+from firnline_domain.records.conflict_reasons import ConflictReason as Conflict
 from firnline_domain.records.events import (
     ChangeKind,
     DeadLettered,
@@ -17,7 +18,6 @@ from firnline_domain.records.events import (
     RewriteConflicted,
     TableScanned,
 )
-from firnline_domain.records.events import ConflictReason as Conflict
 from firnline_domain.records.orders import (
     HoldPartitions,
     PauseMaintenance,

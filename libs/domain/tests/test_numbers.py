@@ -8,13 +8,14 @@ from firnline_domain.records.summaries import number_in
 from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, TARGET_BYTES, target_bytes_of
 from firnline_domain.settings.in_force import effective, unreadable, with_namespace
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS, readable
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds, thresholds
+from firnline_domain.settings.property import WORKERS
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds, thresholds
 
 DEFAULTS = Thresholds()
 NUMBERS = {
-    name: field
-    for name, field in PROPERTIES.items()
-    if Thresholds.__annotations__[field].partition(" ")[0] in ("int", "float")
+    name: one.field
+    for name, one in PROPERTIES.items()
+    if Thresholds.__annotations__[one.field].partition(" ")[0] in ("int", "float")
 }
 COLUMNS = {f"{start}c": found for start, found in PARQUET_COLUMNS.items()}
 EVERY = {

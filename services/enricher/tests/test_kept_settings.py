@@ -12,7 +12,8 @@ from firnline_domain.policy.holds import hold_of
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.in_force import unknown, unreadable, with_namespace
 from firnline_domain.settings.parquet import PARQUET
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, WORKERS, Thresholds, thresholds
+from firnline_domain.settings.property import WORKERS
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
 from firnline_enricher.kept_settings import KNOWN, of_namespace, of_table
 
 LONG = "7" * 2_400_000
@@ -32,7 +33,7 @@ def test_a_value_that_is_too_long_is_unset_and_told(name: str) -> None:
     text = "Mon 22:00-23:00; " * 1_000
     for huge in (text, LONG, "true" + " " * 10_000, " " * 10_000 + "5"):
         kept = of_table({name: huge})
-        if PROPERTIES[name] == "group":
+        if PROPERTIES[name].field == "group":
             continue  # any text is a name: `unknown_group` tells that no group has it
         [said] = unreadable(kept)
         assert said.startswith(f"{name}=")
@@ -57,5 +58,5 @@ def test_what_fits_is_kept_as_it_is() -> None:
 
 def test_every_property_of_a_number_reaches_the_planner() -> None:
     """Advice about what is not told would never be given."""
-    assert {name for name, field in PROPERTIES.items() if field in RANGES} <= set(KNOWN)
+    assert {name for name, one in PROPERTIES.items() if one.range} <= set(KNOWN)
     assert {*WORKERS, *PARQUET} <= set(KNOWN)

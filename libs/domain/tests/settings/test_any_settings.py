@@ -50,8 +50,8 @@ def test_nothing_fails_and_what_is_shown_is_what_holds(seed: int) -> None:
     limits = thresholds(settings, fleet)
     found = effective(settings, fleet)
     assert found.keys() == PROPERTIES.keys()
-    for name, field in PROPERTIES.items():
-        assert found[name].value == shown(getattr(limits, field))
+    for name, known in PROPERTIES.items():
+        assert found[name].value == shown(getattr(limits, known.field))
     table = Table(
         TableCounters(TableName("u", ("db",), "t"), "main", known=True, settings=settings)
     )

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 from firnline_domain.records.states import SettingInForce
-from firnline_domain.settings.advanced import ADVANCED, WHY_OF_WORKERS
 from firnline_domain.settings.amoro import NEVER_MS, NO_DIFFERENCE, UNDERSTOOD
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.groups import groups_of, unserved
@@ -18,7 +17,8 @@ from firnline_domain.settings.in_force import (
     unused,
     with_namespace,
 )
-from firnline_domain.settings.thresholds import PROPERTIES, WORKERS, Thresholds, thresholds
+from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
 
 FRAGMENTS = "firnline.rewrite.min-fragments"
 AMORO_COUNT = "self-optimizing.minor.trigger.file-count"
@@ -34,7 +34,7 @@ def in_force(
     settings = with_namespace(table, namespace or {})
     found = effective(settings, fleet)[name]
     # What is shown is what holds.
-    value = getattr(thresholds(settings, fleet), PROPERTIES[name])
+    value = getattr(thresholds(settings, fleet), PROPERTIES[name].field)
     assert found.value == ("" if value in (None, "") else str(value).lower().removesuffix(".0"))
     return found.value, found.origin, found.set_by
 
@@ -221,6 +221,5 @@ def test_two_retentions_at_one_place() -> None:
 
 
 def test_ten_properties_are_for_everybody_and_the_others_say_when_to_set_them() -> None:
-    assert len(set(PROPERTIES) - set(ADVANCED)) == 10
-    assert set(ADVANCED) <= set(PROPERTIES)
+    assert len([one for one in PROPERTIES.values() if not one.set_where]) == 10
     assert set(WHY_OF_WORKERS) == set(WORKERS)

@@ -59,4 +59,6 @@ def test_every_threshold_has_a_property() -> None:
         "budget",
         "paid",
     }  # no table sets them
-    assert {*PROPERTIES.values(), *of_the_fleet} == set(Thresholds.__struct_fields__)
+    assert {*(one.field for one in PROPERTIES.values()), *of_the_fleet} == set(
+        Thresholds.__struct_fields__
+    )

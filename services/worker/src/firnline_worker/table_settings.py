@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from firnline_domain.settings.thresholds import WORKERS
+from firnline_domain.settings.property import WORKERS
 from firnline_iceberg.tables import LoadedTable
 
 
 def milliseconds(table: LoadedTable, name: str, default: int) -> int:
-    """A property of `thresholds.WORKERS`; a text that cannot be read counts as unset."""
+    """A property of `property.WORKERS`; a text that cannot be read counts as unset."""
     found = WORKERS[name].read(table.properties.get(name, ""))
     return default if found is None else int(found)

@@ -12,11 +12,11 @@ from firnline_domain.records.states import SettingInForce
 from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD
 from firnline_domain.settings.groups import unserved
 from firnline_domain.settings.parquet import outside
+from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,
     RANGES,
-    WORKERS,
     Origin,
     PropertyValue,
     Thresholds,
@@ -52,13 +52,13 @@ def _effective(
 ) -> tuple[SettingInForce, ...]:
     values = property_values(dict(settings))
     return tuple(
-        _in_force(name, [one for one in values if one.field == field], fleet)
-        for name, field in PROPERTIES.items()
+        _in_force(name, [one for one in values if one.field == known.field], fleet)
+        for name, known in PROPERTIES.items()
     )
 
 
 def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> SettingInForce:
-    field = PROPERTIES[name]
+    field = PROPERTIES[name].field
     wrong = next((value for value in reversed(said) if value.value is None), None)
     readable = [value for value in said if value.value is not None]
     unread = f"'{wrong.text}' of the {place(wrong)} cannot be read" if wrong else ""

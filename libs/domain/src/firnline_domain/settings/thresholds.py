@@ -10,12 +10,12 @@ from firnline_domain.numbers import real, whole
 from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.groups import Budget, Group, served
+from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Property
 from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_domain.values import Value, replace
 
 FLEET = "*"  # the budget of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
-AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
 
 
 class Conversions(StrEnum):
@@ -126,79 +126,103 @@ class Thresholds(Value):
 
 
 PROPERTIES = {
-    "firnline.enabled": "enabled",
-    "firnline.shadow": "shadow",
-    "firnline.rewrite.min-fragments": "min_fragments",
-    "firnline.rewrite.min-equality-deletes": "min_equality_deletes",
-    "firnline.rewrite.min-position-deletes": "min_position_deletes",
-    "firnline.rewrite.max-age-ms": "max_age_ms",
-    "firnline.rewrite.quiet-ms": "quiet_ms",
-    "firnline.rewrite.hot-ms": "hot_ms",
-    "firnline.rewrite.hot-max-ms": "hot_max_ms",
-    "firnline.rewrite.cool-down-ms": "cool_down_ms",
-    "firnline.rewrite.deadline-ms": "deadline_ms",
-    "firnline.rewrite.slice-ms": "slice_ms",
-    "firnline.rewrite.max-in-flight": "max_in_flight",
-    "firnline.commit.max-per-hour": "max_commits",
-    "firnline.yield-ms": "yield_ms",
-    "write.target-file-size-bytes": "target_bytes",
-    "firnline.rewrite.max-size-error": "max_size_error",
-    "firnline.rewrite.cheap-bytes": "cheap_bytes",
-    "firnline.rewrite.convert": "convert",
-    "firnline.rewrite.heavy-bytes": "heavy_bytes",
-    "firnline.rewrite.payback": "payback",
-    "firnline.reads-per-hour": "reads_per_hour",
-    "firnline.reads-from": "reads_from",
-    "firnline.rewrite.max-wait-ms": "max_wait_ms",
-    "gc.enabled": "gc_enabled",
-    "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
-    "history.expire.min-snapshots-to-keep": "min_snapshots",
-    "firnline.retain.hours": "retain_hours",
-    EXPIRE_ENABLED: "expire",
-    "firnline.expire.grace-ms": "expire_grace_ms",
-    "firnline.expire.min-interval-ms": "expire_interval_ms",
-    "firnline.window": "window",
-    "firnline.blackout": "blackout",
-    "firnline.group": "group",
+    "firnline.enabled": Property("enabled"),
+    "firnline.shadow": Property("shadow"),
+    "firnline.rewrite.min-fragments": Property("min_fragments", FILES),
+    "firnline.rewrite.min-equality-deletes": Property(
+        "min_equality_deletes",
+        FILES,
+        "readers of a streaming upsert table need another balance of their time and rewriting",
+    ),
+    "firnline.rewrite.min-position-deletes": Property(
+        "min_position_deletes", FILES, "the same for tables of DELETE, UPDATE and MERGE"
+    ),
+    "firnline.rewrite.max-age-ms": Property(
+        "max_age_ms", PAUSE, "small debt may lie longer, or not so long"
+    ),
+    "firnline.rewrite.quiet-ms": Property(
+        "quiet_ms", PAUSE, "a writer's bursts have longer pauses than a second"
+    ),
+    "firnline.rewrite.hot-ms": Property(
+        "hot_ms",
+        PAUSE,
+        "a writer of DELETE, UPDATE or MERGE bypasses the gateway and fails on rewrites",
+    ),
+    "firnline.rewrite.hot-max-ms": Property(
+        "hot_max_ms", PAUSE, "the same writer never pauses, and its debt may grow longer"
+    ),
+    "firnline.rewrite.cool-down-ms": Property(
+        "cool_down_ms", PAUSE, "a partition shall be rewritten more rarely"
+    ),
+    # No rewrite, however small, is ordered, done and committed within 10 s; and a lost order
+    # is to be missed within the week.
+    "firnline.rewrite.deadline-ms": Property(
+        "deadline_ms", whole(10_000, 7 * DAY_MS), "rewrites take longer than half an hour"
+    ),
+    # orders of one table in the planner's state: 0.5 MB
+    "firnline.rewrite.slice-ms": Property(
+        "slice_ms", whole(0, 7 * DAY_MS), "one order shall take less of a large partition, or more"
+    ),
+    "firnline.rewrite.max-in-flight": Property(
+        "max_in_flight", whole(0, 1_000), "one table shall take less of the workers, or more"
+    ),
+    "firnline.commit.max-per-hour": Property("max_commits", whole(0, 1_000_000)),  # one every 4 ms
+    "firnline.yield-ms": Property(
+        "yield_ms", PAUSE, "another maintainer of the table has a rhythm of its own"
+    ),
+    "write.target-file-size-bytes": Property("target_bytes", TARGET_RANGE),
+    "firnline.rewrite.max-size-error": Property(
+        "max_size_error", real(0, 1_000), "readers mind uneven file sizes less, or more"
+    ),
+    "firnline.rewrite.cheap-bytes": Property(
+        "cheap_bytes",
+        SIZE,
+        "storage charges so much per request, or so little, that small rewrites are to be weighed"
+        " too, or larger ones not",
+    ),
+    "firnline.rewrite.convert": Property(
+        "convert",
+        set_where="readers cannot use deletion vectors, or equality deletes have to "
+        "go at any price",
+    ),
+    "firnline.rewrite.heavy-bytes": Property(
+        "heavy_bytes", SIZE, "ordinary workers have less memory, or more"
+    ),
+    "firnline.rewrite.payback": Property(
+        "payback", real(0, 1_000_000), "compute is dearer than readers' time, or cheaper"
+    ),
+    "firnline.reads-per-hour": Property(
+        "reads_per_hour", real(0, 1_000_000_000), "readers report nothing, and their rate is known"
+    ),
+    "firnline.reads-from": Property(
+        "reads_from", set_where="all readers report, or reports are not to be believed"
+    ),
+    "firnline.rewrite.max-wait-ms": Property(
+        "max_wait_ms", PAUSE, "a table is read so rarely that debt may wait for days"
+    ),
+    "gc.enabled": Property(
+        "gc_enabled", set_where="another table shares the files: Iceberg's own switch"
+    ),
+    "history.expire.max-snapshot-age-ms": Property(
+        "max_snapshot_age_ms", PAUSE, "Iceberg's own setting is there already"
+    ),
+    # an int of Iceberg's
+    "history.expire.min-snapshots-to-keep": Property(
+        "min_snapshots", whole(0, 2**31 - 1), "Iceberg's own setting is there already"
+    ),
+    "firnline.retain.hours": Property("retain_hours", real(0, AGE_MS / HOUR_MS)),
+    EXPIRE_ENABLED: Property("expire"),
+    "firnline.expire.grace-ms": Property(
+        "expire_grace_ms", PAUSE, "owners need longer than a day to object"
+    ),
+    "firnline.expire.min-interval-ms": Property(
+        "expire_interval_ms", PAUSE, "snapshots are many, and storage is dear"
+    ),
+    "firnline.window": Property("window"),
+    "firnline.blackout": Property("blackout"),
+    "firnline.group": Property("group"),
 }
-_PAUSE = whole(0, AGE_MS)
-_SIZE = whole(0, 1 << 50)  # a petabyte
-_FILES = whole(0, 1_000_000_000)
-# What makes sense of each number; outside it the property is unset, and its owner is advised.
-RANGES = {
-    "min_fragments": _FILES,
-    "min_equality_deletes": _FILES,
-    "min_position_deletes": _FILES,
-    "max_age_ms": _PAUSE,
-    "quiet_ms": _PAUSE,
-    "hot_ms": _PAUSE,
-    "hot_max_ms": _PAUSE,
-    "cool_down_ms": _PAUSE,
-    # No rewrite, however small, is ordered, done and committed before; and a lost order is to be
-    # missed within the week.
-    "deadline_ms": whole(10_000, 7 * DAY_MS),
-    "slice_ms": whole(0, 7 * DAY_MS),
-    "max_in_flight": whole(0, 1_000),  # orders of one table in the planner's state: 0.5 MB
-    "max_commits": whole(0, 1_000_000),  # one every 4 ms
-    "yield_ms": _PAUSE,
-    "target_bytes": TARGET_RANGE,
-    "max_size_error": real(0, 1_000),
-    "cheap_bytes": _SIZE,
-    "heavy_bytes": _SIZE,
-    "payback": real(0, 1_000_000),
-    "reads_per_hour": real(0, 1_000_000_000),
-    "max_wait_ms": _PAUSE,
-    "max_snapshot_age_ms": _PAUSE,
-    "min_snapshots": whole(0, 2**31 - 1),  # an int of Iceberg's
-    "retain_hours": real(0, AGE_MS / HOUR_MS),
-    "expire_interval_ms": _PAUSE,
-    "expire_grace_ms": _PAUSE,
-}
-# Read by the workers, from the table's own properties alone.
-WORKERS = {
-    "firnline.rewrite.hold-off-ms": _PAUSE,
-    "firnline.rewrite.max-span-ms": _PAUSE,
-}
+RANGES = {one.field: one.range for one in PROPERTIES.values() if one.range is not None}
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above
 _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
@@ -248,8 +272,8 @@ def property_values(settings: Mapping[str, str]) -> list[PropertyValue]:
 def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
     property_name = name.removeprefix(NAMESPACE)
     origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
-    if field := PROPERTIES.get(property_name):
-        yield PropertyValue(field, _read(text, field), origin, property_name, text)
+    if known := PROPERTIES.get(property_name):
+        yield PropertyValue(known.field, _read(text, known.field), origin, property_name, text)
     elif meaning := UNDERSTOOD.get(property_name):
         for field in meaning.fields:
             value = _read(meaning.translated(text), field)
