@@ -129,11 +129,11 @@ bench-rewrite-report: setup ## Write bench/results into its README, and the plot
 bench-rewrite-tables: setup ## Only make the tables of the main parts
 	$(BIN)/python -m bench.rewrite.table --folder $(BENCH_FOLDER) main composite
 
-DAYS ?= 7
+DAYS ?= 10
 .PHONY: simulate
 simulate: TABLES = 1000
-simulate: setup ## The policy on a synthetic fleet beside its peers: TABLES=n, DAYS=n, SEED=n, SYSTEMS=a,b
-	$(BIN)/python -m bench.simulate.run --tables $(TABLES) --days $(DAYS) $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(SEED),--seed $(SEED))
+simulate: setup ## The policy on a synthetic fleet beside its peers: TABLES=n, DAYS=n, TARGET=mb, SEED=n, SYSTEMS=a,b, SHARD=k/n
+	$(BIN)/python -m bench.simulate.run --tables $(TABLES) --days $(DAYS) $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(SHARD),--shard $(SHARD))
 
 .PHONY: simulate-sweep
 simulate-sweep: setup ## Which assumption of the simulator changes its conclusion

@@ -6,24 +6,29 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from bench.simulate.parameters import DAY_S
+from bench.simulate.parameters import DAY_S, GB
 from bench.simulate.world import World
 
 ROWS = (
     ("gb_hours", "GB-hours, one engine for all"),
     ("own_gb_hours", "GB-hours, own engine"),
-    ("cpu_hours", "CPU hours, one engine"),
     ("amplification", "read amplification, all reads"),
     ("mean_amplification", "read amplification, mean of reads"),
     ("files_per_read", "files per read"),
     ("applications_per_read", "delete applications per read"),
     ("write_amplification", "write amplification"),
+    ("key_tb", "TB of keys read for conversions"),
     ("tasks", "rewrites"),
     ("no_op_rate", "no-op rate"),
     ("commits", "maintenance commits"),
+    ("requests_million", "requests to the store, million"),
+    ("metadata_gb", "GB of metadata written by its commits"),
+    ("replaced_tb_days", "TB-days of replaced files until expiry"),
+    ("wait_minutes", "minutes that an order waits for a worker, mean"),
     ("looks_per_hour", "tables read per hour to decide"),
     ("simulator_cpu_s", "CPU s of the simulator"),
 )
+SINGLE = ("longest_wait_s",)  # the largest of the shards, not their sum
 
 
 Sums = dict[str, Any]
@@ -31,11 +36,11 @@ Sums = dict[str, Any]
 
 def sums_of(world: World, cpu_s: float) -> Sums:
     """Everything of a run that adds up over shards of a fleet."""
-    ledger, readers = asdict(world.ledger), asdict(world.readers)
+    ledger = asdict(world.ledger)
     every = max(len(world.samples) // 60, 1)
     return {
         **ledger,
-        **{f"reads_{key}": value for key, value in readers.items()},
+        **{f"reads_{key}": value for key, value in world.readers.sums().items()},
         "writers_commits": world.commits,
         "ingested": world.ingested,
         "simulator_cpu_s": cpu_s,
@@ -53,6 +58,8 @@ def added(one: Sums, other: Sums) -> Sums:
         elif key == "orders":
             reasons = sorted({*one[key], *other[key]})
             total[key] = {each: one[key].get(each, 0) + other[key].get(each, 0) for each in reasons}
+        elif key in SINGLE:
+            total[key] = max(one[key], other[key])
         else:
             total[key] = one[key] + other[key]
     return total
@@ -64,18 +71,23 @@ def figures_of(sums: Sums, days: float) -> dict[str, Any]:
     return {
         "gb_hours": sums["gb_hours"],
         "own_gb_hours": sums["own_gb_hours"],
-        "cpu_hours": sums["cpu_s"] / 3_600,
         "amplification": sums["reads_cost_s"] / max(sums["reads_ideal_s"], 1e-9),
         "mean_amplification": sums["reads_ratios"] / reads,
         "files_per_read": sums["reads_files"] / reads,
         "applications_per_read": sums["reads_applications"] / reads,
         "write_amplification": 1 + sums["bytes_written"] / max(sums["ingested"], 1.0),
+        "key_tb": sums["key_bytes"] / 1024 / GB,
         "tasks": sums["tasks"],
         "no_op_rate": sums["no_ops"] / tasks,
         "commits": sums["commits"],
+        "requests_million": sums["requests"] / 1e6,
+        "metadata_gb": sums["metadata_bytes"] / GB,
+        "replaced_tb_days": sums["replaced_byte_s"] / DAY_S / 1024 / GB,
+        "wait_minutes": sums["waited_s"] / tasks / 60,
+        "longest_wait_hours": sums["longest_wait_s"] / 3_600,
         "looks_per_hour": sums["looks"] / (days * DAY_S / 3_600),
         "writers_commits": sums["writers_commits"],
-        "ingested_gb": sums["ingested"] / (1 << 30),
+        "ingested_gb": sums["ingested"] / GB,
         "orders": sums["orders"],
         "simulator_cpu_s": sums["simulator_cpu_s"],
         "samples": sums["samples"],
@@ -92,8 +104,8 @@ def table_of(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def course_of(found: Mapping[str, Mapping[str, Any]], points: int = 6) -> str:
-    """Debt over time, a line per system: delete files (of both kinds), and what reads of that
-    moment cost against tidy ones."""
+    """Over time, a line per system: GB-hours so far, and what reads of that moment cost against
+    tidy ones."""
     samples = {name: one["samples"] for name, one in found.items()}
     count = min(len(one) for one in samples.values())
     places = sorted({max(count * step // points - 1, 0) for step in range(1, points + 1)})
@@ -101,7 +113,10 @@ def course_of(found: Mapping[str, Mapping[str, Any]], points: int = 6) -> str:
     lines = ["| | " + " | ".join(days) + " |", "| --- |" + " ---: |" * len(days)]
     for name, one in samples.items():
         moments = (one[place] for place in places)
-        cells = [f"{shown(at['deletes'])} / {at['cost_s'] / at['ideal_s']:.3g}" for at in moments]
+        cells = [
+            f"{shown(at['gb_hours'])} / {at['cost_s'] / max(at['ideal_s'], 1e-9):.3g}"
+            for at in moments
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

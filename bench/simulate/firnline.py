@@ -8,181 +8,268 @@ asked about (a test shows that asking changes nothing).
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.counters.debts import Debt, debt_of
+from firnline_domain.counters.reads import Reads, after_report, read_by, share_read
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.burden import READ_COST
-from firnline_domain.policy.cost_benefit import KEY_SHARE, Action
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.outcomes import ordered, succeeded
+from firnline_domain.policy.outcomes import ordered, succeeded, with_head_start
 from firnline_domain.policy.rewrite import decide, order_for
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
 
+from bench.simulate.counted import View, at_most_spared, key_bytes, tallies_of
 from bench.simulate.fleet import Flags, Floats, Ints
-from bench.simulate.lake import Holds, fills, merged_of
-from bench.simulate.parameters import HOUR_S, Parameters
-from bench.simulate.tasks import Batch, charge, converted, rewritten, work_of
+from bench.simulate.peers import OURS
+from bench.simulate.tasks import Batch
+from bench.simulate.worker import chosen_by_worker
 from bench.simulate.world import World
 
 LATE_MS = 10**14
-MOST_TICKS = 10**7  # of any simulation
-KINDS = ("fragments", "deletes", "positions", "undersized")  # that debt is counted in
-COUNTED, UNDERSIZED = slice(0, 3), 3  # those with a threshold, and the one that has to fill a file
+MAX_MOMENTS = 10**8  # of any simulation
+KINDS = 4  # that debt is counted in: fragments, deletes, positions, undersized
+COUNTED, UNDER = slice(0, 3), 3  # those with a threshold, and the one that has to fill a file
+REPORT_S = 1_800.0  # readers' scans are told so often
 
 
 class Firnline:
     """Orders follow the commits that make them due, and the moments when time does."""
 
     name = "firnline"
-    own = FIRNLINE
+    own = OURS
+    parallel_bytes = np.inf  # an order is one worker's
+    together = False
 
     def __init__(
         self, world: World, limits: Thresholds, ask_always: bool = False, heat: bool = False
     ) -> None:
-        """`heat`: readers report their scans, and what is assumed of a table is the least."""
+        """`heat`: readers report their scans."""
         self.world, self.limits, self._always = world, limits, ask_always
-        self._limits: dict[int, Thresholds] = {}
         self._heat = heat
+        self.slice_s = limits.slice_ms / 1_000 or np.inf
         units = world.fleet.units
-        assumed = np.full(units, limits.reads_per_hour)
-        known = np.maximum(world.fleet.reads_per_s * HOUR_S, assumed)
-        self._reads: Floats = known if heat else assumed  # an hour, as the policy believes
-        self._floor = np.zeros((len(KINDS), units), dtype=np.int64)
-        self._arrived = np.zeros((len(KINDS), units), dtype=np.int64)
+        self._reads: Floats = np.full(units, limits.reads_per_hour)  # as the policy believes
+        self._reports: list[Reads | None] = [None] * world.fleet.tables
+        self._scans = np.random.default_rng((world.p.seed, 7))
+        self._reported_s = 0.0
+        self._limits: dict[float, Thresholds] = {}
+        self._floor = np.zeros((KINDS, units), dtype=np.int64)
+        self._arrived = np.zeros((KINDS, units), dtype=np.int64)
         self._since = np.full(units, -1, dtype=np.int64)  # ms; -1 = no debt
         self._undersized_since = np.full(units, -1, dtype=np.int64)
         self._changed = np.zeros(units, dtype=np.int64)
+        self._touched_ms = np.zeros(units, dtype=np.int64)
+        self._hot_since = np.full(units, -1, dtype=np.int64)
         self._until = np.zeros(units, dtype=np.int64)  # cooling
+        self._head_start = np.zeros(units)
         self._converted = np.full(units, -1, dtype=np.int64)  # ms; -1 = no positions of conversions
         self._actions = np.full(units, Action.COMPACT, dtype=object)  # of what was ordered last
+        self._ratios = np.zeros(units)  # of dead rows, from which on it takes larger files
         self._look = np.full(units, np.iinfo(np.int64).max)  # ms
-        self._touched: Ints = np.zeros(0, dtype=np.int64)
-        self._before = self._files(np.arange(units))
-        self._floor[:] = self._debt(np.arange(units))  # bases are as they are
+        self._touched: list[Ints] = []
+        self._asked: dict[int, int] = {}  # units that are being asked about: their rows in ...
+        self._tallies: list[FileTally] = []  # ... what they hold
+        everything = np.arange(units)
+        view = self._view(everything)
+        self._before = self._files(view)
         self._tables: dict[int, TableWork] = {}
+        # A lake is adopted as it is: all that it has is debt, from the first moment on.
+        debt = view.debt(limits.target_bytes)
+        self._since[debt[COUNTED].any(axis=0)] = 0
+        self._undersized_since[debt[UNDER] > 0] = 0
+        self._look[debt.any(axis=0)] = 0
+        for unit in np.flatnonzero(world.lake.cohorts[0].sum(axis=1) > 0):
+            self._head_start[unit] = with_head_start(PartitionWork(), f"{unit}").head_start
 
-    def _files(self, units: Ints) -> Ints:
-        lake = self.world.lake
-        return np.array([getattr(lake, kind)[units] for kind in KINDS]).astype(np.int64)
+    def _view(self, units: Ints) -> View:
+        return View(self.world.lake.of(units), self.world.p)
 
-    def _debt(self, units: Ints) -> Ints:
-        """Undersized files are it where they fill one (`levels.undersized_debt`)."""
-        found = self._files(units)
-        found[UNDERSIZED] *= fills(self.world.lake.of(units), self.limits.target_bytes)
-        return found
+    def _files(self, view: View) -> Ints:
+        kinds = (view.fragments, view.deletes, view.positions, view.undersized)
+        return np.array(kinds).astype(np.int64)
 
-    def committed(self, tick: int, units: Ints) -> None:
+    def committed(self, now_s: float, units: Ints) -> None:
         """What `after_change` does with an append, for many."""
-        now_ms = self._ms(tick)
-        files, debt = self._files(units), self._debt(units)
-        self._arrived[:, units] += files - self._before[:, units]
+        self._report(now_s)
+        units = self._reached(units)
+        now_ms = self._ms(now_s)
+        view = self._view(units)
+        files, debt = self._files(view), view.debt(self.limits.target_bytes)
+        self._arrived[:, units] += np.maximum(files - self._before[:, units], 0)
         self._before[:, units] = files
         self._floor[:, units] = np.minimum(self._floor[:, units], debt)
         self._changed[units] = now_ms
+        merges = units[self.world.fleet.merge[units]]
+        self._touched_ms[merges] = now_ms
         more = debt > self._floor[:, units]
-        grown, under = more[COUNTED].any(axis=0), more[UNDERSIZED]
+        grown, under = more[COUNTED].any(axis=0), more[UNDER]
+        self._hot_since[units[~grown & ~under]] = -1
         self._undersized_since[units[~under]] = -1
         self._undersized_since[units[under & (self._undersized_since[units] < 0)]] = now_ms
         self._since[units[~grown]] = -1
         fresh = units[grown & (self._since[units] < 0)]
         self._since[fresh] = now_ms
-        self._look[fresh] = np.minimum(self._look[fresh], now_ms + self.limits.max_age_ms)
-        self._touched = units
+        aged_ms = (self.limits.max_age_ms * (1 - self._head_start[fresh])).astype(np.int64)
+        self._look[fresh] = np.minimum(self._look[fresh], now_ms + aged_ms)
+        self._touched.append(units)
         self.world.ledger.looks += len(np.unique(self.world.fleet.table[units]))
 
-    def act(self, tick: int) -> None:
-        """Half a tick after its commits: they are spread over it in truth."""
-        now_ms = self._ms(tick) + int(self.world.p.tick_s * 500)
+    def _reached(self, units: Ints) -> Ints:
+        """With those that a commit's global deletes reach."""
+        fleet = self.world.fleet
+        if fleet.whole is None or not fleet.whole[units].any():
+            return units
+        tables = np.unique(fleet.table[units[fleet.whole[units]]])
+        held = self.world.lake.cohorts[0].sum(axis=1) > 0
+        return np.union1d(units, np.flatnonzero(np.isin(fleet.table, tables) & held))
+
+    def _report(self, now_s: float) -> None:
+        """What readers have told by now: scans of a table, each by the share that it has read."""
+        world = self.world
+        if not self._heat or now_s < self._reported_s + REPORT_S:
+            return
+        tables, fleet = world.fleet.tables, world.fleet
+        files = world.lake.cohorts[0].sum(axis=1)
+        rates = world.reads_per_s(now_s) * (now_s - self._reported_s)
+        self._reported_s = now_s
+        there = np.bincount(fleet.table, files, minlength=tables)
+        per_table = np.bincount(fleet.table, rates, minlength=tables)
+        read = np.bincount(fleet.table, rates * files, minlength=tables)
+        scans = self._scans.poisson(per_table)
+        now_ms = self._ms(now_s)
+        believed = np.empty(tables)
+        for table in range(tables):
+            had = self._reports[table]
+            if scans[table]:
+                opened = round(read[table] / per_table[table] * scans[table])
+                share = share_read(int(scans[table]), opened, int(there[table]))
+                had = after_report(had, scans[table] * share, now_ms, now_ms)
+                self._reports[table] = had
+            limits = self.limits if had is None else read_by(self.limits, had, now_ms)
+            believed[table] = limits.reads_per_hour
+        self._reads = believed[fleet.table]
+
+    def act(self, now_s: float) -> None:
+        """Some seconds after its commits, for a partition that was just written is left alone."""
+        now_ms = self._ms(now_s) + int(self.world.p.grain_s * 500)
         due = np.flatnonzero(self._look <= now_ms)
-        touched = self._touched[self._may_order(self._touched, now_ms)]
-        self._touched = self._touched[:0]
+        recent = np.unique(np.concatenate(self._touched)) if self._touched else due[:0]
+        self._touched.clear()
+        touched = recent[self._may_order(recent, now_ms)] if len(recent) else recent
         units = np.unique(np.concatenate([due, touched]))
         self._look[due] = np.iinfo(np.int64).max
-        free = self._ranked(units[~self.world.busy[units]], now_ms)
+        free = units[~self.world.busy[units]]
+        self._ask(free)
+        free = self._ranked(free, now_ms)
         chosen = [unit for unit in free if self._orders(unit, now_ms)]
         if chosen:
-            self._start(tick, np.array(chosen))
+            self._start(now_s, np.array(chosen))
+
+    def _ask(self, units: Ints) -> None:
+        """What these hold is needed in a moment."""
+        fleet = self.world.fleet
+        self._tallies = tallies_of(
+            self._view(units), self.world.p, fleet.vectors[units], self._whole_of(units)
+        )
+        self._asked = {int(unit): row for row, unit in enumerate(units)}
+
+    def _whole_of(self, units: Ints) -> Flags:
+        whole = self.world.fleet.whole
+        return np.zeros(len(units), dtype=bool) if whole is None else whole[units]
 
     def _may_order(self, units: Ints, now_ms: int) -> Flags:
         """Generously: whoever is not over a threshold by this is not by the policy."""
         if self._always:
             return np.ones(len(units), dtype=bool)
-        limits = self.limits
-        grown = self._debt(units) - self._floor[:, units]
+        limits, view = self.limits, self._view(units)
+        grown = view.debt(limits.target_bytes) - self._floor[:, units]
         least = (limits.min_fragments, limits.min_equality_deletes, limits.min_position_deletes)
         counts = (grown[COUNTED] >= np.array(least)[:, None]).any(axis=0)
-        held = self.world.lake.of(units)
-        sizes = held.fragment_bytes >= limits.max_size_error * limits.target_bytes
+        sizes = view.fragment_bytes >= limits.max_size_error * limits.target_bytes
         age_ms = np.where(self._since[units] < 0, 0, now_ms - self._since[units])
-        paid = self._paid_share(units, held, age_ms)
+        paid = self._paid_share(units, view, age_ms)
         self._look_once_paid(units, paid, age_ms, now_ms)
-        cheap = self._moved(held) <= limits.cheap_bytes
-        merge = self._may_merge(units, grown[UNDERSIZED] > 0, held, now_ms)
-        mark = self._may_compact_positions(units, held, now_ms)
-        return np.asarray(((counts | sizes) & cheap) | (paid > 0.9) | merge | mark)
+        cheap = view.fragment_bytes + key_bytes(view) <= limits.cheap_bytes
+        merge = self._may_merge(units, grown[UNDER] > 0, view, now_ms)
+        mark = self._may_compact_positions(units, view, now_ms)
+        aged = self._may_have_aged(units, view, grown, now_ms)
+        enough = self._enough(units)
+        return np.asarray(((counts | sizes) & cheap) | (paid > enough) | merge | mark | aged)
 
-    def _may_compact_positions(self, units: Ints, held: Holds, now_ms: int) -> Flags:
+    def _may_have_aged(self, units: Ints, view: View, grown: Ints, now_ms: int) -> Flags:
+        """Debt that is old enough; a lone fragment is it with the next one."""
+        there = (self._since[units] >= 0) & ((view.fragments > 1) | (grown[1:3] > 0).any(axis=0))
+        wait_ms = (self.limits.max_age_ms * (1 - self._head_start[units])).astype(np.int64)
+        due_ms = self._since[units] + wait_ms
+        soon = units[there & (due_ms > now_ms)]
+        self._look[soon] = np.minimum(self._look[soon], due_ms[there & (due_ms > now_ms)])
+        costs = view.fragment_bytes + key_bytes(view) <= self.limits.cheap_bytes
+        return np.asarray(there & costs & (due_ms <= now_ms))
+
+    def _enough(self, units: Ints) -> Floats:
+        """The share of the price that nobody has paid who is not asked about."""
+        return 0.9 * (1 - self._head_start[units])
+
+    def _may_compact_positions(self, units: Ints, view: View, now_ms: int) -> Flags:
         """The same of what conversions have left."""
         since = self._converted[units]
         age_ms = np.where(since < 0, 0, now_ms - since)
         cost = READ_COST
-        dead = np.minimum(held.position_records * self.world.p.row_bytes * 1.01, held.bytes)
-        spared = held.positions * cost.open_s + held.position_records * cost.position_s
+        dead = np.minimum(view.position_records * self.world.p.row_bytes * 1.01, view.bytes)
+        spared = view.positions * cost.open_s + view.position_records * cost.position_s
         spared = spared + dead * cost.scan_s
-        price = FIRNLINE.fixed_s + held.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
+        price = FIRNLINE.fixed_s + view.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
         paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS / (self.limits.payback * price)
         paid = np.where(since < 0, 0.0, paid)
         self._look_once_paid(units, paid, age_ms, now_ms)
-        many = (held.positions >= self.limits.min_position_deletes) & (since >= 0)
+        many = (view.positions >= self.limits.min_position_deletes) & (since >= 0)
         late = many & (
-            (age_ms >= self.limits.max_wait_ms) | (held.bytes <= self.limits.cheap_bytes)
+            (age_ms >= self.limits.max_wait_ms) | (view.bytes <= self.limits.cheap_bytes)
         )
-        recycled = (held.positions > 0) & (age_ms >= self.limits.retention_ms)
+        recycled = (view.positions > 0) & (age_ms >= self.limits.retention_ms)
         return np.asarray((paid > 0.9) | late | recycled)
 
-    def _may_merge(self, units: Ints, grown: Flags, held: Holds, now_ms: int) -> Flags:
+    def _may_merge(self, units: Ints, grown: Flags, view: View, now_ms: int) -> Flags:
         """The same of a merge by level."""
-        taken = merged_of(held, self.limits.target_bytes)
-        price = FIRNLINE.fixed_s + taken.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
+        files, size = view.merged(self.limits.target_bytes)
+        price = FIRNLINE.fixed_s + size * (FIRNLINE.read_s + FIRNLINE.write_s)
         since = self._undersized_since[units]
         age_ms = np.where(since < 0, 0, now_ms - since)
         scans = self._reads[units] * age_ms / HOUR_MS
-        paid = taken.files * READ_COST.open_s / 2 * scans / (self.limits.payback * price)
+        paid = files * READ_COST.open_s / 2 * scans / (self.limits.payback * price)
         self._look_once_paid(units, np.where(grown, paid, 0.0), age_ms, now_ms)
-        cheap = taken.bytes <= self.limits.cheap_bytes
-        return np.asarray(grown & (cheap | (paid > 0.9)))
+        cheap = size <= self.limits.cheap_bytes
+        return np.asarray(grown & (cheap | (paid > self._enough(units))))
 
     def _look_once_paid(self, units: Ints, paid: Floats, age_ms: Ints, now_ms: int) -> None:
         """As `until_ms` has it: time alone makes readers pay the rest."""
-        due_ms = np.where(paid > 0, age_ms * (0.9 / np.maximum(paid, 1e-9) - 1), LATE_MS)
+        enough = self._enough(units)
+        due_ms = np.where(paid > 0, age_ms * (enough / np.maximum(paid, 1e-9) - 1), LATE_MS)
         look_ms = now_ms + np.clip(due_ms, 1, LATE_MS).astype(np.int64)
         self._look[units] = np.minimum(self._look[units], look_ms)
 
-    def _moved(self, held: Holds) -> Floats:
-        """Bytes that the least of the actions takes."""
-        return np.asarray(held.fragment_bytes + _keys(held))
-
-    def _paid_share(self, units: Ints, held: Holds, age_ms: Ints) -> Floats:
+    def _paid_share(self, units: Ints, view: View, age_ms: Ints) -> Floats:
         """What readers have paid at most, against the least price."""
-        spared = at_most_spared(held, self.world.p)
+        spared = at_most_spared(view, self.world.p)
         paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS
-        moved = held.fragment_bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
-        price = FIRNLINE.fixed_s + moved + _keys(held) * FIRNLINE.read_s
+        moved = view.fragment_bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
+        price = FIRNLINE.fixed_s + moved + key_bytes(view) * FIRNLINE.read_s
         return np.asarray(paid / (self.limits.payback * price))
 
     def _limits_of(self, unit: int) -> Thresholds:
-        """As the table's properties would make them."""
-        if not self._heat:
+        """As the table's readers make them."""
+        reads = float(self._reads[unit])
+        if reads == self.limits.reads_per_hour:
             return self.limits
-        key = self._table_of(unit)
-        if key not in self._limits:
-            self._limits[key] = replace(self.limits, reads_per_hour=float(self._reads[unit]))
-        return self._limits[key]
+        if reads not in self._limits:
+            self._limits[reads] = replace(self.limits, reads_per_hour=reads)
+        return self._limits[reads]
 
     def _orders(self, unit: int, now_ms: int) -> bool:
         """Ask the policy; True if it has ordered."""
@@ -190,6 +277,8 @@ class Firnline:
         limits = self._limits_of(unit)
         decision = decide(table, partition, limits, now_ms)
         if not decision.order:
+            if decision.reason is Reason.HOT and self._hot_since[unit] < 0:
+                self._hot_since[unit] = now_ms
             if decision.reason is Reason.TABLE_BUSY:
                 self._look[unit] = now_ms + 1  # the planner looks when one of them ends
             elif decision.until_ms is not None:
@@ -198,6 +287,7 @@ class Firnline:
         _, task = order_for(table, partition, decision, limits, now_ms)
         self._tables[self._table_of(unit)] = table.work.started(task)
         self._actions[unit] = decision.action
+        self._ratios[unit] = decision.min_dead_ratio
         self._keep(unit, ordered(partition.work))
         self.world.ledger.counted(decision.reason, 1)
         return True
@@ -215,143 +305,103 @@ class Firnline:
         limits = self._limits_of(unit)
         return decide(self._table(unit), self._partition(unit), limits, now_ms).rank
 
-    def _start(self, tick: int, units: Ints) -> None:
-        world = self.world
-        converts = self._actions[units] == Action.CONVERT
-        if converts.any():
-            self._convert(tick, units[converts])
-            units = units[~converts]
-        held = world.lake.of(units)
-        taken = self._taken(held, self._actions[units] == Action.MERGE)
-        gives, size = rewritten(world.p, units, taken)
-        idle = (taken.deletes + taken.positions == 0) & (gives.files >= taken.files)
-        taken, gives, size = taken.where(~idle), gives.where(~idle), size * ~idle
-        work = work_of(world.p, taken, size)
-        cpu = charge(world.ledger, world.p.costs, self.own, work, int(idle.sum()))
-        world.start(tick, units, Batch(units, taken, gives, cpu))
+    def _start(self, now_s: float, units: Ints) -> None:
+        held = self.world.lake.of(units)
+        target = self.world.p.target_bytes
+        choice = chosen_by_worker(held, self._actions[units], self._ratios[units], target)
+        self.world.start(now_s, units, choice)
 
-    def _convert(self, tick: int, units: Ints) -> None:
-        world = self.world
-        taken, gives, work = converted(world.p, units, world.lake.of(units))
-        cpu = charge(world.ledger, world.p.costs, self.own, work)
-        world.start(tick, units, Batch(units, taken, gives, cpu))
-
-    def _taken(self, held: Holds, merges: Flags) -> Holds:
-        """What the worker takes: every file that a delete applies to, all fragments of two or
-        more, for a merge also the undersized. Deletes of a unit reach all of its older files."""
-        deleted = held.deletes + held.positions > 0
-        small = merged_of(held, self.limits.target_bytes).where(~deleted)
-        small.undersized *= merges
-        small.undersized_bytes *= merges
-        alone = (held.fragments > 1) | (small.undersized > 0)
-        taken = small.where(alone)
-        taken.add(np.arange(len(held.files)), held.where(deleted))
-        return taken
-
-    def ended(self, tick: int, batch: Batch) -> None:
+    def ended(self, now_s: float, batch: Batch) -> None:
         """Facts first, as they come back through the enricher; then the outcome."""
-        self._before[:, batch.units] = self._files(batch.units)
+        self._before[:, batch.units] = self._files(self._view(batch.units))
+        self._ask(batch.units)
         for unit in batch.units:
-            self._succeeded(int(unit), tick)
+            self._succeeded(int(unit), now_s)
 
-    def _succeeded(self, unit: int, tick: int) -> None:
-        now_ms = self._ms(tick)
+    def _succeeded(self, unit: int, now_s: float) -> None:
+        now_ms = self._ms(now_s)
         key = self._table_of(unit)
         work, partition = self._tables[key], self._partition(unit)
         task = work.task_of(partition.counters.scope)
         assert task is not None
-        debt = debt_of(partition.counters.holds, self.limits.target_bytes)
+        table = self._table(unit)
+        deletes = table.counters.global_equality_deletes
+        debt = debt_of(partition.counters.holds, self.limits.target_bytes, deletes)
         self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms))
-        snapshot = _snapshot_of(task, tick)
+        snapshot = self._snapshot_of(task, now_s)
         pace = work.commit_rate.after((snapshot,), self.limits.max_commits, now_ms)
         self._tables[key] = replace(work.ended(task), commit_rate=pace)
         if self._since[unit] >= 0 or self._before[:, unit].any():
             self._look[unit] = self._until[unit]
+
+    def _snapshot_of(self, task: RunningTask, now_s: float) -> int:
+        """Results of one table's orders of one moment that are there in the same minute share a
+        commit; conversions have a snapshot of their own in it."""
+        moment = int(now_s / self.world.p.grain_s)
+        return (task.ordered_at_ms * MAX_MOMENTS + moment) * 2 + (task.action == Action.CONVERT)
 
     def _keep(self, unit: int, work: PartitionWork) -> None:
         self._floor[:, unit] = _kinds_of(work.floor)
         self._arrived[:, unit] = _kinds_of(work.arrived)
         self._since[unit] = -1 if work.debt_since_ms is None else work.debt_since_ms
         self._converted[unit] = -1 if work.converted_ms is None else work.converted_ms
+        self._hot_since[unit] = -1 if work.hot_since_ms is None else work.hot_since_ms
         under = work.undersized_since_ms
         self._undersized_since[unit] = -1 if under is None else under
         self._until[unit] = work.until_ms or 0
+        self._head_start[unit] = work.head_start
 
     def _table_of(self, unit: int) -> int:
         return int(self.world.fleet.table[unit])
 
+    def _whole(self, unit: int) -> bool:
+        whole = self.world.fleet.whole
+        return whole is not None and bool(whole[unit])
+
     def _table(self, unit: int) -> Table:
         key = self._table_of(unit)
         name = TableName(f"{key:08d}", ("fleet",), f"t{key}")
-        counters = TableCounters(name, MAIN, known=True, head_snapshot_id=int(self._changed[unit]))
+        totals = Totals()
+        if self._whole(unit):  # as many as reach this partition: the others' count for theirs
+            deletes = int(self.world.lake.of(np.array([unit])).deletes[0])
+            totals = Totals(partitioned=1, unpartitioned_equality_deletes=deletes)
+        head = int(self._changed[unit])
+        counters = TableCounters(name, MAIN, known=True, head_snapshot_id=head, totals=totals)
         return Table(counters, self._tables.get(key) or TableWork())
 
     def _partition(self, unit: int) -> Partition:
         counters = PartitionCounters(
             Scope(1, f"[{unit}]"),
-            holds=tally_of(self.world.lake, unit, self.world.p),
+            holds=self._tallies[self._asked[unit]],
             changed_ms=int(self._changed[unit]),
         )
         until, since = int(self._until[unit]), int(self._since[unit])
         under, converted_ms = int(self._undersized_since[unit]), int(self._converted[unit])
+        hot = int(self._hot_since[unit])
         work = PartitionWork(
-            floor=_debt_of(self._floor[:, unit]),
-            arrived=_debt_of(self._arrived[:, unit]),
+            floor=self._debt_of(unit, self._floor),
+            arrived=self._debt_of(unit, self._arrived),
             debt_since_ms=None if since < 0 else since,
             undersized_since_ms=None if under < 0 else under,
             converted_ms=None if converted_ms < 0 else converted_ms,
+            touched_ms=int(self._touched_ms[unit]),
+            hot_since_ms=None if hot < 0 else hot,
             pause="cooling" if until else "",
             until_ms=until or None,
+            head_start=float(self._head_start[unit]),
         )
         return Partition(counters, work)
 
-    def _ms(self, tick: int) -> int:
-        return int((tick + 1) * self.world.p.tick_s * 1000)
+    def _debt_of(self, unit: int, kinds: Ints) -> Debt:
+        fragments, equality, positions, undersized = kinds[:, unit].tolist()
+        if self._whole(unit):
+            return Debt(fragments, 0, positions, equality, undersized)
+        return Debt(fragments, equality, positions, undersized=undersized)
 
-
-def _snapshot_of(task: RunningTask, tick: int) -> int:
-    """Results of one table's orders of one moment that are there in the same minute share a commit;
-    conversions have a snapshot of their own in it."""
-    return (task.ordered_at_ms * MOST_TICKS + tick) * 2 + (task.action == Action.CONVERT)
+    def _ms(self, now_s: float) -> int:
+        return int((now_s + self.world.p.grain_s) * 1000)
 
 
 def _kinds_of(debt: Debt) -> tuple[int, int, int, int]:
-    return debt.fragments, debt.equality_deletes, debt.position_deletes, debt.undersized
-
-
-def _debt_of(kinds: Ints) -> Debt:
-    fragments, equality, positions, undersized = kinds.tolist()
-    return Debt(fragments, equality, positions, undersized=undersized)
-
-
-def _keys(held: Holds) -> Floats:
-    """Bytes of the keys that a conversion reads."""
-    return np.where(held.deletes > 0, held.segment_bytes * KEY_SHARE, 0.0)
-
-
-def at_most_spared(held: Holds, p: Parameters) -> Floats:
-    """CPU seconds per scan, of `burden` or a little more."""
-    cost = READ_COST
-    files = held.fragments + held.deletes + held.positions
-    dead = np.minimum(held.position_records * p.row_bytes * 1.01, held.bytes)
-    loads = held.delete_records * (held.segments + held.fragments / 2)
-    positions = held.position_records * cost.position_s + dead * cost.scan_s
-    return np.asarray(files * cost.open_s + loads * cost.load_s + positions)
-
-
-def tally_of(lake: Holds, unit: int, p: Parameters) -> FileTally:
-    """A unit as the planner's counters have it."""
-
-    def data(files: float, size: float) -> Tally:
-        return Tally(int(files), int(size / p.row_bytes), int(size))
-
-    records, positions = lake.delete_records[unit], lake.position_records[unit]
-    return FileTally(
-        fragments=data(lake.fragments[unit], lake.fragment_bytes[unit]),
-        undersized=data(lake.undersized[unit], lake.undersized_bytes[unit]),
-        on_target=data(lake.large[unit], lake.large_bytes[unit]),
-        equality_deletes=Tally(
-            int(lake.deletes[unit]), int(records), int(records * p.delete_bytes)
-        ),
-        position_deletes=Tally(int(lake.positions[unit]), int(positions), int(positions)),
-    )
+    deletes = debt.equality_deletes + debt.global_deletes
+    return debt.fragments, deletes, debt.position_deletes, debt.undersized

@@ -1,167 +1,278 @@
-"""What others do with the same fleet: seed 002's three stages, from `reference/peers.md`."""
+"""What others do with the same fleet: seed stages of a lake's maintenance, and its competitors."""
 
 from __future__ import annotations
 
 import numpy as np
 from firnline_domain.policy.costs import FIRNLINE, STOCK_CACHED
+from firnline_domain.values import replace
 
+from bench.simulate.choosing import (
+    MAJOR,
+    MINOR,
+    AmoroSettings,
+    BinPackSettings,
+    amoro_plan,
+    bin_pack,
+    size_errors,
+)
 from bench.simulate.fleet import Flags, Floats, Ints
-from bench.simulate.lake import Holds
-from bench.simulate.parameters import DAY_S, HOUR_S
-from bench.simulate.tasks import Batch, charge, converted, rewritten, work_of
+from bench.simulate.lake import FRAGMENT, Held
+from bench.simulate.parameters import DAY_S, GB, HOUR_S, MB
+from bench.simulate.tasks import Batch, Choice
 from bench.simulate.world import World
+
+SPARK = replace(STOCK_CACHED, open_s=0.002)
+OURS = replace(FIRNLINE, open_s=0.002)
 
 
 class Peer:
     """A loop that looks at all tables, whether or not anything happened to them."""
 
     name = ""
-    own = STOCK_CACHED  # Iceberg's action, its delete cache on
+    own = SPARK  # Iceberg's action, its delete cache on
+    parallel_bytes = 512.0 * MB  # Spark's tasks
+    together = False
+    slice_s = np.inf
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.changed = np.zeros(world.fleet.units, dtype=bool)
 
-    def committed(self, tick: int, units: Ints) -> None:
+    def committed(self, now_s: float, units: Ints) -> None:
         """Nobody tells it."""
-        self.changed[units] = True
 
-    def act(self, tick: int) -> None:
+    def act(self, now_s: float) -> None:
         """See `System`."""
 
-    def ended(self, tick: int, batch: Batch) -> None:
+    def ended(self, now_s: float, batch: Batch) -> None:
         """Its own commits are not news."""
 
-    def every(self, tick: int, seconds: float, at_s: float = 0.0) -> bool:
-        """Whether one of its rounds begins now."""
-        ticks, first = int(seconds / self.world.p.tick_s), int(at_s / self.world.p.tick_s)
-        return tick % max(ticks, 1) == first
+    def free(self, now_s: float) -> Ints:
+        """Units that are there and in nobody's work."""
+        there = self.world.lake.came[0] + self.world.lake.cohorts[0].sum(axis=1) > 0
+        return np.flatnonzero(there & ~self.world.busy)
 
-    def rewrite(self, tick: int, chosen: Flags, taken_of: Holds, reason: str) -> None:
-        """Rewrite what `taken_of` has of the chosen units (all of them, as long)."""
-        units = np.flatnonzero(chosen & ~self.world.busy)
-        if not len(units):
+    def start(self, now_s: float, units: Ints, choice: Choice, reason: str) -> None:
+        """Where there is anything to take."""
+        some = np.flatnonzero((choice.rewrites + choice.converts).any(axis=1))
+        if len(some):
+            self.world.ledger.counted(reason, len(some))
+            self.world.start(now_s, units[some], choice.of(some))
+
+
+class BinPack(Peer):
+    """`rewrite_data_files` on every table, so often, at that time, with these options."""
+
+    every_s, at_s = HOUR_S, 0.0
+    settings = BinPackSettings()
+
+    def act(self, now_s: float) -> None:
+        """One round."""
+        if not self.world.every(now_s, self.every_s, self.at_s):
             return
-        taken = taken_of.of(units)
-        gives, size = rewritten(self.world.p, units, taken)
-        same = (taken.deletes + taken.positions == 0) & (gives.files >= taken.files)
-        work = work_of(self.world.p, taken, size)
-        no_ops = int(same.sum())
-        cpu = charge(self.world.ledger, self.world.p.costs, self.own, work, no_ops)
-        self.world.ledger.counted(reason, len(units))
-        self.world.start(tick, units, Batch(units, taken, gives, cpu))
+        self.world.ledger.looks += self.world.fleet.tables
+        units = self.free(now_s)
+        units = units[self.wanted(units)]
+        held = self.world.lake.of(units)
+        choice = bin_pack(held, self.world.p.target_bytes, self.settings)
+        self.start(now_s, units, choice, self.name)
+
+    def wanted(self, units: Ints) -> Flags:
+        """Of these units."""
+        return np.ones(len(units), dtype=bool)
 
 
-class Cron(Peer):
-    """Stage 1: a script at night that rewrites every table, `rewrite-all`: without it, Iceberg's
-    action leaves well-sized files with equality deletes as they are."""
+class HourlyBinPack(BinPack):
+    """Every hour, all defaults."""
 
-    name = "cron"
-
-    def act(self, tick: int) -> None:
-        """At two in the morning."""
-        if self.every(tick, DAY_S, 2 * HOUR_S):
-            self.world.ledger.looks += self.world.fleet.tables
-            everything = np.ones(self.world.fleet.units, dtype=bool)
-            self.rewrite(tick, everything & (self.world.lake.files > 0), self.world.lake, "nightly")
+    name = "bin_pack_hourly"
 
 
-class HourlyMse(Peer):
+class NightlyBinPack(BinPack):
+    """Stage 1 of many lakes: a script at two in the morning, all defaults."""
+
+    name = "bin_pack_nightly"
+    every_s, at_s = DAY_S, 2 * HOUR_S
+
+
+class NightlyDeletes(NightlyBinPack):
+    """The same of someone who has upserts: each file that an equality delete reaches is taken."""
+
+    name = "nightly_deletes"
+    settings = BinPackSettings(delete_files=1)
+
+
+class HourlyMse(BinPack):
     """Stage 2: every hour all files of every table are listed; a table whose root mean square
-    distance from the target is above 20 % of it is rewritten, where it has anything to merge."""
+    distance from the target is above 20 % of it is bin-packed."""
 
     name = "hourly_mse"
     threshold = 0.2
 
-    def act(self, tick: int) -> None:
-        """On the hour."""
-        if not self.every(tick, HOUR_S):
-            return
-        self.world.ledger.looks += self.world.fleet.tables
-        lake, table = self.world.lake, self.world.fleet.table
-        off = self.distances() > self.threshold
-        # The script looks for small files; a table that is one small file is looked at in vain.
-        many = (lake.fragments + lake.undersized > 1) | (lake.deletes + lake.positions > 0)
-        wanted = np.bincount(table, many, minlength=self.world.fleet.tables) > 0
-        vain = int((off & ~wanted).sum())
-        self.world.ledger.tasks += vain
-        self.world.ledger.no_ops += vain
-        fixed = vain * self.world.p.costs.fixed_s
-        costs, own = self.world.p.costs, self.own
-        self.world.ledger.gb_hours += fixed / costs.cores * costs.memory_gb / HOUR_S
-        self.world.ledger.own_gb_hours += vain * own.fixed_s / own.cores * own.memory_gb / HOUR_S
-        self.rewrite(tick, (off & wanted)[table] & many, lake, "mse")
+    def wanted(self, units: Ints) -> Flags:
+        """Units of such tables."""
+        world = self.world
+        squares, files = size_errors(world.lake.of(units), world.p.target_bytes)
+        table = world.fleet.table[units]
+        total = np.bincount(table, squares, minlength=world.fleet.tables)
+        many = np.bincount(table, files, minlength=world.fleet.tables)
+        off = np.sqrt(total / np.maximum(many, 1e-9)) > self.threshold
+        return np.asarray(off[table])
 
-    def distances(self) -> Floats:
-        """Of each table, in targets. Files of a class count as its mean."""
-        lake, table, tables = self.world.lake, self.world.fleet.table, self.world.fleet.tables
-        target = float(self.world.p.target_bytes)
-        squares = np.zeros(self.world.fleet.units)
-        for files, size in (
-            (lake.fragments, lake.fragment_bytes),
-            (lake.undersized, lake.undersized_bytes),
-            (lake.large, lake.large_bytes),
-        ):
-            mean = size / np.maximum(files, 1)
-            squares += files * np.square(np.minimum(mean - target, 0) / target)
-        total = np.bincount(table, lake.files, minlength=tables)
-        return np.sqrt(np.bincount(table, squares, minlength=tables) / np.maximum(total, 1))
+
+class AutoComp(BinPack):
+    """OpenHouse's: partitions are ranked by the files that go (0.7) and by GB-hours (0.3), both
+    normalised over the fleet; the best are bin-packed as far as an hour's budget goes. Its own
+    estimate of cost: 2 MB/s and 2 GB, and half a GB-hour for each run."""
+
+    name = "autocomp"
+    budget = 0.25  # of the hour's candidates' estimated GB-hours
+
+    def act(self, now_s: float) -> None:
+        """One round."""
+        world = self.world
+        if not world.every(now_s, self.every_s, self.at_s):
+            return
+        world.ledger.looks += world.fleet.tables
+        units = self.free(now_s)
+        choice = bin_pack(world.lake.of(units), world.p.target_bytes)
+        held = world.lake.of(units)
+        taken = (held.bytes * choice.rewrites).sum(axis=1)
+        gain = (held.files * choice.rewrites).sum(axis=1) - np.ceil(taken / world.p.target_bytes)
+        some = np.flatnonzero(gain > 0)
+        if not len(some):
+            return
+        cost = taken[some] / (2 * MB) / HOUR_S * 2 + 0.5
+        score = 0.7 * _normal(gain[some]) - 0.3 * _normal(cost)
+        order = np.argsort(-score, kind="stable")
+        within = np.cumsum(cost[order]) <= max(self.budget * cost.sum(), cost[order[0]])
+        best = np.sort(some[order[within]])
+        self.start(now_s, units[best], choice.of(best), self.name)
+
+
+def _normal(values: Floats) -> Floats:
+    low, high = values.min(), values.max()
+    return np.asarray((values - low) / max(high - low, 1e-9))
+
+
+class HourlyConvert(Peer):
+    """Once an hour, with our engine: equality deletes become positions, fragments are merged,
+    small files are bin-packed and files with 30 % dead rows rewritten. No counters, no price."""
+
+    name = "hourly_convert"
+    own = OURS
+    parallel_bytes = 64.0 * GB  # as ours: an order is one worker's
+
+    def act(self, now_s: float) -> None:
+        """On the hour."""
+        world = self.world
+        if not world.every(now_s, HOUR_S):
+            return
+        world.ledger.looks += world.fleet.tables
+        units = self.free(now_s)
+        held = world.lake.of(units)
+        choice = converting(held, bin_pack(held, world.p.target_bytes))
+        self.start(now_s, units, choice, self.name)
+
+
+def converting(held: Held, packed: Choice) -> Choice:
+    """What is bin-packed, and a conversion of every other file that an equality delete reaches;
+    with it all fragments are rewritten."""
+    reached = (held.reach > 0) & (packed.rewrites == 0)
+    any_reached = reached.any(axis=1)
+    rewrites = packed.rewrites.copy()
+    small = (held.files[:, FRAGMENT] > 0) & any_reached[:, None]
+    rewrites[:, FRAGMENT] = np.maximum(rewrites[:, FRAGMENT], small)
+    converts = (reached & (rewrites == 0)).astype(float)
+    return Choice(rewrites, converts, np.ones(len(any_reached), dtype=bool))
 
 
 class Amoro(Peer):
-    """Stage 3: every minute every table is loaded, and planned if its snapshot moved. Minor,
-    major and full as in Amoro 0.9 with its defaults; optimizers are free at once."""
+    """Every minute every table is loaded, and planned if its snapshot moved. A table has one
+    process at a time, of all partitions that need one, dearest first, as far as its share of the
+    group's threads may take; its tasks of at most a target are spread over the workers."""
 
     name = "amoro"
-    own = FIRNLINE  # its engine was never measured beside ours: it is given ours
-    min_files = 12
-    interval_s = HOUR_S
-    duplicate_ratio = 0.1
+    own = OURS  # `runnable-peers` measured its executor at three times ours: it is given ours
+    parallel_bytes = 128.0 * MB
+    together = True
+    settings = AmoroSettings()
+    # Of a process: 512 MB for each thread of the group, which is the whole fleet's. A group of a
+    # few threads starves all but a table's dearest partition, so there are a hundred at least.
+    thread_bytes = 512.0 * MB
+    least_threads = 100.0
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._last = np.zeros(world.fleet.units)  # seconds, of the last minor
+        tables = world.fleet.tables
+        self._last_minor, self._last_full = np.zeros(tables), np.zeros(tables)
+        self._process = np.zeros(tables, dtype=np.int64)  # tasks that are not done
+        self._minor_only = np.zeros(tables, dtype=bool)
+        self._planned_s = np.zeros(tables)
+        self._moved = np.ones(world.fleet.units, dtype=bool)  # since it was found idle
+        self._alarm = np.full(world.fleet.units, np.inf)
 
-    def act(self, tick: int) -> None:
+    def committed(self, now_s: float, units: Ints) -> None:
+        """The next poll sees another snapshot."""
+        self._moved[units] = True
+
+    def act(self, now_s: float) -> None:
         """Every minute."""
-        if not self.every(tick, 60.0):
+        world = self.world
+        if not world.every(now_s, 60.0):
             return
-        self.world.ledger.looks += self.world.fleet.tables
-        lake, now_s = self.world.lake, tick * self.world.p.tick_s
-        small = lake.fragments + lake.deletes
-        waited = now_s - self._last >= self.interval_s
-        minor = (small >= self.min_files) | ((small > 1) & waited)
-        minor |= lake.positions > lake.segments + 1  # more than one on a segment
-        minor &= (lake.fragments > 1) | (lake.deletes > 0) | (lake.positions > 0)
-        target = self.world.p.target_bytes
-        major = (lake.undersized > 1) & (lake.undersized_bytes >= target)
-        major &= 2 * lake.undersized_bytes <= target * lake.undersized  # two fit into one
-        records = lake.segment_bytes / self.world.p.row_bytes
-        dirty = lake.position_records > self.duplicate_ratio * np.maximum(records, 1)
-        free = ~self.world.busy
-        full = (major | dirty) & free
-        self._last[(minor | full) & free] = now_s
-        self._major(tick, full, dirty)
-        self._minor(tick, minor & ~full & free)
-
-    def _major(self, tick: int, chosen: Flags, dirty: Flags) -> None:
-        """Undersized segments and fragments together; or all, where too many rows are dead."""
-        lake = self.world.lake
-        small = Holds.nothing(self.world.fleet.units)
-        small.fragments, small.fragment_bytes = lake.fragments, lake.fragment_bytes
-        small.undersized, small.undersized_bytes = lake.undersized, lake.undersized_bytes
-        clean = chosen & (lake.deletes + lake.positions == 0)
-        self.rewrite(tick, clean & ~dirty, small, "major")
-        self.rewrite(tick, chosen & ~(clean & ~dirty), lake, "major")
-
-    def _minor(self, tick: int, chosen: Flags) -> None:
-        """Fragments are merged; for the segments equality deletes become position deletes, for
-        which the key columns of every segment are read."""
-        units = np.flatnonzero(chosen)
+        world.ledger.looks += world.fleet.tables * max(world.p.tick_s / 60.0, 1.0)
+        table = world.fleet.table
+        units = np.flatnonzero((self._moved | (self._alarm <= now_s)) & (self._process[table] == 0))
         if not len(units):
             return
+        held = world.lake.of(units)
+        ages = now_s - self._last_minor[table[units]]
+        full = now_s - self._last_full[table[units]]
+        plan = amoro_plan(held, world.p.target_bytes, ages, self.settings, full)
+        wanted = plan.necessary & ~world.busy[units]
+        self._moved[units[~wanted]] = False
+        # What is not necessary now may be once the interval is over.
+        later = self._last_minor[table[units]] + self.settings.interval_s + 1
+        self._alarm[units] = np.where(~wanted & (ages <= self.settings.interval_s), later, np.inf)
+        chosen = np.flatnonzero(wanted)
+        if len(chosen):
+            chosen = chosen[self._affordable(table[units[chosen]], plan.cost[chosen])]
+            majors = plan.major[chosen]
+            self._begin(now_s, units[chosen], majors, plan.choice.of(chosen))
+
+    def _affordable(self, table: Ints, cost: Floats) -> Flags:
+        """Partitions of each table, the dearest first, until the last one goes over the most."""
+        order = np.lexsort((-cost, table))
+        sums = np.cumsum(cost[order])
+        first = np.concatenate(([True], table[order][1:] != table[order][:-1]))
+        starts = np.maximum.accumulate(np.where(first, sums - cost[order], -np.inf))
+        before = sums - cost[order] - starts
         p = self.world.p
-        taken, gives, work = converted(p, units, self.world.lake.of(units))
-        cpu = charge(self.world.ledger, p.costs, self.own, work)
-        self.world.ledger.counted("minor", len(units))
-        self.world.start(tick, units, Batch(units, taken, gives, cpu))
+        threads = max(2 * p.tables * p.workers_per_table, self.least_threads)
+        most = self.thread_bytes * threads
+        found = np.zeros(len(table), dtype=bool)
+        found[order] = before <= most
+        return found
+
+    def _begin(self, now_s: float, units: Ints, majors: Flags, choice: Choice) -> None:
+        table = self.world.fleet.table[units]
+        some: Flags = np.asarray((choice.rewrites + choice.converts).any(axis=1))
+        self._moved[units[~some]] = False
+        units, majors, table = units[some], majors[some], table[some]
+        np.add.at(self._process, table, 1)
+        self._minor_only[table] = True
+        self._minor_only[table[majors]] = False
+        self._planned_s[table] = now_s
+        self.world.ledger.counted(MAJOR, int(majors.sum()))
+        self.world.ledger.counted(MINOR, int((~majors).sum()))
+        if len(units):
+            self.world.start(now_s, units, choice.of(some))
+
+    def ended(self, now_s: float, batch: Batch) -> None:
+        """A process is done with its last task."""
+        table = self.world.fleet.table[batch.units]
+        np.subtract.at(self._process, table, 1)
+        self._moved[batch.units] = True
+        done = np.unique(table[self._process[table] == 0])
+        minor = done[self._minor_only[done]]
+        self._last_minor[minor] = self._planned_s[minor]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.simulate.fleet import Floats
-from bench.simulate.lake import Holds
+from bench.simulate.lake import MASKED, PENDING, Held
 from bench.simulate.parameters import Parameters
 
 
@@ -21,37 +21,48 @@ class Scan:
     ideal_s: Floats  # of the same rows in files of the target size
 
 
-def scan_of(lake: Holds, p: Parameters) -> Scan:
-    """Equality deletes reach every older file: all segments, and half of the fragments."""
+def scan_of(held: Held, p: Parameters) -> Scan:
+    """An equality delete is paid for by every file of a cohort that it reaches."""
     r = p.reading
-    reached = lake.segments + lake.fragments / 2
-    applied = lake.deletes * reached
-    opened = lake.files + lake.deletes + lake.positions
-    deletes_s = np.where(lake.deletes > 0, lake.delete_records * reached, 0.0)
+    files, positions = held.files.sum(axis=1), held.positions.sum(axis=1)
+    size = held.bytes.sum(axis=1)
+    loads = (held.reach_records * held.files).sum(axis=1)
+    applied = (held.reach * held.files).sum(axis=1) + positions
+    opened = files + held.deletes + positions
+    masked = held.cohorts[MASKED].sum(axis=1)
     cost = (
-        lake.bytes * r.scan_s_per_byte
+        size * r.scan_s_per_byte
         + opened * r.open_s
-        + deletes_s * r.delete_s_per_record
-        + lake.position_records * r.position_s_per_record
+        + loads * r.delete_s_per_record
+        + masked / p.row_bytes * r.position_s_per_record
     )
-    live = np.maximum(lake.bytes - lake.dead_bytes, 0.0)
+    live = np.maximum(size - masked - held.cohorts[PENDING].sum(axis=1), 0.0)
     ideal = live * r.scan_s_per_byte + np.ceil(live / p.target_bytes) * r.open_s
     part = np.minimum(1.0, r.most_bytes / np.maximum(live, 1.0))
-    return Scan(opened * part, (applied + lake.positions) * part, cost * part, ideal * part)
+    return Scan(opened * part, applied * part, cost * part, ideal * part)
 
 
-@dataclass
 class Readers:
-    """Sums over the samples, each unit weighted by how often it is read."""
+    """Sums over the samples, each unit weighted by how often it is read. Arrays: per table."""
 
-    reads: float = 0.0
-    files: float = 0.0
-    applications: float = 0.0
-    cost_s: float = 0.0
-    ideal_s: float = 0.0
-    ratios: float = 0.0  # of each read, cost to ideal
+    SUMS = ("reads", "files", "applications", "cost_s", "ideal_s", "ratios")
 
-    def sampled(self, scan: Scan, reads: Floats) -> None:
+    def __init__(self, tables: int) -> None:
+        for key in self.SUMS:
+            setattr(self, key, 0.0)
+        self.cost_of, self.ideal_of = np.zeros(tables), np.zeros(tables)
+        self.worst_of = np.ones(tables)  # amplification of the worst hour
+        self._hour = np.zeros((2, tables))
+        self._hour_s = 0.0
+
+    reads: float
+    files: float
+    applications: float
+    cost_s: float
+    ideal_s: float
+    ratios: float  # of each read, cost to ideal
+
+    def sampled(self, scan: Scan, reads: Floats, tables: np.ndarray, every_s: float) -> None:
         """One more sample; `reads` of each unit since the last one."""
         self.reads += float(reads.sum())
         self.files += float(reads @ scan.files)
@@ -59,13 +70,25 @@ class Readers:
         self.cost_s += float(reads @ scan.cost_s)
         self.ideal_s += float(reads @ scan.ideal_s)
         self.ratios += float(reads @ (scan.cost_s / np.maximum(scan.ideal_s, 1e-9)))
+        many = len(self.cost_of)
+        cost = np.bincount(tables, reads * scan.cost_s, minlength=many)
+        ideal = np.bincount(tables, reads * scan.ideal_s, minlength=many)
+        self.cost_of += cost
+        self.ideal_of += ideal
+        self._hour += (cost, ideal)
+        self._hour_s += every_s
+        if self._hour_s >= 3_600:
+            ratio = self._hour[0] / np.maximum(self._hour[1], 1e-12)
+            there = self._hour[1] > 0
+            self.worst_of = np.where(there, np.maximum(self.worst_of, ratio), self.worst_of)
+            self._hour[:] = 0.0
+            self._hour_s = 0.0
+
+    def sums(self) -> dict[str, float]:
+        """What adds up over shards."""
+        return {key: getattr(self, key) for key in self.SUMS}
 
     @property
     def amplification(self) -> float:
         """CPU seconds of all reads against the same of a tidy lake."""
         return self.cost_s / self.ideal_s if self.ideal_s else 1.0
-
-    @property
-    def mean_amplification(self) -> float:
-        """The same of the average read: large tables count no more than small ones."""
-        return self.ratios / self.reads if self.reads else 1.0

@@ -10,15 +10,26 @@ from pathlib import Path
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import replace
 
-from bench.simulate.figures import Sums, added, figures_of, sums_of, table_of
+from bench.simulate import peers
+from bench.simulate.figures import Sums, added, course_of, figures_of, sums_of, table_of
 from bench.simulate.firnline import Firnline
-from bench.simulate.parameters import Parameters
-from bench.simulate.peers import Amoro, Cron, HourlyMse
+from bench.simulate.parameters import MB, Parameters
 from bench.simulate.world import System, World
 
 RESULTS = Path(__file__).parents[1] / "results"
-SYSTEMS = ("firnline", "firnline_heat", "cron", "hourly_mse", "amoro")
-PEERS = {peer.name: peer for peer in (Cron, HourlyMse, Amoro)}
+PEERS: dict[str, type[peers.Peer]] = {
+    peer.name: peer
+    for peer in (
+        peers.Amoro,
+        peers.HourlyConvert,
+        peers.HourlyBinPack,
+        peers.NightlyBinPack,
+        peers.NightlyDeletes,
+        peers.HourlyMse,
+        peers.AutoComp,
+    )
+}
+SYSTEMS = ("firnline", "firnline_heat", *PEERS)
 
 
 def system_of(name: str, world: World, limits: Thresholds | None = None) -> System:
@@ -46,8 +57,14 @@ def main() -> None:
     """Print a table; keep the sums beside those of the same fleet that were there, so that a large
     fleet can be run by and by: SHARD=1/10, 2/10, ..."""
     given = _arguments()
-    p = replace(Parameters(), tables=given.tables, days=given.days, seed=given.seed)
-    path = RESULTS / f"simulate_{p.tables}x{p.days:g}_{p.seed}.json"
+    p = replace(
+        Parameters(),
+        tables=given.tables,
+        days=given.days,
+        seed=given.seed,
+        target_bytes=given.target * MB,
+    )
+    path = RESULTS / f"simulate_{p.tables}x{p.days:g}_{given.target}_{p.seed}.json"
     found: dict[str, dict[str, Sums]] = json.loads(path.read_text()) if path.exists() else {}
     one, of = (int(part) for part in given.shard.split("/"))
     p = replace(p, first=p.tables * (one - 1) // of, last=p.tables * one // of)
@@ -55,12 +72,13 @@ def main() -> None:
         shards = {key: had for key, had in found.get(name, {}).items() if key.endswith(f"/{of}")}
         found[name] = {**shards, given.shard: simulated(name, p)}
         path.write_text(json.dumps(found, indent=1) + "\n")
-    print(
-        f"{path}\n" + table_of({name: figures_of(_sum(had), p.days) for name, had in found.items()})
-    )
+        print(name, figures_of(found[name][given.shard], p.days)["simulator_cpu_s"], flush=True)
+    figures = {name: figures_of(summed(had), p.days) for name, had in found.items()}
+    print(f"{path}\n{table_of(figures)}\n\n{course_of(figures)}")
 
 
-def _sum(shards: dict[str, Sums]) -> Sums:
+def summed(shards: dict[str, Sums]) -> Sums:
+    """All shards that were run."""
     first, *others = shards.values()
     for other in others:
         first = added(first, other)
@@ -70,8 +88,9 @@ def _sum(shards: dict[str, Sums]) -> Sums:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=1_000)
-    parser.add_argument("--days", type=float, default=7.0)
+    parser.add_argument("--days", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--target", type=int, default=128, help="MB")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--shard", default="1/1", help="k/n: the k-th n-th of the fleet")
     return parser.parse_args()
