@@ -22,20 +22,20 @@ class Kind(Value):
     commit_bytes: float  # median, per partition
     files: int
     upserts: float  # share of the tables whose commits bring equality deletes
-    merges: float  # share whose commits bring position deletes (MERGE, UPDATE, DELETE)
-    by_day: float  # share partitioned by day: the others' partitions are written for ever
     reads_per_hour: float  # median of a table
     burst_s: float = 0.0  # it commits for so long ...
     pause_s: float = 0.0  # ... then pauses for so long
+    merges: float = 0.0  # share whose commits bring position deletes (MERGE, UPDATE, DELETE)
+    by_day: float = 0.0  # share partitioned by day: the others' partitions are written for ever
 
 
 KINDS = (
-    Kind("streaming", 0.03, 60, 1.5 * MB, 1, 0.35, 0.0, 0.5, 6.0),
-    Kind("slow_stream", 0.05, 5 * MINUTE_S, 4 * MB, 2, 0.35, 0.0, 0.5, 4.0),
-    Kind("hourly", 0.12, HOUR_S, 24 * MB, 4, 0.2, 0.2, 0.4, 2.0),
-    Kind("daily", 0.35, DAY_S, 200 * MB, 12, 0.1, 0.15, 0.3, 0.5),
-    Kind("bursty", 0.05, 120, 3 * MB, 2, 0.2, 0.0, 0.0, 1.0, 2 * HOUR_S, 46 * HOUR_S),
-    Kind("dormant", 0.40, 30 * DAY_S, 40 * MB, 4, 0.05, 0.05, 0.0, 0.05),
+    Kind("streaming", 0.03, 60, 1.5 * MB, 1, 0.35, 6.0, by_day=0.5),
+    Kind("slow_stream", 0.05, 5 * MINUTE_S, 4 * MB, 2, 0.35, 4.0, by_day=0.5),
+    Kind("hourly", 0.12, HOUR_S, 24 * MB, 4, 0.2, 2.0, merges=0.2, by_day=0.4),
+    Kind("daily", 0.35, DAY_S, 200 * MB, 12, 0.1, 0.5, merges=0.15, by_day=0.3),
+    Kind("bursty", 0.05, 120, 3 * MB, 2, 0.2, 1.0, 2 * HOUR_S, 46 * HOUR_S),
+    Kind("dormant", 0.40, 30 * DAY_S, 40 * MB, 4, 0.05, 0.05, merges=0.05),
 )
 
 
