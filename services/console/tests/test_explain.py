@@ -11,11 +11,16 @@ from firnline_console.explain import explained
 from firnline_console.labels import WORDS, label_of
 from firnline_console.table_settings import settings_json
 from firnline_console.tables import TableStates, fold_state, fold_states
-from firnline_domain.policy.decisions import Reason
+from firnline_domain.counters.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.work import Partition, Table
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.policy.rewrite import explain
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import ExpiryPlan, SettingInForce, TableReads
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.in_force import effective
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds
 from firnline_domain.values import replace
@@ -174,16 +179,14 @@ def test_every_code_of_the_domain_has_words(code: str) -> None:
     assert WORDS[str(code.value)]  # type: ignore[attr-defined]
 
 
-def test_words_need_no_number_that_the_policy_does_not_send(make: Make) -> None:
+def test_words_need_no_number_that_the_policy_does_not_send() -> None:
     """The names in braces are those of `evidence`."""
-    sent = {
-        f"{prefix}{kind}": 1.0
-        for kind in ("fragments", "equality_deletes", "position_deletes")
-        for prefix in ("", "min_", "new_")
-    }
-    sent |= {"global_deletes": 1.0, "failures": 2.0, "in_flight": 3.0, "max_commits": 120.0}
-    sent |= {"size_error": 0.9, "mendable_size_error": 0.3, "max_size_error": 0.2}
-    sent |= {"read_s_spared": 0.5, "rewrite_cpu_s": 9.0, "undersized": 3.0}
+    partition = Partition(PartitionCounters(Scope(0, "[]"), 1, 1, FileTally()))
+    table = Table(TableCounters(TableName("u", ("db",), "t"), "main", known=True))
+    limits = Thresholds()
+    sent = explain(table, partition, Decision(Reason.HEALTHY), limits, 0).numbers
+    sent = {**dict.fromkeys(sent, 1.0), "mendable_size_error": 0.3, "max_size_error": 0.2}
+    sent["size_error"] = 0.9
     for code, phrase in WORDS.items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase
