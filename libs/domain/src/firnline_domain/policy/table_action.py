@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TypeVar
 
 from firnline_domain.counters.work import ActionWork, Table
@@ -27,7 +28,7 @@ class Asked(Value):
     reason: str
     order: bool = False
     until_ms: int | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 class TableAction(ABC):
@@ -104,7 +105,7 @@ class TableAction(ABC):
             attempt=1,
             ordered_at_ms=now_ms,
             deadline_ms=now_ms + DEADLINE_MS,
-            numbers=asked.numbers,
+            numbers=dict(asked.numbers),
         )
 
 

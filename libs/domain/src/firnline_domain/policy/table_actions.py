@@ -5,4 +5,5 @@ from __future__ import annotations
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
 from firnline_domain.policy.table_action import TableAction
 
-TABLE_ACTIONS: dict[str, TableAction] = {one.name: one for one in (SnapshotExpiry(),)}
+ACTIONS: tuple[TableAction, ...] = (SnapshotExpiry(),)
+TABLE_ACTIONS = {one.name: one for one in ACTIONS}
