@@ -151,7 +151,7 @@ class Firnline:
                 share = share_read(int(scans[table]), opened, int(there[table]))
                 had = after_report(had, scans[table] * share, now_ms, now_ms)
                 self._reports[table] = had
-            limits = self.limits if had is None else read_by(self.limits, had, now_ms)
+            limits = self.limits if had is None else read_by(self.limits, had.believed(now_ms))
             believed[table] = limits.reads_per_hour
         self._reads = believed[fleet.table]
 

@@ -12,7 +12,7 @@ import pytest
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.identity import TableName, bucket_of
-from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
+from firnline_domain.records.events import FilteredBy, PartitionClock, TableLayout, TableScanned
 from firnline_gateway import bootstrap
 from firnline_gateway.scan_reports import MAX_REPORT_BYTES
 
@@ -102,7 +102,10 @@ async def test_what_readers_filter_by_is_told_with_the_tables_layout(
     await post(client, busy, encoded(3))
     [event] = await until(busy, 1)
     assert event.filtered == (FilteredBy("day", 1, 3),)
-    assert event.layout == TableLayout((), ("day",))
+    assert event.layout == TableLayout((), ("day",), PartitionClock(0, 0, "month", "day"))
+    [wanted] = event.ranges
+    assert (wanted.scans, wanted.data_files) == (1, 3)
+    assert wanted.youngest == wanted.oldest  # the month of 2026-01-01, however long ago
 
 
 async def test_the_table_is_read_as_the_client_that_reports(

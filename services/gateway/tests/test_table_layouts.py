@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from firnline_domain.records.events import TableLayout
+from firnline_domain.records.events import PartitionClock, TableLayout
 from firnline_gateway.table_layouts import Loaded, loaded_table
 
 
@@ -54,7 +54,21 @@ def answer(order: list[Any], spec: list[Any], **more: Any) -> bytes:
         ([source(1, "bucket[4]"), source(6)], [], TableLayout()),
         ([source(1), source(99), source(6)], [], TableLayout(("id",))),
         ([source(1), source(None, "zorder", **{"source-ids": [1, 6]})], [], TableLayout(("id",))),
-        ([], [source(6, "day"), source(1, "bucket[4]")], TableLayout((), ("ts", "id"))),
+        (
+            [],
+            [source(6, "day"), source(1, "bucket[4]")],
+            TableLayout((), ("ts", "id"), PartitionClock(2, 0, "day", "ts")),
+        ),
+        (  # the finest
+            [],
+            [source(6, "void"), source(6, "month"), source(1), source(6, "hour")],
+            TableLayout((), ("ts", "id", "ts"), PartitionClock(2, 3, "hour", "ts")),
+        ),
+        (
+            [],
+            [source(6)],
+            TableLayout((), ("ts",), PartitionClock(2, 0, "hour", "ts")),
+        ),
         ([], [source(6, "void"), source(99), source(1)], TableLayout((), ("id",))),
     ],
 )

@@ -76,9 +76,10 @@ class World(PlannerWorld):
         assert found is not None
         return found
 
-    def rate(self) -> float:
-        state = BucketState(self.store)
-        return context_of(state, LIMITS, self.now_ms).for_table(self.table).limits.reads_per_hour
+    def rate(self, partition: str = '["a"]') -> float:
+        context = context_of(BucketState(self.store), LIMITS, self.now_ms).for_table(self.table)
+        known = context.partition(self.table, Scope(0, partition))
+        return context.limits_of(self.table, known).reads_per_hour
 
     def shown(self) -> TableState:
         records = self.tick(120_000)

@@ -18,6 +18,8 @@ from firnline_domain.records.events import (
     FilesChanged,
     FilteredBy,
     PartitionChange,
+    PartitionClock,
+    ScannedRange,
     TableLayout,
     TableScanned,
     TickPassed,
@@ -194,3 +196,33 @@ def test_what_readers_filter_by_is_told_beside_the_order_of_their_table(
     *_, event = scans.until(lambda found, files: found == 2)
     assert event.filtered == (FilteredBy(column, 1, 1),)
     assert event.layout == TableLayout((column,), ())
+
+
+def test_a_filter_by_time_tells_which_partitions_it_reaches(
+    readers: SparkSession, namespace: str, scans: Scans
+) -> None:
+    """Iceberg's client tells no values: a timestamp by full hours from now, later by full days."""
+    readers.conf.set("spark.sql.session.timeZone", "UTC")
+    name = f"{namespace}.d"
+    readers.sql(
+        f"CREATE TABLE quiet.{name} (id BIGINT, ts TIMESTAMP) USING iceberg"
+        " PARTITIONED BY (bucket(2, id), days(ts))"
+    )
+    days = "SELECT /*+ COALESCE(1) */ 1L, current_date() - CAST(id AS INT) FROM range(10)"
+    readers.sql(f"INSERT INTO quiet.{name} {days}")
+    for wanted in (
+        "ts >= current_date()",
+        "ts >= current_date() - INTERVAL 6 DAYS AND ts < current_date()",
+        "id = 1",
+        "true",
+    ):
+        readers.sql(f"SELECT * FROM loud.{name} WHERE {wanted}").collect()
+    events = scans.until(lambda found, files: found == 4)
+    known = {(one.youngest, one.oldest): one for event in events for one in event.ranges}
+    assert known == {
+        (None, 0): ScannedRange(None, 0, 1, 1),
+        (1, 6): ScannedRange(1, 6, 1, 6),
+    }
+    assert {event.layout and event.layout.clock for event in events} == {
+        PartitionClock(0, 1, "day", "ts")
+    }

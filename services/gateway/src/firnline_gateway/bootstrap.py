@@ -109,7 +109,7 @@ async def counting(
     counts = ScanCounts(now_ms())
     sender = ScanSender(counts, statistics, settings.scan_report_s, log, now_ms)
     sender.start()
-    scans = Scans(upstream, counts, Identities(), TableLoads(now_ms), log)
+    scans = Scans(upstream, counts, Identities(), TableLoads(now_ms), log, now_ms)
     try:
         async with doing(scans.run()):
             yield scans

@@ -10,8 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from firnline_domain.counters.partition_heat import index_of
 from firnline_domain.identity import TableName
-from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
+from firnline_domain.records.events import (
+    FilteredBy,
+    PartitionClock,
+    ScannedRange,
+    TableLayout,
+    TableScanned,
+)
 from firnline_domain.values import Value
 
 from firnline_gateway.scan_reports import Scan
@@ -23,6 +30,8 @@ KEPT_S = 600.0  # by then the name may mean another table: dropped and created t
 UNKNOWN_S = 60.0  # a table that could not be read is asked for again
 MAX_TABLES = 100_000
 MAX_COLUMNS = 16  # of a table at a time; a planner keeps four
+MAX_RANGES = 16  # and eight of these
+Ages = tuple[int | None, int | None]  # of the youngest and the oldest partition that is wanted
 
 
 class Identity(Value):
@@ -86,9 +95,14 @@ class _Count:
     every: _Tally = field(default_factory=_Tally)
     loads: int = 0
     by_column: dict[str, _Tally] = field(default_factory=dict)
+    by_ages: dict[Ages, _Tally] = field(default_factory=dict)
 
-    def add(self, scan: Scan) -> None:
+    def add(self, scan: Scan, now_ms: int) -> None:
         self.every.add(scan)
+        layout = self.identity.layout
+        ages = ages_of(scan, layout.clock if layout else None, now_ms)
+        if ages is not None and (ages in self.by_ages or len(self.by_ages) < MAX_RANGES):
+            self.by_ages.setdefault(ages, _Tally()).add(scan)
         for column in sorted(scan.filtered_by):
             if column in self.by_column or len(self.by_column) < MAX_COLUMNS:
                 self.by_column.setdefault(column, _Tally()).add(scan)
@@ -105,7 +119,24 @@ class _Count:
             ),
             layout=self.identity.layout,
             loads=self.loads,
+            ranges=tuple(
+                ScannedRange(*ages, one.scans, one.data_files) for ages, one in self.by_ages.items()
+            ),
         )
+
+
+def ages_of(scan: Scan, clock: PartitionClock | None, now_ms: int) -> Ages | None:
+    """Of the partitions that a scan wants, as far as its filter tells; None where it says nothing
+    of them, so that no partition is likelier than another."""
+    if clock is None or clock.column not in scan.filtered_by:
+        return None
+    wanted, now = dict(scan.bounds).get(clock.column), index_of(clock.unit, now_ms)
+    if wanted is None:
+        return None, None
+    youngest = None if wanted.until_ms is None else now - index_of(clock.unit, wanted.until_ms)
+    oldest = None if wanted.from_ms is None else now - index_of(clock.unit, wanted.from_ms)
+    # What is to come belongs to the newest.
+    return youngest if youngest and youngest > 0 else None, oldest and max(oldest, 0)
 
 
 class ScanCounts:
@@ -117,14 +148,14 @@ class ScanCounts:
         self._from_ms = now_ms
         self._counts: dict[str, _Count] = {}  # by the table's uuid
 
-    def add(self, identity: Identity, scans: Iterable[Scan]) -> bool:
+    def add(self, identity: Identity, scans: Iterable[Scan], now_ms: int = 0) -> bool:
         """Count scans of a table; False where there is no room for it."""
         with self._lock:
             count = self._of(identity)
             if count is None:
                 return False
             for scan in scans:
-                count.add(scan)
+                count.add(scan, now_ms)
             return True
 
     def add_load(self, identity: Identity) -> bool:

@@ -3,10 +3,12 @@ columns the filter of a scan lets a reader leave files out (Iceberg's `Expressio
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from firnline_domain.values import Value
+
+from firnline_gateway.scan_bounds import MAX_VALUES, Bounds, bounds_of
 
 MAX_REPORT_BYTES = (
     1 << 20
@@ -35,6 +37,7 @@ class Scan(Value):
 
     data_files: int
     filtered_by: frozenset[str] = frozenset()
+    bounds: tuple[tuple[str, Bounds], ...] = ()  # in time, by column
 
 
 class _Count(msgspec.Struct):
@@ -56,8 +59,10 @@ _read_report = msgspec.json.Decoder(
 ).decode  # what is not named here is passed over: 1 MB in 1 ms
 
 
-def scan_of(body: bytes) -> Scan | None:
-    """The scan that is reported; None for a report of something else. Raises UnreadableReport."""
+def scan_of(body: bytes, now_ms: int | None = None) -> Scan | None:
+    """The scan that is reported; None for a report of something else. Raises UnreadableReport.
+
+    `now_ms`: that of whoever wants the bounds in time, too."""
     try:
         report = _read_report(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -66,7 +71,10 @@ def scan_of(body: bytes) -> Scan | None:
         return None
     if report.metrics.result_data_files is None:
         raise UnreadableReport("a scan-report without result-data-files")
-    return Scan(report.metrics.result_data_files.value, columns_of(report.filter))
+    part = _filter_of(report.filter)
+    bounds = {} if now_ms is None else _bounds(part, MAX_DEPTH, now_ms)
+    few = tuple(sorted(bounds.items())[:MAX_COLUMNS])
+    return Scan(report.metrics.result_data_files.value, _few(_columns(part, MAX_DEPTH)), few)
 
 
 class _Term(msgspec.Struct):
@@ -79,9 +87,11 @@ class _Part(msgspec.Struct):
     term: str | _Term | None = None
     left: _Part | bool | None = None
     right: _Part | bool | None = None
+    value: Any = None
+    values: list[Any] = []
 
 
-_read_filter = msgspec.json.Decoder(_Part | bool).decode  # values are passed over
+_read_filter = msgspec.json.Decoder(_Part | bool).decode
 
 
 def keeps_order(transform: str) -> bool:
@@ -91,13 +101,21 @@ def keeps_order(transform: str) -> bool:
 
 def columns_of(expression: bytes) -> frozenset[str]:
     """Names of the columns, nested ones dotted; none where it is not such an expression."""
+    return _few(_columns(_filter_of(expression), MAX_DEPTH))
+
+
+def _few(columns: frozenset[str]) -> frozenset[str]:
+    return columns if len(columns) <= MAX_COLUMNS else frozenset(sorted(columns)[:MAX_COLUMNS])
+
+
+def _filter_of(expression: bytes) -> _Part | bool | None:
     if len(expression) > MAX_FILTER_BYTES:
-        return _NONE
+        return None
     try:
-        found = _columns(_read_filter(expression), MAX_DEPTH)
+        found: _Part | bool = _read_filter(expression)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _NONE
-    return found if len(found) <= MAX_COLUMNS else frozenset(sorted(found)[:MAX_COLUMNS])
+        return None
+    return found
 
 
 def _columns(part: _Part | bool | None, depth: int) -> frozenset[str]:
@@ -115,3 +133,21 @@ def _column(term: str | _Term | None) -> frozenset[str]:
         term = term.term if keeps_order(term.transform) else None
     is_name = term and len(term) <= MAX_LETTERS and term.isprintable()
     return frozenset((term,)) if term and is_name else _NONE
+
+
+def _bounds(part: _Part | bool | None, depth: int, now_ms: int) -> dict[str, Bounds]:
+    if not isinstance(part, _Part) or not depth:
+        return {}
+    if part.type in ("and", "or"):
+        left, right = (_bounds(one, depth - 1, now_ms) for one in (part.left, part.right))
+        if part.type == "or":
+            return {name: left[name].or_else(right[name]) for name in left.keys() & right.keys()}
+        both = left.keys() & right.keys()
+        return {**left, **right, **{name: left[name].also(right[name]) for name in both}}
+    if part.type not in _REFUTABLE:
+        return {}
+    values = part.values if part.type == "in" else [part.value]
+    if len(values) > MAX_VALUES:
+        return {}
+    found = bounds_of(part.type, values, now_ms)
+    return {} if found == Bounds() else dict.fromkeys(_column(part.term), found)

@@ -40,12 +40,14 @@ class Scans:
         identities: Identities,
         loads: TableLoads,
         log: Log,
+        now_ms: Callable[[], int],
     ) -> None:
         self._upstream = upstream
         self._counts = counts
         self._identities = identities
         self._loads = loads
         self._log = log
+        self._now_ms = now_ms
         self._asked: dict[Names, list[Scan | Load]] = {}  # those that wait for the identity
         self._reading = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,7 +89,7 @@ class Scans:
     ) -> None:
         """A report that the catalog has heard. `body`: None where it cannot be looked into."""
         try:
-            scan = None if body is None else scan_of(body)
+            scan = None if body is None else scan_of(body, self._now_ms())
         except UnreadableReport:
             body = scan = None
         if body is None:
@@ -133,7 +135,7 @@ class Scans:
                 load.identity = identity  # counted when it has waited
         if not scans:
             return
-        if identity is not None and self._counts.add(identity, scans):
+        if identity is not None and self._counts.add(identity, scans, self._now_ms()):
             metrics.count("gateway_scan_reports", len(scans), outcome="counted")
         else:
             self._dropped(len(scans))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 
 import msgspec
-from firnline_domain.records.events import TableLayout
+from firnline_domain.records.events import PartitionClock, TableLayout
 from firnline_domain.values import Value
 
 from firnline_gateway.commits import uuid_in
@@ -64,6 +64,8 @@ class _Answer(msgspec.Struct):
     metadata: _Metadata
 
 
+_FINENESS = ("hour", "day", "month", "year")
+_IDENTITY = {"date": "day", "timestamp": "hour", "string": "day"}  # units of values as they are
 _read = msgspec.json.Decoder(_Answer).decode  # snapshots are passed over
 
 
@@ -89,7 +91,32 @@ def _layout(metadata: _Metadata) -> TableLayout | None:
     # After a field that scatters values the others order nothing that a filter could use.
     leading = takewhile(lambda one: keeps_order(one.transform) and one.source_id in names, order)
     parts = (one for one in spec if one.transform != "void")
-    return TableLayout(_sources(leading, names), _sources(parts, names))
+    clock = _clock(metadata.default_spec_id, spec, fields, names)
+    return TableLayout(_sources(leading, names), _sources(parts, names), clock)
+
+
+def _clock(
+    spec_id: int,
+    spec: tuple[_Source, ...],
+    fields: tuple[_Field, ...],
+    names: Mapping[int | None, str],
+) -> PartitionClock | None:
+    """The finest of a spec's fields that are of time; of texts, which may be dates, the first."""
+    types = {one.id: one.type for one in fields}
+    found = []
+    for position, field in enumerate(spec):
+        unit = field.transform
+        if unit == "identity":
+            kind = types.get(field.source_id or 0)
+            unit = next((_IDENTITY[one] for one in _IDENTITY if str(kind).startswith(one)), "")
+        if unit in _FINENESS and field.source_id in names:
+            is_text = types.get(field.source_id or 0) == "string"
+            column = names[field.source_id]
+            found.append((is_text, _FINENESS.index(unit), position, unit, column))
+    if not found:
+        return None
+    _, _, position, unit, column = min(found)
+    return PartitionClock(spec_id, position, unit, column)
 
 
 def _sources(fields: Iterable[_Source], names: Mapping[int | None, str]) -> tuple[str, ...]:

@@ -69,12 +69,32 @@ class FilteredBy(Value):
     data_files: int  # that these scans have read nevertheless
 
 
+class PartitionClock(Value):
+    """The field of a partition spec that says in which hour, day, month or year a partition is."""
+
+    spec_id: int
+    position: int  # among the spec's fields
+    unit: str  # hour | day | month | year
+    column: str  # its source
+
+
 class TableLayout(Value):
     """Source columns of a table's default sort order, as far as it keeps theirs, and of its
     default partition spec."""
 
     ordered_by: tuple[str, ...] = ()
     partitioned_by: tuple[str, ...] = ()
+    clock: PartitionClock | None = None  # None = no field of the spec is of time
+
+
+class ScannedRange(Value):
+    """Scans whose filter is by the clock's column. Ages count back from now, in its unit; None = it
+    is not known where the range begins or ends."""
+
+    youngest: int | None
+    oldest: int | None
+    scans: int
+    data_files: int  # that these scans have read
 
 
 class TableScanned(Value):
@@ -88,6 +108,7 @@ class TableScanned(Value):
     filtered: tuple[FilteredBy, ...] = ()
     layout: TableLayout | None = None  # None = the table did not say
     loads: int = 0  # reads of clients that report none: nobody knows of how much
+    ranges: tuple[ScannedRange, ...] = ()
 
 
 class ChangeKind(StrEnum):

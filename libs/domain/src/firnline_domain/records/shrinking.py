@@ -70,7 +70,7 @@ def _summary(snapshot: SnapshotAdded) -> dict[str, str]:
 
 
 def _scanned(event: TableScanned) -> Iterator[TableScanned]:
-    yield replace(event, filtered=(), layout=None)
+    yield replace(event, filtered=(), layout=None, ranges=())
 
 
 def _rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:

@@ -4,16 +4,17 @@ changes its policy, and published where that changes the advice."""
 from __future__ import annotations
 
 from firnline_domain.counters.filters import after_scan_report
+from firnline_domain.counters.partition_heat import reached_by
 from firnline_domain.counters.reads import (
     Reads,
+    Scanned,
     after_report,
-    load_share,
     reads_in_force,
     share_read,
 )
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import TableScanned
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.reconcile.advice import column_sought
@@ -29,9 +30,10 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     if table is None or table.counters.removed:
         return
     before, totals = table.work, table.counters.totals
-    files = totals.holds.data.files
-    scans = _whole_scans(event, files) + event.loads * load_share(totals.partitions)
-    reads = after_report(before.reads, scans, event.to_ms, now_ms)
+    files, clock = totals.holds.data.files, event.layout.clock if event.layout else None
+    known = before.reads and before.reads.told_by(clock)
+    came = _scanned(event, files, totals.partitions, known.span if known else 0)
+    reads = after_report(known, came, event.to_ms, now_ms).told_by(clock)
     work = replace(
         before, reads=reads, filters=after_scan_report(before.filters, event, files, now_ms)
     )
@@ -41,20 +43,38 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     if _is_news(before.reads, reads, limits, now_ms):
         work = work.reconciled_by(now_ms)
     table = replace(table, work=work)
-    if column_sought(before, now_ms) != column_sought(work, now_ms):
+    other_clock = reads.clock != (before.reads.clock if before.reads else None)
+    if other_clock or column_sought(before, now_ms) != column_sought(work, now_ms):
         table = with_publication(context.for_table(table), table)
     context.state.put_table(table)
 
 
-def _whole_scans(event: TableScanned, files: int) -> float:
-    return event.scans * share_read(event.scans, event.data_files, files)
+def _scanned(event: TableScanned, files: int, partitions: int, span: int) -> Scanned:
+    """Scans that say nothing of where they read count by the share of the table's files."""
+    scans = event.scans - sum(one.scans for one in event.ranges)
+    data_files = event.data_files - sum(one.data_files for one in event.ranges)
+    return Scanned(
+        spread=scans * share_read(scans, data_files, files),
+        loads=event.loads,
+        ranges=tuple(reached_by(one, files, partitions, span) for one in event.ranges),
+    )
 
 
 def _is_news(before: Reads | None, reads: Reads, limits: Thresholds, now_ms: int) -> bool:
     """True if partitions were decided about by another rate: at the last report, or since, when it
     had decayed."""
-    rate = reads_in_force(limits, reads.in_force)
-    if before is None:
+    if before is None or before.steps() == reads.steps() == before.steps(now_ms):
         return False
-    used = (before.in_force, before.believed(now_ms))
-    return any(reads_in_force(limits, one) != rate for one in used)
+    if limits.reads_from is ReadsFrom.REPORTED:
+        return True
+    return _highest(limits, before, reads, now_ms) > reads_in_force(limits, None)
+
+
+def _highest(limits: Thresholds, before: Reads, reads: Reads, now_ms: int) -> float:
+    """The highest rate that held for a partition, or holds."""
+    rates = (
+        before.in_force(before.most_read(1)),
+        before.believed(now_ms, before.most_read(1)),
+        reads.in_force(reads.most_read(1)),
+    )
+    return max(reads_in_force(limits, one) for one in rates)

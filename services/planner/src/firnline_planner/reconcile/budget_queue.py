@@ -112,7 +112,8 @@ def _ordered(place: PartitionKey, context: TableContext) -> list[Output]:
         return []
     context = context.for_table(table)
     partition = context.partition(table, scope)
-    decision = decide(table, partition, context.limits, context.now_ms)
+    limits = context.limits_of(table, partition)
+    decision = decide(table, partition, limits, context.now_ms)
     after, orders = order(context, table, partition, decision)
     if orders:
         context.state.put_table(with_publication(context, after))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from firnline_domain.counters.counters import PartitionCounters
 from firnline_domain.counters.debts import Debt, debt_of
-from firnline_domain.counters.reads import read_by
+from firnline_domain.counters.partition_heat import age_of
+from firnline_domain.counters.reads import Place, Rates, read_by
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.tallies import FileTally
@@ -26,16 +27,25 @@ class TableContext(Value):
     limits: Thresholds  # what holds for the table; the fleet's before there is one
     now_ms: int
     effects: Effects
+    rates: Rates | None = None  # how often the table's partitions are read, if that is known
 
     def for_table(self, table: Table) -> TableContext:
-        """Under the table's own settings, with prices and readers as they were learned here."""
+        """Under the table's own settings, with prices as they were learned here."""
         limits = thresholds(table.counters.settings, self.fleet)
         cost_factor = self.state.share.cost_factor
         if cost_factor != limits.cost_factor:
             limits = replace(limits, cost_factor=cost_factor)
-        if table.work.reads is not None:
-            limits = read_by(limits, table.work.reads, self.now_ms)
-        return replace(self, limits=limits)
+        reads = table.work.reads
+        return replace(self, limits=limits, rates=reads.rates(self.now_ms) if reads else None)
+
+    def limits_of(self, table: Table, partition: Partition) -> Thresholds:
+        """What holds for one partition of the context's table: some are read oftener."""
+        reads, rates = table.work.reads, self.rates
+        if reads is None or rates is None:
+            return self.limits
+        age = age_of(partition.counters.scope, reads.clock, self.now_ms)
+        place = Place(age, table.counters.totals.partitions)
+        return read_by(self.limits, rates.of(place))
 
     def partition(self, table: Table, scope: Scope) -> Partition:
         """The partition as it is known, or a fresh one."""

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 from firnline_domain.advice.finding import Known
+from firnline_domain.counters.partition_heat import age_of
+from firnline_domain.counters.reads import reads_in_force
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.decisions import Reason
@@ -62,11 +64,15 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     recount = Recount(table.counters)
     spread = Spread(context.limits.target_bytes)
     statuses = Statuses(table, context.limits, context.now_ms)
-    every = statuses.through(spread.through(recount.through(_without_gone(context, table))))
+    span = PartitionSpan(table, context.now_ms)
+    every = span.through(recount.through(_without_gone(context, table)))
+    every = statuses.through(spread.through(every))
     debt = DebtFiles(table, context.limits)
     counted = ((debt.counted(partition), partition) for partition in every)
     deepest = heapq.nlargest(PUBLISHED_PARTITIONS, counted, key=itemgetter(0))
     table = replace(table, counters=recount.checked(context.now_ms))
+    if (reads := table.work.reads) and reads.span != span.units:
+        table = replace(table, work=replace(table.work, reads=replace(reads, span=span.units)))
     known = Known(table, spread, context.limits, context.fleet, context.now_ms)
     table = advised(known, context.effects)
     again = _next_publication_ms(context, table)
@@ -190,10 +196,37 @@ class Statuses:
 
 
 def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:
-    """What readers report, and what is made of it."""
+    """How often the partitions are read that are read most, and what is made of it."""
     if (reads := table.work.reads) is None:
         return None
-    return TableReads(round(reads.per_hour(now_ms), 3), reads.since_ms, limits.reads_per_hour)
+    place = reads.most_read(table.counters.totals.partitions)
+    seen = round(reads.per_hour(now_ms, place), 3)
+    rate = reads_in_force(limits, reads.believed(now_ms, place))
+    return TableReads(seen, reads.since_ms, rate)
+
+
+class PartitionSpan:
+    """Looks for the oldest and the newest of the partitions that pass `through`."""
+
+    def __init__(self, table: Table, now_ms: int) -> None:
+        reads = table.work.reads
+        self._clock = reads.clock if reads else None
+        self._now_ms = now_ms
+        self._ages: tuple[int, int] | None = None
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            age = age_of(partition.counters.scope, self._clock, self._now_ms)
+            if age is not None:
+                newest, oldest = self._ages or (age, age)
+                self._ages = min(newest, age), max(oldest, age)
+            yield partition
+
+    @property
+    def units(self) -> int:
+        """From the oldest to the newest, both counted; 0 = no partition tells its time."""
+        return 0 if self._ages is None else self._ages[1] - self._ages[0] + 1
 
 
 def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
@@ -206,7 +239,7 @@ def partition_state(
     context: TableContext, table: Table, partition: Partition, debt_files: int
 ) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
-    limits, now_ms = context.limits, context.now_ms
+    limits, now_ms = context.limits_of(table, partition), context.now_ms
     decision = decide(table, partition, limits, now_ms)
     status, until_ms = decision.status, decision.until_ms
     if decision.reason is Reason.SHADOW and decision.wanted:

@@ -74,7 +74,8 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
         partitions = (context.partition(table, scope) for scope in touched)
     wanting = []
     for partition in partitions:
-        decision = decide(table, partition, context.limits, context.now_ms)
+        limits = context.limits_of(table, partition)
+        decision = decide(table, partition, limits, context.now_ms)
         _request_budget(context, table, partition, decision)
         table = replace(table, work=table.work.reconciled_by(decision.until_ms))
         if decision.order:
@@ -104,7 +105,8 @@ def _order_all(
     """In that order, as long as there are places. Together they are one commit."""
     sent: list[Output] = []
     for partition, decision in wanting:
-        decision = admit(table, partition, decision, context.limits, context.now_ms)
+        limits = context.limits_of(table, partition)
+        decision = admit(table, partition, decision, limits, context.now_ms)
         table, outputs = order(context, table, partition, decision)
         sent += outputs
     context.effects.send(together(sent))
@@ -130,9 +132,10 @@ def _request_budget(
     place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
-        weighed = cost_benefit_of(table, partition, decision, context.limits)
-        share = share_of(partition, weighed.work, context.limits, decision.action)
-        candidate = candidate_of(place, weighed, share, context.limits, context.now_ms)
+        limits = context.limits_of(table, partition)
+        weighed = cost_benefit_of(table, partition, decision, limits)
+        share = share_of(partition, weighed.work, limits, decision.action)
+        candidate = candidate_of(place, weighed, share, limits, context.now_ms)
         context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
 
 
@@ -140,7 +143,7 @@ def order(
     context: TableContext, table: Table, partition: Partition, decision: Decision
 ) -> tuple[Table, list[Output]]:
     """With an order out, if that was decided; and the order, to be sent."""
-    limits, now_ms = context.limits, context.now_ms
+    limits, now_ms = context.limits_of(table, partition), context.now_ms
     if not decision.order:
         return table, []  # those deeper in debt have taken all places
     decision = explain(table, partition, decision, limits, now_ms)
