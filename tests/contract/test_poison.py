@@ -30,6 +30,7 @@ from firnline_planner.memory_driver import MemoryDriver
 from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of
 from firnline_worker.handlers import Handlers
+from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import MAX_INTERRUPTIONS, TaskLoop
 
@@ -103,7 +104,16 @@ class Worker(Grouped):
         publisher, seconds = Unwilling(broker), [0.0]
         leases = TaskLeases(MemoryLeases(), "w", 30.0, Log("t"))
         handlers = Handlers(
-            Broken(), Broken(), Broken(), leases, publisher, "w", lambda: 1, Log("t"), lambda: False
+            Broken(),
+            Broken(),
+            Broken(),
+            leases,
+            publisher,
+            "w",
+            lambda: 1,
+            Log("t"),
+            lambda: False,
+            Heartbeats(publisher, "w", lambda: 1),
         )
         loop = TaskLoop(
             self.inbox(broker), AtOnce(), handlers.handle, 20, Log("t"), now=lambda: seconds[0]

@@ -39,6 +39,7 @@ def test_old_snapshots_are_expired_once_at_a_time(world: PlannerWorld) -> None:
     [expiry] = [one for one in world.tick(700_000) if isinstance(one, ExpireSnapshots)]
     assert (expiry.retain_last, expiry.older_than_ms) == (1, world.now_ms - 3_600_000)
     assert not [one for one in world.tick(600_000) if isinstance(one, ExpireSnapshots)]
+    assert not [one for one in world.commit(part(A, 1)) if isinstance(one, ExpireSnapshots)]
     assert world.state().expiry_reason == "expiry_in_flight"
     done = expired_of(expiry.task_id, TABLE, 2, 1, world.now_ms)
     world.take(done)

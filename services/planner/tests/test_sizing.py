@@ -17,7 +17,7 @@ from firnline_domain.settings.groups import Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
-from firnline_planner.state.fleet_share import FleetShare
+from firnline_planner.state.fleet_share import FleetShare, Prices
 
 from tests.kit.planner_world import TABLE, PlannerWorld
 
@@ -231,7 +231,8 @@ def test_what_was_learned_is_kept(world: World) -> None:
     kept = share_from(world.store.values[SHARE])
     assert kept.memory.reported == Steps(heap=1)
     assert share_from(to_bytes(kept)) == kept
-    assert share_from(to_bytes(FleetShare(cost_factor=2.0))) == FleetShare(cost_factor=2.0)
+    share = FleetShare(prices={"etl": Prices(2.0, 0.5)})
+    assert share_from(to_bytes(share)) == share
 
 
 def test_a_fleet_without_trouble_keeps_and_says_nothing(world: World) -> None:

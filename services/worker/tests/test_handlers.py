@@ -9,6 +9,7 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryLeases, MemoryPublis
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.ports import Delivery
 from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import (
@@ -19,6 +20,7 @@ from firnline_domain.records.results import (
 )
 from firnline_domain.values import replace
 from firnline_worker.handlers import RESULTS, Handlers
+from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 
 from tests.kit.counted import counted
@@ -63,6 +65,7 @@ class Bench:
             lambda: 500,
             self.log,
             lambda: self.stopping,
+            Heartbeats(self.publisher, name, lambda: 500),
         )
 
     def rewrite(self, order: RewriteFiles, note: Any) -> Any:
@@ -314,3 +317,11 @@ def test_a_paused_tables_commit_is_not_read_back() -> None:
     dataclasses.replace(bench.worker(), pause=paused.get).handle(COMPARE)
     (told,) = bench.results
     assert (told.outcome, told.reason, bench.calls) == ("skipped", "paused", 0)
+
+
+def test_of_an_order_that_is_put_aside_the_planner_is_told(bench):
+    """It would wait for it for half a day."""
+    delivery = Delivery("rewrite-tasks", 0, 7, "u-1", ORDER)
+    bench.worker().dead_letter(delivery, KeyError("m"))
+    (failed,) = bench.results
+    assert (failed.task_id, failed.reason, failed.retryable) == ("t1", "worker_error", True)

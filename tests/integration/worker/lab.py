@@ -92,6 +92,7 @@ class Lab:
             attempt=1,
             ordered_at_ms=now_ms(),
             deadline_ms=now_ms() + 600_000,
+            run_ms=600_000,
         )
 
     def scopes(self) -> list[Scope]:

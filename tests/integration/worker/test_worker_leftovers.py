@@ -26,7 +26,7 @@ def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):
     order = lab.order(None)
     result = rewriter.rewrite(order, lambda _: None)
     listed = output_lists.read(lab.table().io, result.output_list)
-    assert listed.deadline_ms == order.deadline_ms
+    assert listed.deadline_ms == listed.written_at_ms + order.run_ms
     # until the planner takes the partition back, it is in flight
     assert sweeper(tables, AGE_MS + 1_000).sweep(lab.name).reasons == {"in_flight": 1}
     swept = sweeper(tables, 3_600_000).sweep(lab.name)

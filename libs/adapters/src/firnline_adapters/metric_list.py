@@ -20,7 +20,8 @@ DEAD = (
 )
 STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
 ENDS = (
-    *("finished", "finished_late", "failed", "failed_for_good", "lost", "expired"),
+    *("finished", "finished_late", "failed", "failed_for_good", "lost", "waited_in_vain"),
+    "expired",
     *("expiry_announced", "expiry_refused", "expiry_failed"),
     *("done", "refused"),  # of other actions on a table
 )
@@ -85,7 +86,8 @@ COUNTERS: Meanings = {
         "advice": "Advice about tables that was given (or repeated) or withdrawn.",
         "orders_ended": (
             "Orders that the planner has closed. Finished: the commit is in its counters; lost: "
-            "no answer before the deadline; finished late: done after it had counted as lost."
+            "begun, and silent since, or at work for too long; waited in vain: no worker took it "
+            "for 12 hours; finished late: done after it had counted as lost."
         ),
         "partitions_parked": "Partitions parked after too many failures: no order for a day.",
         "budget_gb_hours": "GB-hours foretold for the orders that the budget has paid for.",
@@ -128,6 +130,10 @@ GAUGES: Meanings = {
             "fleet's budget or a group's quota."
         ),
         "tasks_in_flight": "Partitions of this planner with an order out.",
+        "price_factor": (
+            "CPU seconds that tasks take here against those that were measured, as the bucket of "
+            "this planner has learned it that is furthest off; between 1/20 and 20."
+        ),
     },
     ("worker",): {
         "tasks_running": "Tasks at work in this worker.",
@@ -184,6 +190,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": (), "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},
+    "price_factor": {"of": ("rewrites", "conversions")},
     "tasks_finished": {"outcome": ("rewritten", "handed_over", *TABLE_ACTIONS, "refused")},
     "delete_sets": {"had": ("built", "shared", "rebuilt")},
     "rows_compared": {"outcome": ("equal", "differ", "skipped")},

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
+from firnline_deletes.delete_set import open_mapped
 from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_within
 from firnline_deletes.hashing import index_values
 from firnline_deletes.keys import KeyReader, proving
@@ -42,6 +43,7 @@ class Tally:
     rows_out: int = 0
     groups_skipped: int = 0  # row groups wholly dead, never decoded beyond their keys
     keys: KeySums = NO_SUMS
+    key_bytes: int = 0  # read of key columns by `find_dead_rows`, as they are stored
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -50,6 +52,7 @@ class Tally:
             self.rows_out + other.rows_out,
             self.groups_skipped + other.groups_skipped,
             self.keys + other.keys,
+            self.key_bytes + other.key_bytes,
         )
 
 
@@ -100,12 +103,15 @@ def find_dead_rows(
     for file, source in inputs:
         with source.open(encoded=True) as parquet:
             masks = Masks(parquet, file, deletes, unproved, known)
+            parts = [Deletes([open_mapped(part)]) for part in deletes.parts]
+            read = [masks, *(Masks(parquet, file, part, unproved) for part in parts)]
             for group, start in enumerate(_starts(parquet)):
                 rows = parquet.metadata.row_group(group).num_rows
                 keep = masks.of(group, start, rows).keep
                 kept = rows if keep is None else int(keep.sum())
                 masked.add(file.path, start, keep)
-                total += Tally(rows, rows - kept, kept)
+                key_bytes = sum(one.key_bytes(group) for one in read)
+                total += Tally(rows, rows - kept, kept, key_bytes=key_bytes)
         source.forget()
     return total
 

@@ -120,6 +120,15 @@ class Masks:
             return GroupMask(keep)
         return self._mask_keys(self._keys, keep, group)
 
+    def key_bytes(self, group: int) -> int:
+        """Of the key columns that `of` reads for a group, as they are stored."""
+        wanted = set(self._keys.columns) if self._keys else set()
+        stored = self._parquet.metadata.row_group(group)
+        columns = (stored.column(number) for number in range(stored.num_columns))
+        return sum(
+            column.total_compressed_size for column in columns if column.path_in_schema in wanted
+        )
+
     def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> GroupMask:
         if not keys.columns:
             sums = self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))

@@ -10,6 +10,7 @@ from firnline_domain.counters.debts import Debt, debt_of
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.deadlines import QUEUE_MS
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.outcomes import ordered, succeeded
 from firnline_domain.policy.rewrite import decide, depth, explain, order_for
@@ -351,7 +352,8 @@ def test_the_order_names_table_ref_scope_and_reason() -> None:
     assert order.task_id == task_id("u", "main", '1:["a"]', "compact", 77)
     assert (order.scope, order.ref, order.reason) == (SCOPE, "main", "fragments")
     assert (order.attempt, order.trigger_snapshot_id) == (3, 77)
-    assert (order.ordered_at_ms, order.deadline_ms) == (NOW, NOW + 60_000)
+    assert (order.ordered_at_ms, order.deadline_ms) == (NOW, NOW + QUEUE_MS)
+    assert order.run_ms == task.run_ms == 60_000  # `deadline_ms` of the settings
     assert (task.task_id, task.scope, task.deadline_ms) == (
         order.task_id,
         order.scope,

@@ -56,6 +56,7 @@ def test_every_threshold_has_a_property() -> None:
         "groups",
         "cost_factor",
         "conversion_factor",
+        "key_share",
         "budget",
         "paid",
     }  # no table sets them

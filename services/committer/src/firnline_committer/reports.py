@@ -59,6 +59,12 @@ def committed(
         ),
         worked_ms=result.finished_at_ms - result.started_at_ms,
         slice=result.slice,
+        bytes_read=whole.bytes_read,
+        key_bytes=whole.key_bytes,
+        delete_records=whole.delete_records,
+        converted_bytes=sum(
+            file.bytes for group in whole.groups if group.converts for file in group.inputs
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from firnline_planner.reconcile.context import TableContext, context_of
 from firnline_planner.reconcile.schedule import NOTHING, TableSchedule
 from firnline_planner.reconcile.worker_memory import size_workers
 from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.fleet_share import Prices
 from firnline_planner.state.stores import KeyValueStore, keys_needed
 
 
@@ -102,6 +103,11 @@ class Bucket:
     def in_flight(self) -> int:
         """Partitions with an order out."""
         return sum(self._in_flight.values())
+
+    @property
+    def prices(self) -> Iterable[Prices]:
+        """What tasks take here, of every group that had some."""
+        return self._state.share.prices.values()
 
     def needs(self, records: Iterable[Any]) -> list[bytes]:
         """Keys that handling these would ask the store for, once each."""

@@ -16,6 +16,7 @@ from firnline_domain.settings.thresholds import FLEET
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
+from firnline_planner.state.fleet_share import MEASURED
 
 LOG = Log("planner")
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
@@ -93,3 +94,11 @@ def show(buckets: Iterable[Bucket]) -> None:
         label = "fleet" if budget == FLEET else shown(budget)
         metrics.gauge("oldest_waiting_debt_seconds", age_s, budget=label)
     _budgets.update(waited_s)
+    prices = [one for bucket in owned for one in (MEASURED, *bucket.prices)]
+    for of in ("rewrites", "conversions"):
+        factors = [getattr(one, of) for one in prices]
+        metrics.gauge("price_factor", max(factors, key=_off, default=1.0), of=of)
+
+
+def _off(factor: float) -> float:
+    return max(factor, 1 / factor)

@@ -29,6 +29,7 @@ from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.expiry import Expirer
 from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, Handlers, TableActions
 from firnline_worker.handover import Handover
+from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
@@ -121,8 +122,11 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     def stopping() -> bool:
         return stop.is_set() or driver.is_gone(DYING_S)
 
+    heartbeats = Heartbeats(publisher, name, now_ms)
+
     def after_poll() -> None:
         leases.renew()
+        heartbeats.send()
         pauses.catch_up()
 
     tables = Tables(settings.catalog_uri, settings.catalog_name)
@@ -148,6 +152,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         now_ms,
         log,
         stopping,
+        heartbeats,
         pauses.pause,
     )
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from firnline_adapters.record_sizes import TOO_LARGE
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.policy.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
-from firnline_domain.records.orders import CompareRows, TableOrder, TaskOrder
+from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import (
     OUT_OF_MEMORY,
@@ -26,6 +27,7 @@ from firnline_domain.records.results import (
 from firnline_domain.values import replace
 
 from firnline_worker.comparing import Comparer
+from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 from firnline_worker.out_of_memory import is_out_of_memory, which
 from firnline_worker.rewrite import Rewriter
@@ -51,6 +53,7 @@ class Handlers:
     now_ms: Callable[[], int]
     log: Log
     stopping: Callable[[], bool]
+    heartbeats: Heartbeats
     pause: Callable[[str], Pause | None] = lambda _: None  # of a table by uuid
 
     def handle(self, order: TaskOrder) -> None:
@@ -61,9 +64,15 @@ class Handlers:
             return
         with self.leases.holding(lease_of(order)):
             self.log.info("task_started", task=order.task_id, table=order.table.dotted)
-            spent = self.leases.starts(order) > MAX_STARTS
-            self._publish_or_fail(order, self._given_up(order) if spent else self.run(order))
+            with self._heartbeats_of(order):
+                spent = self.leases.starts(order) > MAX_STARTS
+                self._publish_or_fail(order, self._given_up(order) if spent else self.run(order))
             self.leases.finish(order)
+
+    def _heartbeats_of(self, order: TaskOrder) -> AbstractContextManager[None]:
+        if isinstance(order, RewriteFiles):
+            return self.heartbeats.during(order)
+        return nullcontext()
 
     def _publish_or_fail(self, order: TaskOrder, result: Result) -> None:
         try:
@@ -75,10 +84,17 @@ class Handlers:
             self._publish(self._failed(order, "result_not_sent", error, False))
 
     def dead_letter(self, delivery: Delivery, error: Exception) -> None:
-        """For a record that is no order, and for an order that was interrupted too often."""
+        """For a record that is no order, and for an order that was interrupted too often: the
+        planner is told, or it would wait for the order for hours."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
         letter = dead_letter_of(delivery, reason, error, "worker", self.now_ms())
         send_to_dead_letters(self.publisher, letter)
+        if isinstance(delivery.record, RewriteFiles | TableOrder):
+            try:
+                failed = self._failed(delivery.record, "worker_error", error, True)
+                self.publisher.publish(RESULTS, failed.table.uuid, failed)
+            except Exception as unsent:  # the letter says it, too
+                self.log.error("result_not_sent", unsent, task=delivery.record.task_id)
 
     def run(self, order: TaskOrder) -> Result:
         """The order's result; every failure becomes a `TaskFailed` with its reason."""

@@ -135,7 +135,6 @@ class TaskLoop:
         self._waiting.append((self.now() + AGAIN_S, delivery))
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
-        """The planner takes its partition back at the deadline."""
         self.dead_letter(delivery, error)
         self.inbox.done(delivery)
 

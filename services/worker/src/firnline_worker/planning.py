@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from firnline_domain.counters.sizes import fills_target
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost_benefit import KEY_SHARE, Action
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
 from firnline_domain.records.tallies import (
     DEFAULT_TARGET_BYTES,
@@ -17,6 +17,7 @@ from firnline_domain.records.tallies import (
     Tally,
     size_class,
 )
+from firnline_domain.settings.thresholds import KEY_SHARE
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 from firnline_iceberg.tables import LoadedTable

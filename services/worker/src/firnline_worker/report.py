@@ -11,6 +11,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import (
     AppliedDelete,
+    DeleteKind,
     InputFile,
     KeyChecksums,
     Mode,
@@ -48,12 +49,21 @@ def finished(
     files: TaskFiles | None,
     at_ms: int,
     left: Left,
+    key_bytes: int = 0,
 ) -> RewriteFinished:
-    """A native result; no groups = there was nothing to do."""
+    """A native result; no groups = there was nothing to do. `key_bytes`: read of the files that
+    were converted."""
     applied = tuple(_applied(delete) for delete in deletes)
-    finished = _result(task, Mode.NATIVE, at_ms, groups, applied, files)
-    done = slice_of(task.order, finished.start_sequence_number, left)
-    return replace(finished, slice=done)
+    result = _result(task, Mode.NATIVE, at_ms, groups, applied, files)
+    rewritten = (file for group in groups if not group.converts for file in group.inputs)
+    equality = (delete for delete in deletes if delete.kind is DeleteKind.EQUALITY)
+    return replace(
+        result,
+        slice=slice_of(task.order, result.start_sequence_number, left),
+        bytes_read=sum(file.bytes for file in rewritten) + sum(one.bytes for one in deletes),
+        key_bytes=key_bytes,
+        delete_records=sum(delete.records for delete in equality),
+    )
 
 
 def handed_over(

@@ -136,7 +136,10 @@ class Rewriter:
         unused = set(paths) - {file.path for one in done for file in one.files}
         task.clock.lap("describe")
         task.clock.seconds["names_unused"] = float(len(unused))
-        return report.finished(task, described, chosen.deletes, files, self.now_ms(), chosen.left)
+        key_bytes = sum(one.tally.key_bytes for one in done)
+        return report.finished(
+            task, described, chosen.deletes, files, self.now_ms(), chosen.left, key_bytes
+        )
 
     def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
         order = task.order
@@ -147,7 +150,7 @@ class Rewriter:
             worker=self.worker,
             written_at_ms=self.now_ms(),
             outputs=tuple(listed_paths),
-            deadline_ms=order.deadline_ms,
+            deadline_ms=self.now_ms() + order.run_ms,
         )
         output_lists.write(task.table.io, path, listed, self.keys)
 

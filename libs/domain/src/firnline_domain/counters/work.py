@@ -13,7 +13,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import Going
 from firnline_domain.records.slices import Slice
-from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
 from firnline_domain.values import Value, field, replace
 
 SLOTS, SMALL_SLOTS = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
@@ -82,12 +82,14 @@ class RunningTask(Value):
     trigger_snapshot_id: int
     attempt: int
     ordered_at_ms: int
-    deadline_ms: int
+    deadline_ms: int  # when it counts as lost; later with each heartbeat of its worker
     numbers: dict[str, float] = field(default_factory=dict)
     committed_snapshot_ids: tuple[int, ...] = ()  # told by the committer, not yet in the counters
     committed_at_ms: int | None = None
     group: str = ""  # whose workers it went to; '' = the default group's
     slice: Slice | None = None  # as the committer has told
+    begun_ms: int | None = None  # by a worker that has said so; None: it waits, or is done soon
+    run_ms: int = 0  # how long it may run, once begun
 
     @property
     def slots(self) -> int:
@@ -142,6 +144,7 @@ class TableWork(Value):
     advice: dict[str, GivenAdvice] = field(default_factory=dict)  # by rule
     reads: Reads | None = None  # what its readers report
     filters: Filters | None = None  # and by which columns they filter
+    key_share: float = KEY_SHARE  # of its data files' bytes, as conversions have read them
     duplicate: str = ""  # what was said of a file that the table has twice, until a rewrite is fine
 
     def task_of(self, scope: Scope) -> RunningTask | None:

@@ -19,7 +19,6 @@ from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value, replace
 
-KEY_SHARE = 0.15  # of a data file's bytes: its key columns
 FAR_MS = 10**15  # later than any clock
 GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
 
@@ -78,7 +77,7 @@ def offers(
     merge_s = spared_by_merge(holds, target) * READ_COST.open_s
     works = (
         (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
-        (Action.CONVERT, _converting(holds), _converted_s(holds, burden)),
+        (Action.CONVERT, _converting(holds, limits.key_share), _converted_s(holds, burden)),
         (Action.MERGE, _merging(holds, target), merge_s),
     )
     offered = [
@@ -109,13 +108,13 @@ def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
     return holds.fragments.bytes + others * vectors
 
 
-def _converting(holds: FileTally) -> Work | None:
+def _converting(holds: FileTally, key_share: float) -> Work | None:
     """The keys of all larger files are read; fragments, of which all columns are few bytes, are
     rewritten at once."""
     deletes, small = holds.equality_deletes, holds.fragments
     if deletes.files == 0 or holds.data.files <= small.files:
         return None
-    keys = (holds.data.bytes - small.bytes) * KEY_SHARE
+    keys = (holds.data.bytes - small.bytes) * key_share
     return Work(small.bytes + keys + deletes.bytes, small.bytes, deletes.records)
 
 
@@ -190,7 +189,10 @@ def weigh_conversion(
     holds, asked = partition.counters.holds, limits.convert
     if asked is Conversions.NEVER or debt.global_deletes:
         return None
-    work, cheap = _converting(holds), compacting(holds, 0).bytes_read <= limits.cheap_bytes
+    work, cheap = (
+        _converting(holds, limits.key_share),
+        compacting(holds, 0).bytes_read <= limits.cheap_bytes,
+    )
     if work is None or (cheap and asked is not Conversions.ALWAYS):
         return None
     burden = burden_of(holds, limits.target_bytes)

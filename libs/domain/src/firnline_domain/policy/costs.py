@@ -11,6 +11,7 @@ import math
 from firnline_domain.times import HOUR_S
 from firnline_domain.values import Value
 
+MAX_KEY_SHARE = 4.0  # keys are read once for each part of a delete set
 LEARNING = 0.1  # weight of one more task: about the last twenty count
 MAX_FACTOR = 20.0  # no host is so much slower, or faster: then the model is what is wrong
 MAX_STEP_RATIO = (
@@ -58,6 +59,12 @@ class CostModel(Value):
     def held_gb_hours(self, cpu_s: float) -> float:
         """The same of a task that takes so many CPU seconds."""
         return self.memory_gb * cpu_s / self.cores / HOUR_S
+
+
+def key_share(share: float, found: float) -> float:
+    """Of a table's data files, the part that is key columns, after one more conversion has read
+    them: in the order of the last few, for the files of a table are alike."""
+    return share + (min(found, MAX_KEY_SHARE) - share) / 2
 
 
 def learned(factor: float, foretold_s: float, took_s: float) -> float:

@@ -6,6 +6,7 @@ from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.sizes import mendable_error, size_error
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.cost_benefit import CostBenefit
+from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.policy.lanes import set_bytes
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -46,6 +47,7 @@ def weights(
         "read_amplification": round(weighed.amplification, 3),
         "read_s_spared": round(weighed.spared_s, 3),
         "rewrite_cpu_s": round(weighed.price_s, 3),
+        "price_factor": round(weighed.price_s / FIRNLINE.cpu_s(weighed.work), 3),
         "rewrite_gb_hours": round(weighed.gb_hours, 6),
         "rewrite_bytes": weighed.work.bytes_read,
         "paid_back": round(weighed.paid_back(now_ms), 3),

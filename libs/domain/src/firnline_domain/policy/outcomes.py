@@ -176,6 +176,12 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
     return after.paused("backing_off", now_ms + back_off)
 
 
+def waited_in_vain(work: PartitionWork) -> PartitionWork:
+    """Nobody has begun its order for hours, or told what became of its result: that is no failure.
+    The next order is another one, so that a word about the first is not taken for its own."""
+    return replace(work, earlier_attempts=work.earlier_attempts + 1)
+
+
 def committed_late(
     work: PartitionWork, task_id: str, limits: Thresholds, now_ms: int
 ) -> PartitionWork:

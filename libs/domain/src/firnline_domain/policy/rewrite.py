@@ -12,6 +12,7 @@ from firnline_domain.policy.cost_benefit import (
     weigh_conversion,
     weigh_merge,
 )
+from firnline_domain.policy.deadlines import QUEUE_MS, run_ms
 from firnline_domain.policy.decisions import ORDERS, Assessment, Decision, Reason
 from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, weights
@@ -51,7 +52,7 @@ def admit(
     if limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
-    return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
+    return replace(wanted, order=True, until_ms=now_ms + QUEUE_MS)
 
 
 def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:
@@ -156,6 +157,7 @@ def order_for(
     head, action = counters.head_snapshot_id, decision.action
     ratio = decision.min_dead_ratio
     identity = task_id(counters.table.uuid, counters.ref, text, action, head, ratio)
+    longest_ms = run_ms(decision.numbers.get("rewrite_cpu_s", 0.0), limits)
     task = RunningTask(
         task_id=identity,
         scope=scope,
@@ -164,9 +166,10 @@ def order_for(
         trigger_snapshot_id=head,
         attempt=partition.work.attempt,
         ordered_at_ms=now_ms,
-        deadline_ms=now_ms + limits.deadline_ms,
+        deadline_ms=now_ms + QUEUE_MS,
         numbers=decision.numbers,
         group=limits.served_by,
+        run_ms=longest_ms,
     )
     order = RewriteFiles(
         task_id=identity,
@@ -183,5 +186,6 @@ def order_for(
         min_dead_ratio=ratio,
         max_bytes=max_bytes(limits, action),
         after=unfinished_of(partition, limits),
+        run_ms=longest_ms,
     )
     return order, task

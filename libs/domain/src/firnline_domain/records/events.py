@@ -218,6 +218,10 @@ class RewriteCommitted(Value):
     proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
     worked_ms: int | None = None  # by the worker, from start to last output
     slice: Slice | None = None  # as the result said: whether another order has to follow
+    bytes_read: int = 0  # what the worker read in that time: see `RewriteFinished`
+    key_bytes: int = 0
+    delete_records: int = 0
+    converted_bytes: int = 0  # of the files whose keys these were
 
 
 class RewriteConflicted(Value):

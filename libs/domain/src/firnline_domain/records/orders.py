@@ -25,12 +25,13 @@ class RewriteFiles(Value):
     trigger_snapshot_id: int
     attempt: int
     ordered_at_ms: int
-    deadline_ms: int  # after which the planner takes the partition for free again
+    deadline_ms: int  # nobody begins it later: the planner has taken the partition back
     numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
     batch_size: int = 1  # orders of the table made in this moment; their results share a commit
     min_dead_ratio: float = 0.0
     max_bytes: int = 0  # that the worker takes, of data files; 0 = all. See `policy.slices`
     after: Slice | None = None  # the slice before this one; None = the first, or the only one
+    run_ms: int = 0  # how long it may run, once begun
 
 
 class TableOrder(Value):

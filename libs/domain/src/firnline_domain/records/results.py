@@ -137,6 +137,9 @@ class RewriteFinished(Value):
     last_column_id: int = 0
     name_mapping: str = ""
     slice: Slice | None = None  # None: of a pass that is whole in this one result
+    bytes_read: int = 0  # of files that were rewritten, and of delete files
+    key_bytes: int = 0  # of the key columns of converted files, as often as they were read
+    delete_records: int = 0  # in the equality deletes that were applied
 
     @property
     def form(self) -> TableForm:
@@ -161,6 +164,21 @@ class TaskFailed(Value):
     retryable: bool
     failed_at_ms: int
     memory: str | None = None  # of `out_of_memory`: which one, a `memory_tuning.Memory`
+
+
+class TaskRunning(Value):
+    """A worker is at work on an order. Said a minute after it has begun it, and every minute after:
+    most orders end before."""
+
+    task_id: str
+    table: TableName
+    ref: str
+    scope: Scope
+    attempt: int
+    worker: str
+    started_at_ms: int
+    at_ms: int
+    finished: bool = False  # its result is written and waits for the committer
 
 
 class RowSums(Value):

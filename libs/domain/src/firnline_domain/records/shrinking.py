@@ -21,7 +21,7 @@ from firnline_domain.records.events import (
     TableCommitted,
     TableScanned,
 )
-from firnline_domain.records.results import RowsCompared, TaskFailed
+from firnline_domain.records.results import RowsCompared, TaskFailed, TaskRunning
 from firnline_domain.records.states import TableAdvice, TableState
 from firnline_domain.records.summaries import KNOWN, TASK_ID, task_ids_in
 from firnline_domain.values import replace
@@ -94,6 +94,10 @@ def _failed(event: TaskFailed) -> Iterator[TaskFailed]:
     yield replace(event, message=event.message[:MAX_TEXT], worker=event.worker[:MAX_TEXT])
 
 
+def _running(event: TaskRunning) -> Iterator[TaskRunning]:
+    yield replace(event, worker=event.worker[:MAX_TEXT])
+
+
 def _compared(event: RowsCompared) -> Iterator[RowsCompared]:
     yield replace(event, detail=event.detail[:MAX_TEXT])
 
@@ -134,6 +138,7 @@ _STEPS: dict[type, Callable[[Any], Iterator[Any]]] = {
     RewriteSkipped: _skipped,
     OutputsSwept: _swept,
     TaskFailed: _failed,
+    TaskRunning: _running,
     RowsCompared: _compared,
     TableState: _state,
     TableAdvice: _advice,

@@ -16,6 +16,7 @@ from firnline_domain.values import Value, replace
 
 FLEET = "*"  # the budget of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
+KEY_SHARE = 0.15  # of a data file's bytes: its key columns, until a conversion has read some
 
 
 class Conversions(StrEnum):
@@ -57,7 +58,7 @@ class Thresholds(Value):
     hot_ms: int = 10_000  # firnline.rewrite.hot-ms: after a writer changed rows of its files
     hot_max_ms: int = 60_000  # firnline.rewrite.hot-max-ms: then debt goes before
     cool_down_ms: int = 10_000  # firnline.rewrite.cool-down-ms: after a success
-    deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: then an order counts as lost
+    deadline_ms: int = 30 * 60_000  # firnline.rewrite.deadline-ms: of a task at work (`run_ms`)
     slice_ms: int = 5 * 60_000  # firnline.rewrite.slice-ms: of work in one order; 0 = any
     max_in_flight: int = 16  # firnline.rewrite.max-in-flight: partitions of one table at once
     max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
@@ -84,6 +85,7 @@ class Thresholds(Value):
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
     conversion_factor: float = 1.0  # no property: the same of conversions, which read keys
+    key_share: float = KEY_SHARE  # no property: of a data file's bytes, as conversions have shown
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
     paid: bool = False  # no property: its turn within the budget has come
 
@@ -154,8 +156,8 @@ PROPERTIES = {
     "firnline.rewrite.cool-down-ms": Property(
         "cool_down_ms", PAUSE, "a partition shall be rewritten more rarely"
     ),
-    # No rewrite, however small, is ordered, done and committed within 10 s; and a lost order
-    # is to be missed within the week.
+    # No rewrite, however small, is done and committed within 10 s; and a task that hangs is
+    # to be missed within the week.
     "firnline.rewrite.deadline-ms": Property(
         "deadline_ms", whole(10_000, 7 * DAY_MS), "rewrites take longer than half an hour"
     ),

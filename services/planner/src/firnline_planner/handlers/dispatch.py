@@ -22,13 +22,14 @@ from firnline_domain.records.orders import (
     ResumeMaintenance,
     UnparkTable,
 )
-from firnline_domain.records.results import RowsCompared, TableResult, TaskFailed
+from firnline_domain.records.results import RowsCompared, TableResult, TaskFailed, TaskRunning
 
 from firnline_planner.handlers.file_changes import on_files_changed
 from firnline_planner.handlers.operator_orders import on_partition_order, on_pause
 from firnline_planner.handlers.table_scans import on_table_scanned
 from firnline_planner.handlers.task_results import (
     on_comparison,
+    on_heartbeat,
     on_table_result,
     on_task_result,
 )
@@ -48,6 +49,8 @@ def on_record(record: Any, context: TableContext) -> None:
             on_task_result(record, context)
         case TableResult():
             on_table_result(record, context)
+        case TaskRunning():
+            on_heartbeat(record, context)
         case UnparkTable() | HoldPartitions():
             on_partition_order(record, context)
         case PauseMaintenance() | ResumeMaintenance():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from firnline_domain.counters.work import RunningTask, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.policy.costs import Work, key_share
+from firnline_domain.policy.deadlines import after_commit, after_heartbeat, awaiting_counters
 from firnline_domain.policy.outcomes import committed_late, rows_differed, told_of_slice
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.conflict_reasons import ConflictReason
@@ -16,6 +17,7 @@ from firnline_domain.records.results import (
     RowsCompared,
     TableResult,
     TaskFailed,
+    TaskRunning,
 )
 from firnline_domain.values import replace
 
@@ -78,7 +80,7 @@ def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
         table = with_result(table, event, context.now_ms)
     if not isinstance(event, RewriteCommitted):
         return table
-    _learn(context, event)
+    table = _with_prices(context, table, event)
     at_ms = min(event.committed_at_ms, context.now_ms)
     pace = table.work.commit_rate.after(event.snapshot_ids, context.limits.max_commits, at_ms)
     return replace(table, work=replace(table.work, commit_rate=pace))
@@ -102,7 +104,10 @@ def _rewrite_ended(
             retryable = event.reason not in NON_RETRYABLE
             return _failed(context, table, task, event.reason, retryable)
         case TaskFailed(reason=reason) if reason == ALREADY_COMMITTED:
-            return table  # the committer says what it came to
+            waiting = awaiting_counters(task, context.limits, context.now_ms)
+            return _with_task(table, task, waiting)  # the committer says what it came to
+        case TaskFailed() if event.attempt != task.attempt:
+            return table  # of an order that was given up; the same task was ordered again since
         case TaskFailed():
             note_failure(context, task, event)
             return _failed(context, table, task, event.reason, event.retryable)
@@ -127,17 +132,15 @@ def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope 
 def _committed(
     context: TableContext, table: Table, task: RunningTask, event: RewriteCommitted
 ) -> Table:
-    """In flight until the counters contain the commit (docs/architecture.md, rule 6)."""
     note_success(context, task)
-    reported = replace(
-        task,
-        committed_snapshot_ids=event.snapshot_ids,
-        committed_at_ms=event.committed_at_ms,
-        slice=event.slice,
-    )
+    reported = after_commit(task, event, context.limits, context.now_ms)
     if is_in_counters(table.counters, reported):
         return finish(context, table, task, event.slice)
-    running = tuple(reported if one is task else one for one in table.work.running)
+    return _with_task(table, task, reported)
+
+
+def _with_task(table: Table, task: RunningTask, after: RunningTask) -> Table:
+    running = tuple(after if one is task else one for one in table.work.running)
     return replace(table, work=replace(table.work, running=running))
 
 
@@ -156,14 +159,20 @@ def _told_of_slice(context: TableContext, table: Table, event: TaskResult) -> li
     return [event.scope]
 
 
-def _learn(context: TableContext, event: RewriteCommitted) -> None:
-    """What a rewrite takes here. One of Iceberg's own action is another engine's."""
+def _with_prices(context: TableContext, table: Table, event: RewriteCommitted) -> Table:
+    """Learn what tasks take here, each by what it has read. One of Iceberg's own action is another
+    engine's."""
     if event.mode != Mode.NATIVE or event.redelivered or event.worked_ms is None:
-        return
-    share = context.state.share
-    work = Work(event.bytes_before, event.bytes_after, event.rows_masked)
-    foretold_s = share.cost_factor * FIRNLINE.wall_s(work)
-    context.state.put_share(share.after_rewrite(foretold_s, event.worked_ms / 1000))
+        return table
+    task, share = table.work.task(event.task_id), context.state.share
+    group = task.group if task else context.limits.served_by
+    work = Work(event.bytes_read + event.key_bytes, event.bytes_after, event.delete_records)
+    prices = share.prices_of(group).after(work, event.key_bytes > 0, event.worked_ms / 1000)
+    context.state.put_share(share.with_prices(group, prices))
+    if event.converted_bytes <= 0:
+        return table
+    keys = key_share(table.work.key_share, event.key_bytes / event.converted_bytes)
+    return replace(table, work=replace(table.work, key_share=keys))
 
 
 def _failed(
@@ -171,6 +180,17 @@ def _failed(
 ) -> Table:
     context.effects.outcomes.append("failed" if retryable else "failed_for_good")
     return end_failed(context, table, task, reason, retryable)
+
+
+def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
+    """An order is at work: it counts as lost only when that is not said again."""
+    table = context.state.table(event.table.uuid, event.ref)
+    task = table.work.task(event.task_id) if table else None
+    if table is None or task is None:
+        return
+    after = after_heartbeat(task, event, context.now_ms)
+    if after != task:
+        context.state.put_table(_with_task(table, task, after))
 
 
 def on_comparison(event: RowsCompared, context: TableContext) -> None:

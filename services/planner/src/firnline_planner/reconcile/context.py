@@ -17,6 +17,7 @@ from firnline_domain.values import Value, replace
 from firnline_planner.effects import Effects
 from firnline_planner.reconcile.recounting import is_gone
 from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.fleet_share import MEASURED
 
 
 class TableContext(Value):
@@ -32,9 +33,14 @@ class TableContext(Value):
     def for_table(self, table: Table) -> TableContext:
         """Under the table's own settings, with prices as they were learned here."""
         limits = thresholds(table.counters.settings, self.fleet)
-        cost_factor = self.state.share.cost_factor
-        if cost_factor != limits.cost_factor:
-            limits = replace(limits, cost_factor=cost_factor)
+        prices, keys = self.state.share.prices_of(limits.served_by), table.work.key_share
+        if (prices, keys) != (MEASURED, limits.key_share):
+            limits = replace(
+                limits,
+                cost_factor=prices.rewrites,
+                conversion_factor=prices.conversions,
+                key_share=keys,
+            )
         reads = table.work.reads
         return replace(self, limits=limits, rates=reads.rates(self.now_ms) if reads else None)
 

@@ -32,7 +32,7 @@ from firnline_planner.effects import (
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import candidate_of
-from firnline_planner.reconcile.tasks import end_failed
+from firnline_planner.reconcile.tasks import end_failed, end_waiting
 from firnline_planner.state.encoding import table_key
 
 
@@ -50,8 +50,12 @@ def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> 
 def _without_lost_tasks(context: TableContext, table: Table) -> tuple[Table, list[Scope]]:
     lost = [task for task in table.work.running if task.deadline_ms <= context.now_ms]
     for task in lost:
-        context.effects.outcomes.append("lost")
-        table = end_failed(context, table, task, "deadline", True)
+        if task.begun_ms is None:
+            context.effects.outcomes.append("waited_in_vain")
+            table = end_waiting(context, table, task)
+        else:
+            context.effects.outcomes.append("lost")
+            table = end_failed(context, table, task, "deadline", True)
     return table, [task.scope for task in lost]
 
 
@@ -77,7 +81,8 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
         limits = context.limits_of(table, partition)
         decision = decide(table, partition, limits, context.now_ms)
         _request_budget(context, table, partition, decision)
-        table = replace(table, work=table.work.reconciled_by(decision.until_ms))
+        if decision.reason is not Reason.IN_FLIGHT:  # whose deadline is in the schedule by itself
+            table = replace(table, work=table.work.reconciled_by(decision.until_ms))
         if decision.order:
             wanting.append((partition, decision))
         elif decision.reason is Reason.SHADOW:
@@ -150,7 +155,7 @@ def order(
     rewrite, task = order_for(table, partition, decision, limits, now_ms)
     topic = topic_of(lane_of(partition, limits), limits.served_by)
     context.put_partition(table, replace(partition, work=ordered(partition.work)))
-    after = replace(table, work=table.work.started(task).reconciled_by(task.deadline_ms))
+    after = replace(table, work=table.work.started(task))
     return after, [Output(topic, rewrite.table.uuid, rewrite)]
 
 

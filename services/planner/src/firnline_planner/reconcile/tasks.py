@@ -6,7 +6,7 @@ from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import SLOTS, PartitionWork, RunningTask, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import rewrite_hold_of
-from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded
+from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded, waited_in_vain
 from firnline_domain.records.slices import Slice
 from firnline_domain.values import replace
 
@@ -32,6 +32,13 @@ def end_failed(
     work = failed(context.partition(table, task.scope).work, reason, retryable, context.now_ms)
     if work.pause == Reason.PARKED:
         context.effects.outcomes.append("parked")
+    return end_task(context, table, task, work)
+
+
+def end_waiting(context: TableContext, table: Table, task: RunningTask) -> Table:
+    """An order has waited too long for a worker, or its result for the committer's word: its
+    partition is free, and has not failed."""
+    work = waited_in_vain(context.partition(table, task.scope).work)
     return end_task(context, table, task, work)
 
 

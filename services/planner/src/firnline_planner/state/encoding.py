@@ -158,4 +158,6 @@ def reconcile_ms(table: Table) -> int | None:
     """When something is to be decided, asked for or given up."""
     work = table.work
     due = (one.due_ms for one in work.actions.values())
-    return earliest(work.reconcile_ms, work.expiry.due_ms, *due, resync_ms(table.counters))
+    lost = (task.deadline_ms for task in work.running)
+    missing_ms = resync_ms(table.counters)
+    return earliest(work.reconcile_ms, work.expiry.due_ms, *due, *lost, missing_ms)

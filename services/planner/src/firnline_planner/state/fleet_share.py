@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.policy.costs import learned
+from firnline_domain.policy.costs import FIRNLINE, Work, learned
 from firnline_domain.policy.memory_tuning import MemoryTuning
 from firnline_domain.settings.groups import DEFAULT, Budget
 from firnline_domain.times import HOUR_MS
@@ -46,15 +46,32 @@ class TokenBuckets(Value):
         return replace(self, best=self.best - gb_hours)
 
 
+class Prices(Value):
+    """CPU seconds that a group's workers take, against those that were measured: a conversion reads
+    keys, where a rewrite reads and writes whole files, so one says nothing of the other."""
+
+    rewrites: float = 1.0
+    conversions: float = 1.0
+
+    def after(self, work: Work, converts: bool, took_s: float) -> Prices:
+        """A task with so much work has taken so long."""
+        factor = self.conversions if converts else self.rewrites
+        factor = learned(factor, factor * FIRNLINE.wall_s(work), took_s)
+        return replace(self, conversions=factor) if converts else replace(self, rewrites=factor)
+
+
+MEASURED = Prices()
+
+
 class FleetShare(Value):
     """The value of a bucket's one key beside those of its tables.
 
-    `cost_factor`: CPU seconds that rewrites take here, against those that were measured. `tokens`:
-    what is left of its parts of the budget and of groups' quotas. `memory`: what the default
-    group's heavy orders have shown of their workers' memory; `memories`: other groups', by name.
+    `prices`: what tasks have taken here, by group. `tokens`: what is left of its parts of the
+    budget and of groups' quotas. `memory`: what the default group's heavy orders have shown of
+    their workers' memory; `memories`: other groups', by name.
     """
 
-    cost_factor: float = 1.0
+    prices: dict[str, Prices] = field(default_factory=dict)
     tokens: dict[str, TokenBuckets] = field(default_factory=dict)
     memory: MemoryTuning = UNTRIED
     memories: dict[str, MemoryTuning] = field(default_factory=dict)
@@ -69,6 +86,10 @@ class FleetShare(Value):
             return replace(self, memory=memory)
         return replace(self, memories={**self.memories, group: memory})
 
-    def after_rewrite(self, foretold_s: float, took_s: float) -> FleetShare:
-        """A rewrite that was foretold with today's factor came to its end."""
-        return replace(self, cost_factor=learned(self.cost_factor, foretold_s, took_s))
+    def prices_of(self, group: str) -> Prices:
+        """What a group's tasks have taken."""
+        return self.prices.get(group, MEASURED)
+
+    def with_prices(self, group: str, prices: Prices) -> FleetShare:
+        """With what they take now."""
+        return replace(self, prices={**self.prices, group: prices})
