@@ -69,6 +69,10 @@ COUNTERS: Meanings = {
             "Loads of tables that count as reads: their client neither writes the table nor "
             "reports its scans. Dropped: of a table that could not be read, or one too many."
         ),
+        "gateway_refused_commits": (
+            "Commits of writers that the catalog refused because another one came first (409). "
+            "Dropped: of a table that could not be read, or one too many."
+        ),
         "gateway_outbox_failures": (
             "Writes to the outbox file that failed; its events are in memory alone."
         ),
@@ -187,6 +191,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},
     "gateway_reads_by_load": {"outcome": ("counted", "dropped")},
+    "gateway_refused_commits": {"outcome": ("counted", "dropped")},
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": (), "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},

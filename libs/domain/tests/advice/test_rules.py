@@ -16,7 +16,13 @@ from firnline_domain.advice.layout import (
 from firnline_domain.advice.rules import RULES, advise
 from firnline_domain.advice.snapshots import FRUITLESS, MANIFEST_BYTES, MANIFESTS, SNAPSHOTS
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
-from firnline_domain.advice.writers import COMMITS, CONFLICTS, METADATA_COMMITS, OVERWRITES
+from firnline_domain.advice.writers import (
+    COMMITS,
+    CONFLICTS,
+    METADATA_COMMITS,
+    OVERWRITES,
+    REFUSED,
+)
 from firnline_domain.counters.counters import Totals
 from firnline_domain.counters.filters import Use
 from firnline_domain.counters.work import ExpiryWork
@@ -168,6 +174,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"hour": hour(results=15, conflicts=CONFLICTS)},
         {"hour": hour(results=16, conflicts=CONFLICTS)},
     ),
+    (
+        "refused_commits",
+        {"hour": hour(commits=4 * REFUSED, refused=REFUSED)},
+        {"hour": hour(commits=2 * REFUSED, refused=REFUSED - 1)},
+    ),
+    (
+        "refused_commits",
+        {"hour": hour(commits=4 * REFUSED, refused=REFUSED)},
+        {"hour": hour(commits=4 * REFUSED + 1, refused=REFUSED)},
+    ),
     ("many_snapshots", {"snapshot_count": SNAPSHOTS}, {"snapshot_count": SNAPSHOTS - 1}),
     (
         "many_manifests",
@@ -265,3 +281,13 @@ def test_every_rule_is_tested_and_has_a_row_in_the_documentation() -> None:
     assert {rule for rule, _, _ in CASES} == set(RULES)
     page = (Path(__file__).parents[4] / "docs/advice.md").read_text()
     assert {rule for rule in RULES if f"| `{rule}` |" not in page} == set()
+
+
+def test_who_is_in_the_writers_way_decides_what_is_to_be_done() -> None:
+    """Firnline where it has committed oftener than they have, else the other writers."""
+    busy = hour(commits=REFUSED, refused=REFUSED, results=REFUSED + 2, conflicts=1)
+    [advice] = [one for one in advise(known(hour=busy)).changed if one.rule == "refused_commits"]
+    assert "firnline.window" in advice.remedy
+    equal = hour(commits=REFUSED, refused=REFUSED, results=REFUSED + 1, conflicts=1)
+    [advice] = [one for one in advise(known(hour=equal)).changed if one.rule == "refused_commits"]
+    assert "firnline.window" not in advice.remedy

@@ -23,6 +23,7 @@ from firnline_gateway.journal import Journal
 from firnline_gateway.memory_budget import MemoryBudget
 from firnline_gateway.outbox_sender import OutboxSender
 from firnline_gateway.reconciler import Reconciler
+from firnline_gateway.refused_commits import RefusedCommits
 from firnline_gateway.scan_counts import Identities, ScanCounts
 from firnline_gateway.scans import Scans, ScanSender
 from firnline_gateway.settings import Settings
@@ -101,15 +102,15 @@ async def running(
 async def counting(
     settings: Settings, upstream: Upstream, statistics: Publisher, log: Log
 ) -> AsyncIterator[Scans | None]:
-    """Scans that clients report, and loads of those that do not, are counted and sent while the
-    block runs, if anybody asks."""
+    """Scans that clients report, loads of those that do not, and refused commits are counted and
+    sent while the block runs, if anybody asks."""
     if settings.scan_report_s <= 0:
         yield None
         return
-    counts = ScanCounts(now_ms())
-    sender = ScanSender(counts, statistics, settings.scan_report_s, log, now_ms)
+    counts, refused = ScanCounts(now_ms()), RefusedCommits(now_ms())
+    sender = ScanSender((counts, refused), statistics, settings.scan_report_s, log, now_ms)
     sender.start()
-    scans = Scans(upstream, counts, Identities(), TableLoads(now_ms), log, now_ms)
+    scans = Scans(upstream, counts, Identities(), TableLoads(now_ms), refused, log, now_ms)
     try:
         async with doing(scans.run()):
             yield scans

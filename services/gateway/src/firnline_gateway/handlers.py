@@ -39,6 +39,7 @@ from firnline_gateway.proxy import (
     reply,
     to_upstream,
 )
+from firnline_gateway.refused_commits import client_name
 from firnline_gateway.routes import (
     SPEC_SEPARATOR,
     CallKind,
@@ -61,6 +62,7 @@ CONFIG_BYTES = 1 << 20
 MAX_SIGNS = 1024  # of a header that is remembered
 # Frameworks behind a catalog may take a method from these, and read a GET as a commit.
 WRITES = frozenset({CallKind.COMMIT, CallKind.TRANSACTION})
+CONFLICT = 409  # REST spec: a requirement of the commit does not hold any more
 LOADED = frozenset({200, 304})  # 304: the client has kept the table, and may read it all the same
 OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 
@@ -129,7 +131,10 @@ class Gateway:
         if route.kind is CallKind.COMMIT and not by_committer:
             await self._commit_holds.wait(table)
         try:
-            return await self._keep_and_send(request, route)
+            answer = await self._keep_and_send(request, route)
+            if answer.status == CONFLICT and route.kind is CallKind.COMMIT:
+                self._refused(request, route)
+            return answer
         finally:
             if self._scans and route.kind in WRITES and OURS not in request.headers:
                 self._scans.committed(client_of(request), table)
@@ -140,6 +145,13 @@ class Gateway:
                     self._release(table)
                 else:
                     self._read_holds.committed(table, _peer(request))
+
+    def _refused(self, request: BaseRequest, route: Route) -> None:
+        """Of a transaction nobody says which of its tables was in the way."""
+        if self._scans and route.namespace and route.table and OURS not in request.headers:
+            table = TableRoute(route.root, route.namespace, route.table)
+            headers = to_upstream(request.raw_headers)
+            self._scans.refused(table, self.separator, client_name(request), headers)
 
     async def _keep_and_send(self, request: BaseRequest, route: Route) -> StreamResponse:
         """A body that can be kept is read whole before any of it is sent: a client that hangs up

@@ -1,18 +1,22 @@
-"""Reports of scans, and loads that nobody reports of, to counts by table; and the counts to the
-broker. No call waits for that; what is lost on the way was a statistic."""
+"""Reports of scans, loads that nobody reports of, and refused commits, to counts by table; and the
+counts to the broker. No call waits for that; what is lost on the way was a statistic."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Publisher
+from firnline_domain.records.events import CommitsRefused, TableScanned
 from multidict import CIMultiDict
 
+from firnline_gateway.refused_commits import RefusedCommits
 from firnline_gateway.routes import TableRoute
 from firnline_gateway.scan_counts import Identities, Names, ScanCounts
 from firnline_gateway.scan_reports import Scan, UnreadableReport, scan_of
@@ -30,8 +34,19 @@ FLUSH_S = 10.0
 SETTLE_S = 10.0  # between two looks at the loads whose time has passed
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A writer's commit that the catalog refused (409)."""
+
+    client: str
+
+
+Seen = Scan | Load | Refusal
+
+
 class Scans:
-    """Counts what readers report or load, under the uuid of the table that they name."""
+    """Counts what readers report or load, and what writers are refused, under the uuid of the table
+    that they name."""
 
     def __init__(
         self,
@@ -39,6 +54,7 @@ class Scans:
         counts: ScanCounts,
         identities: Identities,
         loads: TableLoads,
+        refused: RefusedCommits,
         log: Log,
         now_ms: Callable[[], int],
     ) -> None:
@@ -46,9 +62,10 @@ class Scans:
         self._counts = counts
         self._identities = identities
         self._loads = loads
+        self._refused = refused
         self._log = log
         self._now_ms = now_ms
-        self._asked: dict[Names, list[Scan | Load]] = {}  # those that wait for the identity
+        self._asked: dict[Names, list[Seen]] = {}  # those that wait for the identity
         self._reading = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_vain = False  # the last table could not be read: said once, not for each
@@ -66,6 +83,13 @@ class Scans:
     def committed(self, client: Client, names: Names | None) -> None:
         """A client has written a table; None = several, in one transaction."""
         self._loads.committed(client, names)
+
+    def refused(
+        self, route: TableRoute, separator: str, client: str, headers: CIMultiDict[str]
+    ) -> None:
+        """A writer's commit came too late: another one had changed the table before."""
+        if len(route.path) <= MAX_PATH:
+            self._identified(route, route.names(separator), Refusal(client), headers)
 
     async def run(self) -> None:
         """Count loads as soon as nothing can explain them otherwise."""
@@ -99,7 +123,7 @@ class Scans:
             self._identified(route, route.names(separator), scan, headers)
 
     def _identified(
-        self, route: TableRoute, names: Names, seen: Scan | Load, headers: CIMultiDict[str]
+        self, route: TableRoute, names: Names, seen: Seen, headers: CIMultiDict[str]
     ) -> None:
         if names in self._asked:
             self._asked[names].append(seen)
@@ -127,12 +151,16 @@ class Scans:
             self._identities.learn(names, loaded)
             self._count(names, self._asked.pop(names))
 
-    def _count(self, names: Names, seen: list[Scan | Load]) -> None:
+    def _count(self, names: Names, seen: list[Seen]) -> None:
         identity = self._identities[names]
         scans = [one for one in seen if isinstance(one, Scan)]
-        for load in seen:
-            if isinstance(load, Load):
-                load.identity = identity  # counted when it has waited
+        for one in seen:
+            if isinstance(one, Load):
+                one.identity = identity  # counted when it has waited
+            elif isinstance(one, Refusal):
+                counted = identity is not None and self._refused.add(identity.table, one.client)
+                outcome = "counted" if counted else "dropped"
+                metrics.count("gateway_refused_commits", outcome=outcome)
         if not scans:
             return
         if identity is not None and self._counts.add(identity, scans, self._now_ms()):
@@ -155,12 +183,19 @@ class Scans:
                 task.cancel()
 
 
+class Counts(Protocol):
+    """What is counted by table."""
+
+    def take(self, most: int, now_ms: int) -> Sequence[TableScanned | CommitsRefused]:
+        """Those of so many tables, which are not counted any more; none = all are taken."""
+
+
 class ScanSender:
     """A daemon thread with a publisher of its own: commits wait for none of this."""
 
     def __init__(
         self,
-        counts: ScanCounts,
+        counts: Sequence[Counts],
         publisher: Publisher,
         every_s: float,
         log: Log,
@@ -184,12 +219,14 @@ class ScanSender:
         self._thread.join(timeout_s)
 
     def send(self) -> None:
-        """One event for each table that was scanned since. Raises RetryLater where the broker does
-        not confirm; tables whose turn had not come stay counted."""
-        while events := self._counts.take(BATCH, self._now_ms()):
-            for event in events:
-                self._publisher.publish(TOPIC, event.table.uuid, event)
-            self._publisher.flush(FLUSH_S)
+        """One event for each table that was scanned since, one for each where commits were refused.
+        Raises RetryLater where the broker does not confirm; tables whose turn had not come stay
+        counted."""
+        for counts in self._counts:
+            while events := counts.take(BATCH, self._now_ms()):
+                for event in events:
+                    self._publisher.publish(TOPIC, event.table.uuid, event)
+                self._publisher.flush(FLUSH_S)
 
     def _run(self) -> None:
         ending = False

@@ -36,6 +36,7 @@ RULES: dict[str, Rule] = {
     "metadata_files_kept": writers.metadata_files_kept,
     "copy_on_write": writers.copy_on_write,
     "write_conflicts": writers.write_conflicts,
+    "refused_commits": writers.refused_commits,
     "many_snapshots": snapshots.many_snapshots,
     "many_manifests": snapshots.many_manifests,
     "held_snapshots": snapshots.held_snapshots,

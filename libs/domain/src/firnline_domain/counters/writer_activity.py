@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
+    CommitsRefused,
     FilesChanged,
     RewriteCommitted,
     RewriteConflicted,
 )
 from firnline_domain.records.summaries import REPLACE
 from firnline_domain.times import HOUR_MS
-from firnline_domain.values import Value, replace
+from firnline_domain.values import Value, field, replace
 
+MAX_CLIENTS = 4  # that are named; of the state's bytes
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
 # A writer had changed what a result replaces, or was faster at every try.
 WITH_WRITERS = frozenset(
@@ -42,6 +44,8 @@ class Hour(Value):
     returned_records: int = 0  # in the files that came in their place
     results: int = 0  # committed, or refused because of writers
     conflicts: int = 0  # of these, refused, or committed without some of their groups
+    refused: int = 0  # commits of writers, as another one came first
+    refused_by: dict[str, int] = field(default_factory=dict)  # of some clients
 
     @property
     def end_ms(self) -> int:
@@ -112,3 +116,15 @@ def after_result(
     hour = known.current
     after = replace(hour, results=hour.results + 1, conflicts=hour.conflicts + lost)
     return replace(known, current=after)
+
+
+def after_refusals(activity: WriterActivity, event: CommitsRefused, now_ms: int) -> WriterActivity:
+    """With commits of writers that the catalog has refused. Of clients only the first are named:
+    a table has few writers, and one that gives itself many names is to cost no state."""
+    known = activity.at(now_ms)
+    by_client = dict(known.current.refused_by)
+    for client in event.clients:
+        if client.name in by_client or len(by_client) < MAX_CLIENTS:
+            by_client[client.name] = by_client.get(client.name, 0) + client.commits
+    refused = known.current.refused + event.commits
+    return replace(known, current=replace(known.current, refused=refused, refused_by=by_client))

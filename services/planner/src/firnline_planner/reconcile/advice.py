@@ -7,8 +7,9 @@ from firnline_domain.advice.rules import EASE, advise
 from firnline_domain.advice.sorting import RULE, SCANS, sought
 from firnline_domain.counters.other_maintainers import noticed
 from firnline_domain.counters.work import Table, TableWork
-from firnline_domain.counters.writer_activity import after_commit, after_result
+from firnline_domain.counters.writer_activity import after_commit, after_refusals, after_result
 from firnline_domain.records.events import (
+    CommitsRefused,
     FilesChanged,
     RewriteCommitted,
     RewriteConflicted,
@@ -72,6 +73,12 @@ def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
 def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
     """With one more result of ours in it."""
     activity = after_result(table.work.activity, event, now_ms)
+    return replace(table, work=replace(table.work, activity=activity))
+
+
+def with_refusals(table: Table, event: CommitsRefused, now_ms: int) -> Table:
+    """With commits of writers that were refused."""
+    activity = after_refusals(table.work.activity, event, now_ms)
     return replace(table, work=replace(table.work, activity=activity))
 
 
