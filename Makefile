@@ -135,6 +135,11 @@ simulate: TABLES = 1000
 simulate: setup ## The policy on a synthetic fleet beside its peers: TABLES=n, DAYS=n, TARGET=mb, SEED=n, SYSTEMS=a,b, SHARD=k/n
 	$(BIN)/python -m bench.simulate.run --tables $(TABLES) --days $(DAYS) $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(SHARD),--shard $(SHARD))
 
+YEAR_FOLDER ?= bench/results
+.PHONY: policy-year
+policy-year: setup ## A year of single tables beside its peers: DAYS=n (365), SYSTEMS=a,b, YEAR_FOLDER=... for table and plot
+	$(BIN)/python -m bench.simulate.year --folder $(YEAR_FOLDER) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS)) $(if $(TARGET),--target $(TARGET)) $(if $(SYSTEMS),--systems $(SYSTEMS))
+
 .PHONY: simulate-sweep
 simulate-sweep: setup ## Which assumption of the simulator changes its conclusion
 	$(BIN)/python -m bench.simulate.sweep

@@ -96,6 +96,7 @@ class Lake:
         self.cohorts: Cube = np.zeros((FIELDS, units, COHORTS))
         self.came: Floats = np.zeros((2, units))
         self.cleared: Floats = np.zeros((2, units))
+        self.waits_since: Floats = np.full(units, np.inf)  # the oldest delete that is left: s
 
     def of(self, units: Ints) -> Held:
         """A copy of some units."""
@@ -187,8 +188,8 @@ def lake_of(fleet: Fleet, p: Parameters) -> Lake:
         if fleet.base_file_bytes is None:
             lake.put_whole(some, size, seen, born, p.target_bytes)
         else:
-            each = fleet.base_file_bytes[some]
-            lake.put(some, np.ceil(size / each), each, seen, born, p.target_bytes)
+            files = np.ceil(size / fleet.base_file_bytes[some])
+            lake.put(some, files, size / files, seen, born, p.target_bytes)
     return lake
 
 
@@ -221,15 +222,17 @@ def kill(lake: Lake, fleet: Fleet, units: Ints, hits: Floats, now_s: float, pend
     )
 
 
-def _deleted(lake: Lake, fleet: Fleet, units: Ints, records: Floats) -> None:
+def _deleted(lake: Lake, fleet: Fleet, units: Ints, records: Floats, now_s: float) -> None:
     """Equality deletes have come. One that reaches all partitions is there for each of them."""
     lake.came[0, units] += fleet.commits_in_tick[units]
     lake.came[1, units] += records
+    lake.waits_since[units] = np.minimum(lake.waits_since[units], now_s)
     if fleet.whole is None or not fleet.whole[units].any():
         return
     for table in np.unique(fleet.table[units[fleet.whole[units]]]):
         own = units[fleet.table[units] == table]
         others = np.setdiff1d(np.flatnonzero(fleet.table == table), own)
+        lake.waits_since[others] = np.minimum(lake.waits_since[others], now_s)
         lake.came[0, others] += fleet.commits_in_tick[own[0]]
         lake.came[1, others] += records[fleet.table[units] == table].sum()
 
@@ -259,7 +262,7 @@ def commit(
     if upsert.any():
         some = units[upsert]
         kill(lake, fleet, some, np.floor(size[upsert] * p.hit_share), now_s, pending=True)
-        _deleted(lake, fleet, some, np.floor(size[upsert] / p.row_bytes))
+        _deleted(lake, fleet, some, np.floor(size[upsert] / p.row_bytes), now_s)
     if merge.any():
         some = units[merge]
         kill(lake, fleet, some, np.floor(size[merge] * p.merge_share), now_s, pending=False)

@@ -36,24 +36,32 @@ class Peer:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._moved = np.ones(world.fleet.units, dtype=bool)  # since it was looked at in vain
 
     def committed(self, now_s: float, units: Ints) -> None:
-        """Nobody tells it."""
+        """Nobody tells it; but what has not changed need not be weighed again here."""
+        self._moved[units] = True
+        whole = self.world.fleet.whole
+        if whole is not None and whole[units].any():
+            tables = self.world.fleet.table[units[whole[units]]]
+            self._moved |= np.isin(self.world.fleet.table, tables)
 
     def act(self, now_s: float) -> None:
         """See `System`."""
 
     def ended(self, now_s: float, batch: Batch) -> None:
-        """Its own commits are not news."""
+        """Its own commits change what it finds."""
+        self._moved[batch.units] = True
 
     def free(self, now_s: float) -> Ints:
-        """Units that are there and in nobody's work."""
-        there = self.world.lake.came[0] + self.world.lake.cohorts[0].sum(axis=1) > 0
-        return np.flatnonzero(there & ~self.world.busy)
+        """Units that have changed and are in nobody's work."""
+        return np.flatnonzero(self._moved & ~self.world.busy)
 
     def start(self, now_s: float, units: Ints, choice: Choice, reason: str) -> None:
         """Where there is anything to take."""
-        some = np.flatnonzero((choice.rewrites + choice.converts).any(axis=1))
+        wanted = (choice.rewrites + choice.converts).any(axis=1)
+        self._moved[units[~wanted]] = False
+        some = np.flatnonzero(wanted)
         if len(some):
             self.world.ledger.counted(reason, len(some))
             self.world.start(now_s, units[some], choice.of(some))
@@ -70,15 +78,14 @@ class BinPack(Peer):
         if not self.world.every(now_s, self.every_s, self.at_s):
             return
         self.world.ledger.looks += self.world.fleet.tables
-        units = self.free(now_s)
-        units = units[self.wanted(units)]
+        units = self.wanted(self.free(now_s))
         held = self.world.lake.of(units)
         choice = bin_pack(held, self.world.p.target_bytes, self.settings)
         self.start(now_s, units, choice, self.name)
 
-    def wanted(self, units: Ints) -> Flags:
+    def wanted(self, units: Ints) -> Ints:
         """Of these units."""
-        return np.ones(len(units), dtype=bool)
+        return units
 
 
 class HourlyBinPack(BinPack):
@@ -108,15 +115,15 @@ class HourlyMse(BinPack):
     name = "hourly_mse"
     threshold = 0.2
 
-    def wanted(self, units: Ints) -> Flags:
+    def wanted(self, units: Ints) -> Ints:
         """Units of such tables."""
         world = self.world
-        squares, files = size_errors(world.lake.of(units), world.p.target_bytes)
-        table = world.fleet.table[units]
+        squares, files = size_errors(world.lake.all, world.p.target_bytes)
+        table = world.fleet.table
         total = np.bincount(table, squares, minlength=world.fleet.tables)
         many = np.bincount(table, files, minlength=world.fleet.tables)
         off = np.sqrt(total / np.maximum(many, 1e-9)) > self.threshold
-        return np.asarray(off[table])
+        return units[off[table[units]]]
 
 
 class AutoComp(BinPack):
@@ -208,12 +215,7 @@ class Amoro(Peer):
         self._process = np.zeros(tables, dtype=np.int64)  # tasks that are not done
         self._minor_only = np.zeros(tables, dtype=bool)
         self._planned_s = np.zeros(tables)
-        self._moved = np.ones(world.fleet.units, dtype=bool)  # since it was found idle
         self._alarm = np.full(world.fleet.units, np.inf)
-
-    def committed(self, now_s: float, units: Ints) -> None:
-        """The next poll sees another snapshot."""
-        self._moved[units] = True
 
     def act(self, now_s: float) -> None:
         """Every minute."""
@@ -272,7 +274,7 @@ class Amoro(Peer):
         """A process is done with its last task."""
         table = self.world.fleet.table[batch.units]
         np.subtract.at(self._process, table, 1)
-        self._moved[batch.units] = True
+        super().ended(now_s, batch)
         done = np.unique(table[self._process[table] == 0])
         minor = done[self._minor_only[done]]
         self._last_minor[minor] = self._planned_s[minor]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.simulate.fleet import Floats
+from bench.simulate.fleet import Floats, Ints
 from bench.simulate.lake import MASKED, PENDING, Held
 from bench.simulate.parameters import Parameters
 
@@ -52,6 +52,7 @@ class Readers:
             setattr(self, key, 0.0)
         self.cost_of, self.ideal_of = np.zeros(tables), np.zeros(tables)
         self.worst_of = np.ones(tables)  # amplification of the worst hour
+        self.oldest_of = np.zeros(tables)  # seconds that an equality delete was left
         self._hour = np.zeros((2, tables))
         self._hour_s = 0.0
 
@@ -62,14 +63,14 @@ class Readers:
     ideal_s: float
     ratios: float  # of each read, cost to ideal
 
-    def sampled(self, scan: Scan, reads: Floats, tables: np.ndarray, every_s: float) -> None:
+    def sampled(self, scan: Scan, reads: Floats, tables: Ints, every_s: float) -> None:
         """One more sample; `reads` of each unit since the last one."""
         self.reads += float(reads.sum())
-        self.files += float(reads @ scan.files)
-        self.applications += float(reads @ scan.applications)
-        self.cost_s += float(reads @ scan.cost_s)
-        self.ideal_s += float(reads @ scan.ideal_s)
-        self.ratios += float(reads @ (scan.cost_s / np.maximum(scan.ideal_s, 1e-9)))
+        self.files += float((reads * scan.files).sum())
+        self.applications += float((reads * scan.applications).sum())
+        self.cost_s += float((reads * scan.cost_s).sum())
+        self.ideal_s += float((reads * scan.ideal_s).sum())
+        self.ratios += float((reads * scan.cost_s / np.maximum(scan.ideal_s, 1e-9)).sum())
         many = len(self.cost_of)
         cost = np.bincount(tables, reads * scan.cost_s, minlength=many)
         ideal = np.bincount(tables, reads * scan.ideal_s, minlength=many)
@@ -83,6 +84,10 @@ class Readers:
             self.worst_of = np.where(there, np.maximum(self.worst_of, ratio), self.worst_of)
             self._hour[:] = 0.0
             self._hour_s = 0.0
+
+    def aged(self, age_s: Floats, tables: Ints) -> None:
+        """How long the oldest equality delete of each unit has been there."""
+        np.maximum.at(self.oldest_of, tables, age_s)
 
     def sums(self) -> dict[str, float]:
         """What adds up over shards."""

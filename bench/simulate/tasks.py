@@ -60,6 +60,7 @@ class Batch:
     groups: tuple[tuple[Floats, Floats], ...]  # outputs per unit: files, size of each
     positions: Floats  # [unit, cohort] that converted files are to have
     changes: Flags  # False = nothing to do
+    started_s: float = 0.0
 
     def of(self, chosen: Ints) -> Batch:
         """Some of the tasks."""
@@ -70,10 +71,11 @@ class Batch:
             tuple((files[chosen], size[chosen]) for files, size in self.groups),
             self.positions[chosen],
             self.changes[chosen],
+            self.started_s,
         )
 
 
-def batch_of(p: Parameters, units: Ints, held: Held, choice: Choice) -> Batch:
+def batch_of(p: Parameters, units: Ints, held: Held, choice: Choice, now_s: float = 0.0) -> Batch:
     """What the tasks will give. One that rewrites no file with deletes and does not lessen the
     files changes nothing."""
     taken = held.files * choice.rewrites
@@ -85,7 +87,7 @@ def batch_of(p: Parameters, units: Ints, held: Held, choice: Choice) -> Batch:
     converts = (choice.converts * held.files * ((held.reach > 0) | combined)).sum(axis=1) > 0
     fewer = sum(files for files, _ in groups) < taken.sum(axis=1) - 1e-6
     changes = (deletes > 0) | converts | fewer
-    return Batch(units, held, choice, groups, positions, changes)
+    return Batch(units, held, choice, groups, positions, changes, now_s)
 
 
 def _together(live: Floats, p: Parameters) -> tuple[tuple[Floats, Floats], ...]:
@@ -179,6 +181,8 @@ def finish(lake: Lake, batch: Batch, target: float) -> None:
         lake.cohorts[row, units] += moved.sum(axis=1)[:, None] * share
     clears = units[choice.clears]
     lake.cleared[:, clears] = np.maximum(lake.cleared[:, clears], held.came[:, choice.clears])
+    more = lake.came[0, clears] > lake.cleared[0, clears]
+    lake.waits_since[clears] = np.where(more, batch.started_s, np.inf)
 
 
 def _tidied(cohorts: Cube) -> Cube:

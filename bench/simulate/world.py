@@ -112,7 +112,7 @@ class World:
     def start(self, now_s: float, units: Ints, choice: Choice) -> None:
         """Tasks start as soon as a place is free, in the order that they came; each commits by
         itself when its last part is done."""
-        batch = batch_of(self.p, units, self.lake.of(units), choice)
+        batch = batch_of(self.p, units, self.lake.of(units), choice, now_s)
         tables = self.fleet.table[units]
         cpu = charge(self.ledger, self.p, self._system.own, tables, batch)
         self.busy[units] = True
@@ -160,7 +160,7 @@ class World:
         kept = self.commits_of[tables] * min(1.0, m.retained_s / max(self._now_s, 1.0))
         self.ledger.requests += many * m.requests_per_commit
         self.ledger.metadata_bytes += many * m.bytes_per_commit
-        self.ledger.metadata_bytes += float(times @ kept) * m.bytes_per_snapshot
+        self.ledger.metadata_bytes += float((times * kept).sum()) * m.bytes_per_snapshot
         np.add.at(self.commits_of, tables, times)
 
     def _write(self, now_s: float) -> None:
@@ -195,13 +195,14 @@ class World:
         scan = scan_of(held, self.p)
         reads: Floats = self.reads_per_s(now_s) * self.p.sample_s
         self.readers.sampled(scan, reads, self.fleet.table, self.p.sample_s)
+        self.readers.aged(now_s - self.lake.waits_since, self.fleet.table)
         self.samples.append(
             Sample(
                 day=(now_s - self.p.warm_s) / DAY_S,
                 files=float(held.files.sum()),
                 deletes=float(held.deletes.sum() + held.positions.sum()),
-                cost_s=float(reads @ scan.cost_s),
-                ideal_s=float(reads @ scan.ideal_s),
+                cost_s=float((reads * scan.cost_s).sum()),
+                ideal_s=float((reads * scan.ideal_s).sum()),
                 gb_hours=self.ledger.gb_hours,
             )
         )
