@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.counters.debts import Debt, debt_of
-from firnline_domain.counters.reads import Reads, after_report, read_by, share_read
 from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.burden import READ_COST
@@ -27,6 +26,7 @@ from firnline_domain.values import replace
 from bench.simulate.counted import View, at_most_spared, key_bytes, tallies_of
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.peers import OURS
+from bench.simulate.reports import Reports
 from bench.simulate.tasks import Batch
 from bench.simulate.worker import chosen_by_worker
 from bench.simulate.world import World
@@ -35,7 +35,6 @@ LATE_MS = 10**14
 MAX_MOMENTS = 10**8  # of any simulation
 KINDS = 4  # that debt is counted in: fragments, deletes, positions, undersized
 COUNTED, UNDER = slice(0, 3), 3  # those with a threshold, and the one that has to fill a file
-REPORT_S = 1_800.0  # readers' scans are told so often
 
 
 class Firnline:
@@ -51,13 +50,10 @@ class Firnline:
     ) -> None:
         """`heat`: readers report their scans."""
         self.world, self.limits, self._always = world, limits, ask_always
-        self._heat = heat
         self.slice_s = limits.slice_ms / 1_000 or np.inf
         units = world.fleet.units
         self._reads: Floats = np.full(units, limits.reads_per_hour)  # as the policy believes
-        self._reports: list[Reads | None] = [None] * world.fleet.tables
-        self._scans = np.random.default_rng((world.p.seed, 7))
-        self._reported_s = 0.0
+        self._reports = Reports(world, limits) if heat else None
         self._limits: dict[float, Thresholds] = {}
         self._floor = np.zeros((KINDS, units), dtype=np.int64)
         self._arrived = np.zeros((KINDS, units), dtype=np.int64)
@@ -96,7 +92,8 @@ class Firnline:
 
     def committed(self, now_s: float, units: Ints) -> None:
         """What `after_change` does with an append, for many."""
-        self._report(now_s)
+        if self._reports is not None and self._reports.due(now_s):
+            self._reads = self._reports.believed(now_s, self._ms(now_s))
         units = self._reached(units)
         now_ms = self._ms(now_s)
         view = self._view(units)
@@ -128,32 +125,6 @@ class Firnline:
         tables = np.unique(fleet.table[units[fleet.whole[units]]])
         held = self.world.lake.cohorts[0].sum(axis=1) > 0
         return np.union1d(units, np.flatnonzero(np.isin(fleet.table, tables) & held))
-
-    def _report(self, now_s: float) -> None:
-        """What readers have told by now: scans of a table, each by the share that it has read."""
-        world = self.world
-        if not self._heat or now_s < self._reported_s + REPORT_S:
-            return
-        tables, fleet = world.fleet.tables, world.fleet
-        files = world.lake.cohorts[0].sum(axis=1)
-        rates = world.reads_per_s(now_s) * (now_s - self._reported_s)
-        self._reported_s = now_s
-        there = np.bincount(fleet.table, files, minlength=tables)
-        per_table = np.bincount(fleet.table, rates, minlength=tables)
-        read = np.bincount(fleet.table, rates * files, minlength=tables)
-        scans = self._scans.poisson(per_table)
-        now_ms = self._ms(now_s)
-        believed = np.empty(tables)
-        for table in range(tables):
-            had = self._reports[table]
-            if scans[table]:
-                opened = round(read[table] / per_table[table] * scans[table])
-                share = share_read(int(scans[table]), opened, int(there[table]))
-                had = after_report(had, scans[table] * share, now_ms, now_ms)
-                self._reports[table] = had
-            limits = self.limits if had is None else read_by(self.limits, had.believed(now_ms))
-            believed[table] = limits.reads_per_hour
-        self._reads = believed[fleet.table]
 
     def act(self, now_s: float) -> None:
         """Some seconds after its commits, for a partition that was just written is left alone."""

@@ -59,9 +59,10 @@ def replace_story(story: Story, **values: object) -> Story:
 
 def test_a_neglected_table_is_put_in_order() -> None:
     story = next(one for one in STORIES if one.base_deletes)
-    idle = year_by("bin_pack_nightly", replace(SHORT, days=0.2), (story,))[story.name]
+    night = replace(SHORT, days=0.2, sample_s=3_600.0)  # its first hour is before the script
+    idle = year_by("bin_pack_nightly", night, (story,))[story.name]
     found = year_by("firnline", SHORT, (story,))[story.name]
-    assert idle["read_amplification"] > 10
+    assert idle["worst_hour"] > 10
     assert found["read_amplification"] < 1.5
     assert found["written_gb"] > 90
 
