@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from firnline_domain.policy.burden import READ_COST
 from firnline_domain.records.tallies import NO_FILES, FileTally, Tally
-from firnline_domain.settings.thresholds import KEY_SHARE
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import FRAGMENT, LARGE, MASKED, UNDERSIZED, Held
@@ -61,9 +60,9 @@ class View:
         return files, self.fragment_bytes * some + self.undersized_bytes * filling
 
 
-def key_bytes(view: View) -> Floats:
+def key_bytes(view: View, share: float) -> Floats:
     """Bytes of the keys that a conversion reads."""
-    return np.where(view.deletes > 0, view.segment_bytes * KEY_SHARE, 0.0)
+    return np.where(view.deletes > 0, view.segment_bytes * share, 0.0)
 
 
 def at_most_spared(view: View, p: Parameters) -> Floats:

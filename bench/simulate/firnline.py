@@ -14,7 +14,7 @@ from firnline_domain.counters.work import Partition, PartitionWork, RunningTask,
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.burden import READ_COST
 from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.costs import FIRNLINE
+from firnline_domain.policy.costs import FIRNLINE, Work, learned
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.outcomes import ordered, succeeded, with_head_start
 from firnline_domain.policy.rewrite import decide, order_for
@@ -27,7 +27,7 @@ from bench.simulate.counted import View, at_most_spared, key_bytes, tallies_of
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.peers import OURS
 from bench.simulate.reports import Reports
-from bench.simulate.tasks import Batch
+from bench.simulate.tasks import Batch, work_of
 from bench.simulate.worker import chosen_by_worker
 from bench.simulate.world import World
 
@@ -49,6 +49,7 @@ class Firnline:
         self, world: World, limits: Thresholds, ask_always: bool = False, heat: bool = False
     ) -> None:
         """`heat`: readers report their scans."""
+        limits = replace(limits, key_share=world.p.key_share)  # as the first conversion shows
         self.world, self.limits, self._always = world, limits, ask_always
         self.slice_s = limits.slice_ms / 1_000 or np.inf
         units = world.fleet.units
@@ -166,7 +167,7 @@ class Firnline:
         age_ms = np.where(self._since[units] < 0, 0, now_ms - self._since[units])
         paid = self._paid_share(units, view, age_ms)
         self._look_once_paid(units, paid, age_ms, now_ms)
-        cheap = view.fragment_bytes + key_bytes(view) <= limits.cheap_bytes
+        cheap = view.fragment_bytes + key_bytes(view, self.limits.key_share) <= limits.cheap_bytes
         merge = self._may_merge(units, grown[UNDER] > 0, view, now_ms)
         mark = self._may_compact_positions(units, view, now_ms)
         aged = self._may_have_aged(units, view, grown, now_ms)
@@ -180,12 +181,14 @@ class Firnline:
         due_ms = self._since[units] + wait_ms
         soon = units[there & (due_ms > now_ms)]
         self._look[soon] = np.minimum(self._look[soon], due_ms[there & (due_ms > now_ms)])
-        costs = view.fragment_bytes + key_bytes(view) <= self.limits.cheap_bytes
+        costs = (
+            view.fragment_bytes + key_bytes(view, self.limits.key_share) <= self.limits.cheap_bytes
+        )
         return np.asarray(there & costs & (due_ms <= now_ms))
 
     def _enough(self, units: Ints) -> Floats:
         """The share of the price that nobody has paid who is not asked about."""
-        return 0.9 * (1 - self._head_start[units])
+        return 0.9 * self._least_factor * (1 - self._head_start[units])
 
     def _may_compact_positions(self, units: Ints, view: View, now_ms: int) -> Flags:
         """The same of what conversions have left."""
@@ -204,7 +207,7 @@ class Firnline:
             (age_ms >= self.limits.max_wait_ms) | (view.bytes <= self.limits.cheap_bytes)
         )
         recycled = (view.positions > 0) & (age_ms >= self.limits.retention_ms)
-        return np.asarray((paid > 0.9) | late | recycled)
+        return np.asarray((paid > 0.9 * self._least_factor) | late | recycled)
 
     def _may_merge(self, units: Ints, grown: Flags, view: View, now_ms: int) -> Flags:
         """The same of a merge by level."""
@@ -230,7 +233,7 @@ class Firnline:
         spared = at_most_spared(view, self.world.p)
         paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS
         moved = view.fragment_bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
-        price = FIRNLINE.fixed_s + moved + key_bytes(view) * FIRNLINE.read_s
+        price = FIRNLINE.fixed_s + moved + key_bytes(view, self.limits.key_share) * FIRNLINE.read_s
         return np.asarray(paid / (self.limits.payback * price))
 
     def _limits_of(self, unit: int) -> Thresholds:
@@ -285,9 +288,31 @@ class Firnline:
     def ended(self, now_s: float, batch: Batch) -> None:
         """Facts first, as they come back through the enricher; then the outcome."""
         self._before[:, batch.units] = self._files(self._view(batch.units))
+        self._learn(batch)
         self._ask(batch.units)
         for unit in batch.units:
             self._succeeded(int(unit), now_s)
+
+    def _learn(self, batch: Batch) -> None:
+        """Prices, as the planner has them from each result; the whole fleet is one bucket here."""
+        p = self.world.p
+        work, keys = work_of(p, batch), (batch.choice.converts * batch.held.bytes).sum(axis=1)
+        took_s = np.asarray(p.costs.wall_s(work))
+        columns = (work.bytes_read, work.bytes_written, work.delete_records, keys, took_s)
+        factors = {False: self.limits.cost_factor, True: self.limits.conversion_factor}
+        for row in np.flatnonzero(batch.changes):
+            read, written, records, key, took = (float(np.asarray(one)[row]) for one in columns)
+            known = factors[key > 0]
+            foretold_s = known * FIRNLINE.wall_s(Work(read, written, records))
+            factors[key > 0] = learned(known, foretold_s, took)
+        self._limits.clear()
+        self.limits = replace(
+            self.limits, cost_factor=factors[False], conversion_factor=factors[True]
+        )
+
+    @property
+    def _least_factor(self) -> float:
+        return min(self.limits.cost_factor, self.limits.conversion_factor)
 
     def _succeeded(self, unit: int, now_s: float) -> None:
         now_ms = self._ms(now_s)
