@@ -56,13 +56,14 @@ def metrics(_: Mapping[str, str]) -> str:
 
 
 def topics(_: Mapping[str, str]) -> str:
-    head = "topic | key | written by | read by | signature | what it carries"
+    head = "topic | key | partitions | written by | read by | signature | what it carries"
     return table(head, map(_topic, all_topics()))
 
 
 def _topic(one: Topic) -> str:
     who = f"{', '.join(one.written_by)} | {', '.join(one.read_by)}"
-    return f"`{one.name}` | {one.key} | {who} | {one.signature} | {one.about}"
+    by = one.fixed_partitions or ("buckets" if one.is_by_bucket else "homes")
+    return f"`{one.name}` | {one.key} | {by} | {who} | {one.signature} | {one.about}"
 
 
 def services(_: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from firnline_domain.records.assignments import TOPIC, Board
 from firnline_domain.records.events import TableAssigned, TableCommitted
 
 from tests.examples import make
+from tests.topics import bring_home
 
 BUCKETS = 8
 
@@ -70,7 +71,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     if request.param == "memory":
         yield InMemory()
     else:
-        yield OverKafka(request.getfixturevalue("kafka"))
+        bootstrap = request.getfixturevalue("kafka")
+        yield OverKafka(bootstrap)
+        bring_home(bootstrap)
 
 
 @pytest.fixture
@@ -122,6 +125,7 @@ def test_a_publisher_follows_without_waiting(kafka: str, table: str) -> None:
         found |= {one.partition for one in inbox.poll(0.5) if one.key == table}
     places.close()
     inbox.close()
+    bring_home(kafka)
     assert away in found
 
 

@@ -129,7 +129,7 @@ def test_what_no_state_can_hold_goes_to_dead_letters_and_the_table_is_asked_for(
     drive: Drive, table: TableName
 ) -> None:
     """17 MB of property are 17 kB on the topic, and more than the changelog takes; 0.9 MB are no
-    more than the topic takes, and yet more than a state may grow to."""
+    more than the topic takes, and yet more than a state may grow to under Faust."""
     other = TableName(str(uuid.uuid4()), ("db",), "t")
     drive.put("file-changes", change(table, 1))
     bomb = change(table, 2, settings={"firnline.note": "x" * 17_000_000})
@@ -139,6 +139,11 @@ def test_what_no_state_can_hold_goes_to_dead_letters_and_the_table_is_asked_for(
     drive.put("file-changes", change(other, 1, added=8))
     found = until(drive, other, lambda records: bool(of(RewriteFiles, records)))
     drive.put("file-changes", change(table, 3))
+    if drive.max_value_bytes > 1_000_000:  # all that a topic takes
+        found = until(drive, table, lambda records: shown(records, 3))
+        assert [one.reason for one in of(DeadLettered, found)] == ["too_large"]
+        assert of(ResyncTable, found) == []
+        return
     found = until(drive, table, lambda records: bool(of(ResyncTable, records)))
     assert [one.reason for one in of(DeadLettered, found)] == ["too_large", "state_too_large"]
     assert [one.value_bytes for one in of(DeadLettered, found)] == [len(encode(bomb)), None]

@@ -6,7 +6,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ from tests.integration.test_planner_kill import (
     script,
     send,
 )
-from tests.topics import forget
+from tests.topics import bring_home, forget
 
 __all__ = ["listener", "script"]  # fixtures
 
@@ -42,9 +41,10 @@ ORDERS = "operator-orders"
 
 
 @pytest.fixture
-def members(kafka: str, tmp_path: Path) -> Members:
+def members(kafka: str, tmp_path: Path) -> Iterator[Members]:
     forget(kafka, "file-changes", "maintenance-events", ORDERS, "table-handovers")
-    return Members(kafka, tmp_path, assign="tables")
+    yield Members(kafka, tmp_path)
+    bring_home(kafka)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_publishers_that_know_and_know_late(herd: Herd, listener: Listener, scri
     assert set(sent.values()) == {1}
 
 
-def test_a_planner_by_the_hash_does_not_take_tables_that_are_elsewhere(
+def test_faust_does_not_take_tables_that_are_elsewhere(
     members: Members, listener: Listener, script: Script
 ) -> None:
     """It would count none of their records, and say nothing."""
@@ -167,13 +167,13 @@ def test_a_planner_by_the_hash_does_not_take_tables_that_are_elsewhere(
         send(listener, [one for one in script.stream if one.table == writer.table])
         assert_paused(listener, writer.table.uuid)
         assert_where_told(members.kafka, {writer.table.uuid: away})
-    other = Process(replace(members, assign="hash").command("kafka", "a"), members.log("a"))
+    other = Process(members.command("faust", "f"), members.log("f"))
     try:
         deadline_s = time.monotonic() + 60
         while other.exit_code() is None and time.monotonic() < deadline_s:
             time.sleep(0.2)
         assert other.exit_code() == 2, other.log_tail()
-        assert "firnline move TABLE --home" in members.log("a").read_text()
+        assert "tables are not where their hash says" in members.log("f").read_text()
     finally:
         other.kill_group()
         other.finish()

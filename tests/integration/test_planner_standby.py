@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import TableName
+from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.inputs import wall_ms
 from firnline_planner.kafka import changelog, standby
@@ -21,6 +23,7 @@ from firnline_planner.kafka.local_store import FRESH_MS, Changes, LocalStore, Ma
 from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.service import topic_of
 from firnline_planner.kafka.standby import ChangelogFollower
+from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import table_key, to_bytes
 
 pytestmark = pytest.mark.stack
@@ -69,8 +72,9 @@ def test_a_bucket_that_was_read_along_is_taken_over_without_reading(
     wait_for(lambda: log_of_state.read == 2)
     keep(log_of_state, "t3")
     wait_for(lambda: log_of_state.read == 3)
+    fleet = Fleet(Board(8), RecordCodec())
     holdings = OwnedBuckets(
-        tmp_path, log_of_state, Thresholds(), LOG, wall_ms, shared_cache(), follower
+        tmp_path, log_of_state, Thresholds(), LOG, wall_ms, shared_cache(), follower, fleet
     )
     holdings.open([BUCKET])
     assert holdings[BUCKET].bucket.tables == 3

@@ -10,7 +10,7 @@ from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryP
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.records.assignments import Assign
+from firnline_domain.policy.placement import WINDOW_MS
 from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
@@ -24,9 +24,11 @@ from firnline_domain.records.orders import (
     ResumeMaintenance,
     RewriteFiles,
 )
+from firnline_domain.records.pauses import FLEET
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.inputs import (
+    BY_BUCKET,
     FILE_CHANGES,
     OPERATOR_ORDERS,
     TABLE_SCANS,
@@ -35,10 +37,11 @@ from firnline_planner.inputs import (
     Reader,
 )
 from firnline_planner.memory_driver import MemoryDriver
+from firnline_planner.placement.load import DECIDE_AFTER_MS
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PARTITION, TABLE, table_uuid
 
-BUCKETS = 3
+BUCKETS = 3  # that it begins with
 SCOPE = Scope(0, "[]")
 TABLES = [TableName(f"{number}-uuid", ("db",), f"t{number}") for number in range(3)]
 LIMITS = Thresholds(quiet_ms=0, min_fragments=2)
@@ -57,7 +60,7 @@ class Stage:
     `heard`: boards of three enrichers, which take news in at moments of their own.
     """
 
-    assign: Assign = Assign.TABLES
+    assigns: bool = True
     now_ms: int = START_MS
     files: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     answered: int = 0
@@ -73,8 +76,26 @@ class Stage:
 
     def planners(self) -> MemoryDriver:
         return MemoryDriver(
-            self.broker, self.reader, LIMITS, lambda: self.now_ms, self.assign, CODEC
+            self.broker, self.reader, LIMITS, lambda: self.now_ms, CODEC, self.assigns
         )
+
+    def grow(self, buckets: int) -> None:
+        """Have so many buckets, beside planners that run."""
+        first, self.broker.buckets = self.broker.buckets, buckets
+        self.driver.restart()
+        for bucket in range(first, buckets):
+            self.tick(bucket, 10)  # it tells of its load
+        self.driver.hear()
+
+    def pass_window(self) -> None:
+        """Up to when buckets decide by their load."""
+        self.now_ms += WINDOW_MS - self.now_ms % WINDOW_MS
+        for seconds in (1 + DECIDE_AFTER_MS // 1_000, 1):
+            for bucket in range(self.broker.buckets):
+                self.tick(bucket, 0)
+            self.driver.hear()
+            self.now_ms += seconds * 1_000
+        self.work_off()
 
     def commit(self, table: TableName, teller: int | None = None) -> None:
         """One file more; whoever tells of it knows an assignment, or goes by the hash."""
@@ -109,6 +130,11 @@ class Stage:
         self.said[table.uuid] = pulled
         pull = PauseMaintenance(table, "why", "ops", self.now_ms)
         self.order(pull if pulled else ResumeMaintenance(table, "ops", self.now_ms))
+
+    def pause_fleet(self, pulled: bool) -> None:
+        pause = PauseMaintenance(None, "why", "ops", self.now_ms)
+        order = pause if pulled else ResumeMaintenance(None, "ops", self.now_ms)
+        MemoryPublisher(self.broker).broadcast(OPERATOR_ORDERS, FLEET, order)
 
     def step(self, topic: str, bucket: int) -> None:
         self.now_ms += 7
@@ -149,7 +175,8 @@ class Stage:
 
     def records(self, topic: str) -> list[tuple[int, Any]]:
         """With the bucket of each; not those that say that a key is no more."""
-        logs = [(bucket, self.broker.logs[topic, bucket]) for bucket in range(BUCKETS)]
+        every = range(self.broker.buckets)
+        logs = [(bucket, self.broker.logs[topic, bucket]) for bucket in every]
         return [(bucket, CODEC.decode(value)) for bucket, log in logs for _, value in log if value]
 
     def answer(self) -> None:
@@ -163,7 +190,8 @@ class Stage:
 
     def work_off(self) -> None:
         """Everything that is on the topics, each record a step."""
-        places = [(topic, one) for topic in (*WITH_HANDOVERS, TICKS) for one in range(BUCKETS)]
+        every = range(self.broker.buckets)
+        places = [(topic, one) for one in every for topic in (*topics_of(one), TICKS)]
         while sum(self.has_read(*place) for place in places):
             self.driver.hear()
 
@@ -179,7 +207,7 @@ class Stage:
     def settle(self) -> None:
         for _ in range(6):
             self.work_off()
-            for bucket in range(BUCKETS):
+            for bucket in range(self.broker.buckets):
                 self.tick(bucket, 100)
             self.answer()
         self.work_off()
@@ -188,12 +216,17 @@ class Stage:
         return BucketState(self.driver.pairs[bucket])
 
 
+def topics_of(bucket: int) -> tuple[str, ...]:
+    """What a bucket reads."""
+    return WITH_HANDOVERS if bucket < BUCKETS else BY_BUCKET
+
+
 def is_of(key: bytes, table: TableName) -> bool:
     return table_uuid(key) == table.uuid
 
 
 def named(uuid: str) -> TableName:
-    return next(one for one in TABLES if one.uuid == uuid)
+    return next((one for one in TABLES if one.uuid == uuid), TableName(uuid, ("db",), uuid))
 
 
 def change(

@@ -36,8 +36,10 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.command import Command
 from firnline_local.parts import ReadyLine
 from firnline_local.process import serving
+from firnline_planner.faust_driver import FaustStore
 from firnline_planner.inputs import Reader
 from firnline_planner.memory_driver import MemoryDriver
+from firnline_planner.state.stores import MAX_VALUE_BYTES
 
 BUCKETS = 8
 OUTPUTS = (
@@ -55,7 +57,9 @@ PATIENCE = 90  # looks; a look at Kafka takes up to a second
 
 
 class Drive(Protocol):
-    """A planner at work, at a time of its own."""
+    """A planner at work, at a time of its own. `max_value_bytes`: of one entry of its state."""
+
+    max_value_bytes: int
 
     @property
     def now_ms(self) -> int: ...
@@ -72,6 +76,8 @@ class Drive(Protocol):
 
 class InMemory:
     """The twin; a look lets a second pass."""
+
+    max_value_bytes = MAX_VALUE_BYTES
 
     def __init__(self) -> None:
         self.now_ms = 4_000_000_000_000
@@ -110,7 +116,8 @@ class InMemory:
 class OverKafka:
     """A planner in a process of its own; it makes its own time."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, max_value_bytes: int) -> None:
+        self.max_value_bytes = max_value_bytes
         self.publisher = KafkaPublisher(bootstrap, BUCKETS, "contract")
         large = {**COMPRESSION, "message.max.bytes": 32 * 1024 * 1024}
         self.raw = Producer({"bootstrap.servers": bootstrap, **large})
@@ -160,7 +167,8 @@ def over_kafka(driver: str, kafka: str, home: Path) -> Iterator[OverKafka]:
         prepare=line.mark,
     )
     with serving(command, home / "planner.log", timeout_s=120):
-        driven = OverKafka(kafka)
+        is_faust = driver == "faust"
+        driven = OverKafka(kafka, FaustStore.max_value_bytes if is_faust else MAX_VALUE_BYTES)
         yield driven
         driven.inbox.close()
 

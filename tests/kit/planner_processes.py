@@ -120,7 +120,6 @@ class Members:
     kafka: str
     folder: Path
     app: str = field(default_factory=lambda: f"planner-{uuid.uuid4().hex[:8]}")
-    assign: str = "hash"
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
@@ -133,7 +132,6 @@ class Members:
             "FIRNLINE_PLANNER_APP": self.app,
             "FIRNLINE_PLANNER_DRIVER": driver,
             "FIRNLINE_BUCKETS": str(BUCKETS),
-            "FIRNLINE_ASSIGN": self.assign,
         }
         return Command(
             name="planner",

@@ -14,7 +14,8 @@ FIELDS = {
     *("name", "about", "written_by", "read_by", "key", "records", "signature", "partitions"),
     "config",
 }
-BUCKETS = "buckets"
+BUCKETS = "buckets"  # may be added
+HOMES = "homes"  # their number is fixed when the topics are made
 MAX_BYTES = "max.message.bytes"
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's own default; set on every topic, whatever the broker's is
 
@@ -42,7 +43,8 @@ class Topic:
     key: str
     records: tuple[str, ...]
     signature: Signature
-    fixed_partitions: int | None  # None: as many as there are buckets
+    fixed_partitions: int | None  # None: as many as there are homes, or buckets
+    is_by_bucket: bool  # one partition for each bucket, also for those that are added
     config: dict[str, str]  # Kafka topic settings; `max.message.bytes` always among them
 
     @property
@@ -50,9 +52,9 @@ class Topic:
         """Size of the largest record that it takes, with its key, as it is sent."""
         return int(self.config[MAX_BYTES])
 
-    def partitions(self, buckets: int) -> int:
-        """Number of partitions where the fleet has so many buckets."""
-        return self.fixed_partitions or buckets
+    def partitions(self, homes: int, buckets: int | None = None) -> int:
+        """Number of partitions where the fleet has so many; `buckets`: None = none was added."""
+        return self.fixed_partitions or (buckets if self.is_by_bucket and buckets else homes)
 
 
 def parse_topic(raw: dict[str, Any]) -> Topic:
@@ -60,8 +62,8 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
     if wrong := FIELDS.symmetric_difference(raw):
         raise BadTopicFile(f"topic {raw.get('name')!r}: unknown or missing fields {sorted(wrong)}")
     partitions = raw["partitions"]
-    if partitions != BUCKETS and not isinstance(partitions, int):
-        raise BadTopicFile(f"topic {raw['name']!r}: partitions is a number or '{BUCKETS}'")
+    if partitions not in (BUCKETS, HOMES) and not isinstance(partitions, int):
+        raise BadTopicFile(f"topic {raw['name']!r}: partitions is a number, {BUCKETS} or {HOMES}")
     if raw["signature"] not in list(Signature):
         raise BadTopicFile(f"topic {raw['name']!r}: signature is one of {', '.join(Signature)}")
     return Topic(
@@ -72,7 +74,8 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
         key=raw["key"],
         records=tuple(raw["records"]),
         signature=Signature(raw["signature"]),
-        fixed_partitions=None if partitions == BUCKETS else partitions,
+        fixed_partitions=partitions if isinstance(partitions, int) else None,
+        is_by_bucket=partitions == BUCKETS,
         config={
             name: str(value)
             for name, value in {MAX_BYTES: DEFAULT_MAX_BYTES, **raw["config"]}.items()

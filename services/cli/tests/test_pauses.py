@@ -137,15 +137,15 @@ def test_machines_get_json(sent: list[Any], monkeypatch: pytest.MonkeyPatch, com
     assert '"table": "shop.orders"' in firnline(command, "shop.orders", "--json").output
 
 
-def test_no_table_moves_where_the_hash_says_where_it_is(
+def test_a_table_moves_to_a_bucket_that_is_there(
     sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from firnline_cli import move
 
+    partitions = {"operator-orders": 8, "file-changes": 12}  # four were added
     monkeypatch.setattr(move, "named", lambda fleet, name: TABLE)
-    monkeypatch.setattr(move, "partitions_of", lambda kafka, topic: 8)
-    for is_empty in (True, False):
-        monkeypatch.setattr(move, "is_empty", lambda kafka, topic, it=is_empty: it)
-        result = firnline("move", "shop.orders", "--bucket", "1")
-        assert (result.exit_code, len(sent)) == ((1, 0) if is_empty else (0, 1))
-        assert ("FIRNLINE_ASSIGN=hash" in result.output) is is_empty
+    monkeypatch.setattr(move, "partitions_of", lambda kafka, topic: partitions[topic])
+    assert firnline("move", "shop.orders", "--bucket", "12").exit_code == 2
+    assert not sent
+    assert firnline("move", "shop.orders", "--bucket", "11", "--reason", "big").exit_code == 0
+    assert [(one.bucket, one.reason) for one in sent] == [(11, "big")]

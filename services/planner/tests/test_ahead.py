@@ -8,7 +8,7 @@ from typing import Any
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.records.assignments import Assign, Board
+from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -99,8 +99,8 @@ def test_a_bucket_asks_for_nothing_more() -> None:
     assert len(store.together) == 1  # all of it is remembered
 
 
-def test_where_tables_are_assigned_their_routes_are_read_too() -> None:
-    routing = Fleet(Assign.TABLES, 1, Board(1), RecordCodec()).routing(0)
+def test_routes_are_in_memory() -> None:
+    routing = Fleet(Board(1), RecordCodec()).routing(0)
     store = Store(lived())
     held = holding(store, routing)
     records = [change(table, 2) for table in TABLES]
@@ -119,9 +119,9 @@ def test_without_it_the_store_is_asked_each_time() -> None:
 
 
 def test_other_records_need_nothing_ahead() -> None:
-    assert list(keys_needed(change(TABLES[0], 2, ref="audit"), True)) == []
-    assert list(keys_needed(TickPassed(1, 2), True)) == []
-    assert list(keys_needed(ValueError(), True)) == []
+    assert list(keys_needed(change(TABLES[0], 2, ref="audit"))) == []
+    assert list(keys_needed(TickPassed(1, 2))) == []
+    assert list(keys_needed(ValueError())) == []
 
 
 def test_chunks_are_all_inputs_in_order_and_bounded() -> None:
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_put_aside_in_its_turn() -> None:
     came = Input("file-changes", 0, 7, b"u", b"no record")
     bucket = Bucket(MemoryStore(), Thresholds())
     record: Any = reader.read(came)
-    assert list(keys_needed(record, True)) == []
+    assert list(keys_needed(record)) == []
     [output] = reader.handle(came, record, bucket, NOW_MS).outputs
     assert (output.topic, output.record.offset) == ("dead-letters", 7)
     bucket.commit()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
-from firnline_domain.errors import Misconfigured
+from firnline_adapters.records import encode
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.records.assignments import HANDOVERS, TOPIC, Assign
+from firnline_domain.policy import placement
+from firnline_domain.records.assignments import HANDOVERS, TOPIC
 from firnline_domain.records.events import (
     BucketLoaded,
     ChangeKind,
@@ -14,14 +17,12 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import replace
-from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import (
     OPERATOR_ORDERS,
 )
 
 from tests.kit.assigned_fleet import (
     BUCKETS,
-    LIMITS,
     TABLES,
     Stage,
     change,
@@ -32,21 +33,116 @@ from tests.kit.assigned_fleet import (
 )
 
 
-def test_new_tables_go_to_the_lightest_bucket_once_all_have_told_of_their_load() -> None:
-    stage = Stage()
-    for bucket in range(BUCKETS):
-        stage.tick(bucket, 10)
+def many(number: int) -> list[TableName]:
+    return [TableName(f"{one}-many", ("db",), f"m{one}") for one in range(number)]
+
+
+def at_home(bucket: int, number: int) -> list[TableName]:
+    """Tables whose home is that bucket."""
+    return [one for one in many(500) if bucket_of(one.uuid, BUCKETS) == bucket][:number]
+
+
+def said(stage: Stage) -> list[TableAssigned]:
+    return [one for _, one in stage.records(TOPIC) if isinstance(one, TableAssigned)]
+
+
+def told_loads(stage: Stage, *loads: int) -> None:
+    """As if the buckets had told of these."""
+    for bucket, load in enumerate(loads):
+        record = encode(BucketLoaded(bucket, 10, load, stage.now_ms))
+        stage.broker.logs[TOPIC, bucket % BUCKETS].append((f"bucket/{bucket}", record))
     stage.driver.hear()
-    many = [TableName(f"{number}-many", ("db",), f"m{number}") for number in range(30)]
-    for table in many:
+
+
+def test_a_new_table_of_a_hot_bucket_goes_to_the_lightest() -> None:
+    stage = Stage()
+    told_loads(stage, 90_000, 20_000, 10_000)
+    for bucket in range(BUCKETS):
+        stage.tick(bucket, 0)
+    told_loads(stage, 90_000, 20_000, 10_000)
+    [hot, *_], [quiet, *_] = at_home(0, 1), at_home(1, 1)
+    stage.commit(hot)
+    stage.commit(quiet)
+    stage.work_off()
+    assert (stage.counting(hot), stage.counting(quiet)) == ([2], [1])
+    [assigned] = said(stage)
+    assert (assigned.table_uuid, assigned.bucket) == (hot.uuid, 2)
+    assert assigned.reason == "a new table, and bucket 0 is hot"
+
+
+def test_new_tables_are_at_home_where_no_bucket_is_hot() -> None:
+    stage = Stage()
+    told_loads(stage, 20_000, 30_000, 10_000)
+    for table in many(30):
         stage.commit(table)
     stage.work_off()
-    counts = [len(stage.counting(one)) for one in many]
-    assert counts == [1] * 30
-    assert [one.tables for one in stage.driver.buckets] == [10, 10, 10]
-    away = [one for one in many if stage.counting(one) != [bucket_of(one.uuid, BUCKETS)]]
-    said = {one.table_uuid for _, one in stage.records(TOPIC) if isinstance(one, TableAssigned)}
-    assert said == {one.uuid for one in away}
+    assert all(stage.counting(one) == [bucket_of(one.uuid, BUCKETS)] for one in many(30))
+    assert said(stage) == []
+
+
+def busy(stage: Stage, commits: Mapping[TableName, int]) -> None:
+    """Each table commits so often within a window, and all is worked off."""
+    for table, times in commits.items():
+        for _ in range(times):
+            stage.commit(table)
+    stage.work_off()
+
+
+def test_a_hot_bucket_hands_over_by_itself_and_that_is_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two steps a commit, in windows of three minutes."""
+    monkeypatch.setattr(placement, "MIN_EXCESS", 10)
+    stage, tables = Stage(), at_home(0, 6)
+    commits = dict.fromkeys(tables, 30)
+    for _ in range(2):  # the first window was not seen from its beginning
+        stage.pass_window()
+        busy(stage, commits)
+    stage.pass_window()
+    assert all(len(stage.counting(one)) == 1 for one in tables)
+    moved = [one for one in tables if stage.counting(one) != [0]]
+    assert 2 <= len(moved) <= 3  # to one of the two others, no heavier then than the hot one
+    assert {one.reason for one in said(stage)} == {
+        "planner: bucket 0: 122 steps a minute, 41 is the mean"  # two are of time, not of commits
+    }
+    counted = len(said(stage))
+    assert counted == len(moved)
+    for _ in range(5):  # 1.5 times the mean is not hot yet
+        busy(stage, commits)
+        stage.pass_window()
+    assert len(said(stage)) == counted
+
+
+def test_added_buckets_take_tables_and_the_fleets_pause() -> None:
+    stage, table = Stage(), TABLES[0]
+    stage.pause_fleet(True)
+    stage.commit(table)
+    stage.work_off()
+    stage.grow(5)
+    stage.tick(0, 1)  # the home that tells the others
+    stage.move(table, 4)
+    stage.work_off()
+    assert stage.counting(table) == [4]
+    assert stage.state(4).pause_of(None)
+    stage.pause_fleet(False)
+    stage.work_off()
+    assert stage.state(4).pause_of(None) is None
+    assert stage.state(3).pause_of(None) is None
+    stage.commit(table)
+    stage.settle()
+    demand_recount(stage)
+    assert stage.orders()[-1][0] == 4
+    for topic in ("table-states", "bucket-assignments", "resync-requests", "dead-letters"):
+        assert all(bucket < BUCKETS for bucket, _ in stage.records(topic)), topic
+
+
+def test_a_table_goes_to_no_bucket_that_is_not_there_yet() -> None:
+    stage, table = Stage(), TABLES[0]
+    stage.commit(table)
+    stage.move(table, 4)
+    stage.work_off()
+    assert [one.reason for _, one in stage.records("dead-letters")] == ["no_such_bucket"]
+    assert stage.counting(table) == [bucket_of(table.uuid, BUCKETS)]
 
 
 def test_what_a_table_has_of_people_and_of_orders_goes_with_it() -> None:
@@ -175,21 +271,8 @@ def test_a_big_table_goes_in_chunks() -> None:
     assert len(list(stage.state(target).partitions(table.uuid, "main"))) == 3_001
 
 
-def test_by_the_hash_no_bucket_begins_with_tables_that_are_elsewhere() -> None:
-    stage, table = Stage(), TABLES[0]
-    target = settled_on(1, stage, table)
-    for bucket in (target, bucket_of(table.uuid, BUCKETS)):
-        with pytest.raises(Misconfigured, match="firnline move TABLE --home"):
-            Bucket(stage.driver.pairs[bucket], LIMITS)
-    stage.move(table, None)
-    stage.work_off()
-    stage.assign = Assign.HASH
-    for pairs in stage.driver.pairs:
-        Bucket(pairs, LIMITS)
-
-
 def test_by_the_hash_an_order_to_move_is_put_aside() -> None:
-    stage = Stage(Assign.HASH)
+    stage = Stage(assigns=False)
     stage.move(TABLES[0], 1)
     stage.commit(TABLES[0])
     stage.driver.run()
@@ -204,15 +287,3 @@ def test_what_is_kept_by_table_stays_in_one_partition() -> None:
     for _ in range(3):
         stage.tick(target, 100)
     assert {place for place, _ in stage.records("table-states")} == {bucket_of(table.uuid, BUCKETS)}
-
-
-def test_files_weigh_where_files_are_asked_for() -> None:
-    stage = Stage(Assign.FILES)
-    for _ in range(5):
-        stage.commit(TABLES[0])
-    stage.work_off()
-    stage.driver.restart()  # a start reads them
-    [bucket] = stage.counting(TABLES[0])
-    stage.tick(bucket, 10)
-    told = [one for _, one in stage.records(TOPIC) if isinstance(one, BucketLoaded)]
-    assert [(one.bucket, one.tables, one.files) for one in told][-1] == (bucket, 1, 5)

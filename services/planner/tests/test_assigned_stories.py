@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.assignments import Assign
-from firnline_planner.inputs import (
-    WITH_HANDOVERS,
-)
+from firnline_planner.inputs import BY_BUCKET, WITH_HANDOVERS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,21 +18,26 @@ from tests.kit.assigned_fleet import (
 )
 
 tables, buckets = st.sampled_from(TABLES), st.integers(0, BUCKETS - 1)
+with_added = st.integers(0, BUCKETS + 1)
 tellers = st.sampled_from([None, 0, 1, 2])
-places = st.tuples(st.sampled_from(WITH_HANDOVERS), buckets)
+places = st.one_of(
+    st.tuples(st.sampled_from(WITH_HANDOVERS), buckets),
+    st.tuples(st.sampled_from(BY_BUCKET), with_added),
+)
 starts = st.lists(st.one_of(buckets, st.none()), min_size=len(TABLES), max_size=len(TABLES))
 acts = st.one_of(
     st.tuples(st.just("commit"), tables, tellers),
     st.tuples(st.just("commit"), tables, tellers),
     st.tuples(st.just("again"), tables, tellers),
-    st.tuples(st.just("move"), tables, st.one_of(buckets, st.none())),
+    st.tuples(st.just("move"), tables, st.one_of(with_added, st.none())),
+    st.tuples(st.just("grow"), with_added),
     st.tuples(st.just("pause"), tables, st.booleans()),
     st.tuples(st.just("scan"), tables),
     st.tuples(st.just("hear"), st.integers(0, 2)),
     st.tuples(st.just("planners hear")),
     st.tuples(st.just("restart")),
-    st.tuples(st.just("tick"), buckets, st.integers(1, 6)),
-    st.tuples(st.just("astray"), tables, buckets),
+    st.tuples(st.just("tick"), with_added, st.integers(1, 6)),
+    st.tuples(st.just("astray"), tables, with_added),
     *[st.tuples(st.just("step"), places)] * 4,
     *[st.tuples(st.just("drain"), places)] * 4,
 )
@@ -48,8 +50,10 @@ def play(stage: Stage, story: list[tuple[Any, ...]]) -> None:
                 stage.commit(table, teller)
             case ("again", table, teller) if stage.files[table.uuid]:
                 stage.tell(stage.delta(table, stage.files[table.uuid]), teller)
-            case ("move", table, bucket):
+            case ("move", table, bucket) if (bucket or 0) < stage.broker.buckets:
                 stage.move(table, bucket)
+            case ("grow", last) if last >= stage.broker.buckets:
+                stage.grow(last + 1)
             case ("pause", table, pulled):
                 stage.pause(table, pulled)
             case ("scan", table):
@@ -60,13 +64,13 @@ def play(stage: Stage, story: list[tuple[Any, ...]]) -> None:
                 stage.driver.hear()
             case ("restart",):
                 stage.driver.restart()
-            case ("tick", bucket, seconds):
+            case ("tick", bucket, seconds) if bucket < stage.broker.buckets:
                 stage.tick(bucket, seconds)
-            case ("astray", table, bucket):
+            case ("astray", table, bucket) if bucket < stage.broker.buckets:
                 stage.commit_to(bucket, table)
-            case ("step", place):
+            case ("step", place) if place[1] < stage.broker.buckets:
                 stage.step(*place)
-            case ("drain", place):
+            case ("drain", place) if place[1] < stage.broker.buckets:
                 while stage.has_read(*place):
                     pass
 
@@ -83,14 +87,13 @@ def begin(stage: Stage, where: list[int | None]) -> None:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.sampled_from([Assign.TABLES, Assign.FILES]),
     st.one_of(st.just([]), starts),
     st.lists(acts, min_size=5, max_size=60),
 )
 def test_one_bucket_counts_a_table_and_counts_all_of_it(
-    assign: Assign, where: list[int | None], story: list[tuple[Any, ...]]
+    where: list[int | None], story: list[tuple[Any, ...]]
 ) -> None:
-    stage = Stage(assign)
+    stage = Stage()
     if where:
         begin(stage, where)
     play(stage, story)

@@ -9,13 +9,16 @@ from weakref import ref
 
 import pytest
 from firnline_adapters.logs import Log
+from firnline_adapters.records import RecordCodec
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.kafka.local_store import LocalStore, Mark, shared_cache
 from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.standby import NoStandby
+from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import table_key, to_bytes
 
 
@@ -23,6 +26,9 @@ class Changelog:
     """One that holds a single table."""
 
     topic_id = "id"
+
+    def widen(self, buckets: int) -> None:
+        """It has a partition for each bucket."""
 
     def catch_up(self, stores: dict[int, LocalStore], now_ms: int) -> int:
         table = Table(TableCounters(TableName("u", ("db",), "t"), MAIN, known=True))
@@ -42,6 +48,7 @@ def holdings(tmp_path: Path) -> Iterator[OwnedBuckets]:
         lambda: 1,
         shared_cache(),
         NoStandby(),
+        Fleet(Board(8), RecordCodec()),
     )
     yield found
     found.close([0, 1])

@@ -8,7 +8,7 @@ import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.assignments import Assign, Board
+from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket import Bucket
@@ -67,7 +67,7 @@ def test_a_table_of_a_newer_planner_stops_this_one(reader: Reader) -> None:
     uuid = TABLE.uuid
     pair = KeptPair(table_key(uuid, "main"), b"\x07newer")
     table_chunks = encode(TableHanded(uuid, 5, (pair,)))
-    routing = Fleet(Assign.TABLES, 8, Board(8), RecordCodec()).routing(0)
+    routing = Fleet(Board(8), RecordCodec()).routing(0)
     bucket = Bucket(MemoryStore(), Thresholds(), routing=routing)
     assert bucket_of(uuid, 8) != 0
     with pytest.raises(UnknownVersion):

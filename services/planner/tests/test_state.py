@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from firnline_domain.counters.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.work import Partition, Table
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
 from firnline_domain.values import replace
 from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.encoding import PAUSE, pause_key
 from firnline_planner.state.stores import MemoryStore
 
 NAME = TableName("u1", ("db",), "t")
@@ -58,7 +61,7 @@ def test_going_back_to_a_mark_forgets_what_came_after_it_and_nothing_else() -> N
     for _ in range(2):  # a mark serves again
         state.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
         state.put_route(NAME.uuid, Route(5, 2))
-        state.drop_pause(NAME.uuid)
+        state.put_pause(NAME.uuid, None)
         state.roll_back(mark)
         assert {*parts(state)} == {changed(PARTS[0]), PARTS[1]}
         assert state.route(NAME.uuid) is None
@@ -66,7 +69,8 @@ def test_going_back_to_a_mark_forgets_what_came_after_it_and_nothing_else() -> N
 
 
 def test_the_fleets_switch_holds_for_all_and_leaves_a_tables_own_as_it_is() -> None:
-    state = BucketState(MemoryStore())
+    store = MemoryStore()
+    state = BucketState(store)
     state.put_pause(NAME.uuid, OURS)
     state.put_pause(None, ALL)
     state.commit()
@@ -74,6 +78,20 @@ def test_the_fleets_switch_holds_for_all_and_leaves_a_tables_own_as_it_is() -> N
     assert state.pause_of(NAME.uuid) == OURS
     state.put_pause(None, None)
     assert (state.pause_in_force(NAME.uuid), state.pause_in_force("u2")) == (OURS, None)
+    state.commit()
+    assert [key for key, _ in store.scan(PAUSE)] == [pause_key(NAME.uuid)]
+
+
+def test_what_is_larger_than_the_store_takes_is_poison() -> None:
+    store = MemoryStore()
+    state = BucketState(store)
+    store.max_value_bytes = 50
+    state.put_table(TABLE)
+    with pytest.raises(PoisonousRecord) as poison:
+        state.demand_small()
+    assert poison.value.reason == "state_too_large"
+    store.max_value_bytes = 5_000
+    state.demand_small()
 
 
 def test_a_dropped_table_takes_its_switch_along() -> None:

@@ -1,17 +1,19 @@
 """Topics as their files in firnline_schemas describe them, made on a broker.
 
-`python -m firnline_local.topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well.
+`python -m firnline_local.topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well;
+with `--buckets N` it adds buckets to a fleet that runs (docs/how-to/buckets.md).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Collection
 from dataclasses import replace
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from firnline_adapters.schema_topic import publish_schemas
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.lanes import TOPICS, Lane, topic_of
@@ -21,17 +23,19 @@ from firnline_schemas.topics import Topic, all_topics, topic
 DEFAULT_BUCKETS = 8
 REPLICAS = 1  # one broker
 TIMEOUT_S = 30.0
+# Planners own a bucket for each of its partitions: it is widened when all else is there.
+BUCKETS_OF = "file-changes"
 
 
 class WrongPartitions(RuntimeError):
-    """A topic exists with another partition count than the buckets ask for.
+    """A topic exists with another partition count than is asked for.
 
-    Tables would move between partitions: keep FIRNLINE_BUCKETS, or take a fresh state directory.
+    Tables would get other homes: keep FIRNLINE_BUCKETS, or take a fresh state directory.
     """
 
 
 def buckets() -> int:
-    """Partitions of every topic keyed by table: FIRNLINE_BUCKETS, else 8."""
+    """That a fleet begins with, the tables' homes: FIRNLINE_BUCKETS, else 8."""
     return int(os.environ.get("FIRNLINE_BUCKETS", DEFAULT_BUCKETS))
 
 
@@ -49,31 +53,43 @@ def _of_group(lane: Lane, group: str) -> Topic:
     return replace(topic(TOPICS[lane]), name=topic_of(lane, group))
 
 
-def make_topics(bootstrap: str, bucket_count: int, groups: Collection[Group] = ()) -> None:
-    """Create what is missing, then publish every schema. Repeatable; nothing is taken away.
+def make_topics(
+    bootstrap: str, homes: int, groups: Collection[Group] = (), buckets: int | None = None
+) -> None:
+    """Create what is missing, with so many homes; then publish every schema. Repeatable; nothing is
+    taken away. `buckets`: as many or more are there in the end; None = as many as there are.
 
     Raises WrongPartitions, or KafkaException when the broker does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    there = admin.list_topics(timeout=TIMEOUT_S).topics
+    found = admin.list_topics(timeout=TIMEOUT_S).topics
+    there = {name: len(one.partitions) for name, one in found.items()}
     wanted = topics_with(groups)
     for one in wanted:
         if one.name in there:
-            _agree(one, len(there[one.name].partitions), bucket_count)
-    _create(admin, [one for one in wanted if one.name not in there], bucket_count)
+            _agree(one, there[one.name], homes)
+    buckets = max(homes, there.get(BUCKETS_OF, 0), buckets or 0)
+    _create(admin, [one for one in wanted if one.name not in there], homes, buckets)
+    by_bucket = {one.name for one in wanted if one.is_by_bucket and one.name in there}
+    narrow = {name for name in by_bucket if there[name] < buckets}
+    for names in (narrow - {BUCKETS_OF}, narrow & {BUCKETS_OF}):
+        _widen(admin, names, buckets)
     publish_schemas(bootstrap)
 
 
-def _agree(one: Topic, found: int, bucket_count: int) -> None:
-    wanted = one.partitions(bucket_count)
-    if found != wanted:
+def _agree(one: Topic, found: int, homes: int) -> None:
+    wanted = one.partitions(homes)
+    if found < wanted or (found > wanted and not one.is_by_bucket):
         raise WrongPartitions(f"topic {one.name} has {found} partitions, {wanted} are wanted")
 
 
-def _create(admin: AdminClient, missing: list[Topic], bucket_count: int) -> None:
+def _create(admin: AdminClient, missing: list[Topic], homes: int, buckets: int) -> None:
     if not missing:
         return
-    new = [NewTopic(t.name, t.partitions(bucket_count), REPLICAS, config=t.config) for t in missing]
+    new = [
+        NewTopic(one.name, one.partitions(homes, buckets), REPLICAS, config=one.config)
+        for one in missing
+    ]
     for future in admin.create_topics(new, operation_timeout=TIMEOUT_S).values():
         try:
             future.result()
@@ -83,8 +99,22 @@ def _create(admin: AdminClient, missing: list[Topic], bucket_count: int) -> None
                 raise
 
 
-if __name__ == "__main__":
+def _widen(admin: AdminClient, names: Collection[str], buckets: int) -> None:
+    new = [NewPartitions(name, buckets) for name in sorted(names)]
+    for future in admin.create_partitions(new, operation_timeout=TIMEOUT_S).values() if new else ():
+        future.result()
+
+
+def main() -> None:
+    """Make topics, or add buckets."""
+    flags = argparse.ArgumentParser(prog="firnline_local.topics", description=__doc__)
+    flags.add_argument("--buckets", type=int, help="that the fleet is to have, where it has fewer")
+    wanted = flags.parse_args().buckets
     try:
-        make_topics(os.environ["FIRNLINE_KAFKA"], buckets(), fleet_groups())
-    except Misconfigured as error:
+        make_topics(os.environ["FIRNLINE_KAFKA"], buckets(), fleet_groups(), wanted)
+    except (Misconfigured, WrongPartitions) as error:
         sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, Protocol
 
-from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.records.assignments import TOPIC, Assign, Board
+from firnline_domain.errors import RetryLater
+from firnline_domain.records.assignments import TOPIC, Board
 
 from firnline_adapters.full_topic import FullTopicReader
 from firnline_adapters.logs import Log
@@ -51,12 +51,11 @@ class FollowedAssignments:
     for a broker that is away. What is not known yet is at home."""
 
     def __init__(
-        self, bootstrap: str, buckets: int, log: Log, signer: RecordSigner | None = None
+        self, bootstrap: str, homes: int, log: Log, signer: RecordSigner | None = None
     ) -> None:
         self._bootstrap = bootstrap
         self._signer = signer
-        self._buckets = buckets
-        self._board = Board(buckets)
+        self._board = Board(homes)
         self._log = log
         self._ended = threading.Event()
         threading.Thread(target=self._follow, name="assignments", daemon=True).start()
@@ -83,20 +82,3 @@ class FollowedAssignments:
                 assignments.catch_up()
         finally:
             assignments.close()
-
-
-def assign_of(text: str) -> Assign:
-    """FIRNLINE_ASSIGN. Raises Misconfigured."""
-    if text not in {one.value for one in Assign}:
-        known = ", ".join(Assign)
-        raise Misconfigured(f"FIRNLINE_ASSIGN: {text!r} is none of {known}")
-    return Assign(text)
-
-
-def places_of(
-    assign: str, bootstrap: str, buckets: int, log: Log, signer: RecordSigner | None = None
-) -> Places | None:
-    """For a publisher; None = by the hash, and no topic is read. Raises Misconfigured."""
-    if assign_of(assign) is Assign.HASH:
-        return None
-    return FollowedAssignments(bootstrap, buckets, log, signer)

@@ -21,12 +21,6 @@ GROUPS = Setting(
     "hour or without: `etl=2.5,adhoc`. The same for the whole fleet.",
     "",
 )
-ASSIGN = Setting(
-    "FIRNLINE_ASSIGN",
-    "Where new tables go: the bucket of their `hash`, or the one with the fewest `tables` or "
-    "`files`. The same for the whole fleet; the driver `kafka` alone.",
-    "hash",
-)
 LISTEN_ADDRESS = Setting(
     "FIRNLINE_LISTEN_ADDRESS",
     "`host:port` of the gateway for writers, of the console for browsers; a port alone is on the "

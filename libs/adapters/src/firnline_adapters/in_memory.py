@@ -33,10 +33,11 @@ _OFF = RecordSigner(Keyring())
 
 
 class MemoryBroker:
-    """Topics as lists of (key, bytes) per partition, and committed offsets per group."""
+    """Topics as lists of (key, bytes) per partition, and committed offsets per group. `buckets` may
+    be raised."""
 
-    def __init__(self, buckets: int = 8) -> None:
-        self.buckets = buckets
+    def __init__(self, homes: int = 8) -> None:
+        self.homes = self.buckets = homes
         self.logs: dict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
         self.headers: dict[tuple[str, int, int], list[Header]] = {}  # by topic, partition, offset
         self.committed: dict[tuple[str, str, int], int] = {}
@@ -87,7 +88,7 @@ class MemoryPublisher:
     def _partition(self, topic: str, key: str) -> int:
         if self._board and topic in ROUTED:
             return self._board.bucket(key)
-        return bucket_of(key, self._broker.buckets)
+        return bucket_of(key, self._broker.homes)
 
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
@@ -106,7 +107,7 @@ class MemoryPublisher:
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.broadcast`."""
-        sent = [self._put(topic, key, record, one) for one in range(self._broker.buckets)]
+        sent = [self._put(topic, key, record, one) for one in range(self._broker.homes)]
         return all(sent)
 
     def flush(self, timeout_s: float = 30.0) -> bool:
@@ -229,15 +230,15 @@ class MemoryAssignments:
     """Twin of KafkaAssignments."""
 
     def __init__(self, broker: MemoryBroker, codec: RecordCodec | None = None) -> None:
-        self.board = Board(broker.buckets)
+        self.board = Board(broker.homes)
         self._broker = broker
         self._codec = codec or RecordCodec()
-        self._read = [0] * broker.buckets
+        self._read = [0] * broker.homes
         self.catch_up()
 
     def catch_up(self) -> None:
         """See `KafkaAssignments.catch_up`."""
-        for partition in range(self._broker.buckets):
+        for partition in range(self._broker.homes):
             log = self._broker.logs[ASSIGNMENTS, partition]
             for key, value in log[self._read[partition] :]:
                 if value:

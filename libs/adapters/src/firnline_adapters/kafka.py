@@ -51,6 +51,7 @@ MAX_PRODUCED_BYTES = EXPANSION * MAX_MESSAGE_BYTES
 # never waits. The broker's own least, group.min.session.timeout.ms.
 SESSION_MS = 6_000
 LIBRDKAFKA = logging.getLogger("librdkafka")  # its lines, in the form of all others
+NEWS_S = 10.0  # for the broker to say which partitions there are
 MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
 
 
@@ -61,7 +62,7 @@ class KafkaPublisher:
     def __init__(
         self,
         bootstrap: str,
-        buckets: int,
+        homes: int,
         client_id: str,
         places: Places | None = None,
         signer: RecordSigner | None = None,
@@ -69,7 +70,7 @@ class KafkaPublisher:
         """`places`: of tables that are not where their hash says. `signer`: None = as the
         environment says."""
         self.signer = signer or signer_here()
-        self._buckets = buckets
+        self._homes = homes
         self._places = places
         self._service = client_id
         self._failed: dict[int, list[KafkaException]] = {}  # by the thread that published
@@ -109,11 +110,11 @@ class KafkaPublisher:
     def _place(self, topic: str, key: str) -> int:
         if self._places is not None and topic in ROUTED:
             return self._places.bucket(key)
-        return bucket_of(key, self._buckets)
+        return bucket_of(key, self._homes)
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.broadcast`."""
-        sent = [self._put(topic, key, record, one) for one in range(self._buckets)]
+        sent = [self._put(topic, key, record, one) for one in range(self._homes)]
         return all(sent)
 
     def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
@@ -133,6 +134,8 @@ class KafkaPublisher:
                 break
             except BufferError:  # the local queue is full: let it drain
                 self._producer.poll(0.5)
+            except KafkaException as error:
+                learn_partition(self._producer, error, topic, partition)
         self._producer.poll(0)
         metrics.count("records_written", topic=topic)
 
@@ -158,6 +161,15 @@ class KafkaPublisher:
         if left or failed:
             raise RetryLater(f"{left} records not yet on the broker; {failed[:3]}")
         return not refused
+
+
+def learn_partition(producer: Producer, error: KafkaException, topic: str, partition: int) -> None:
+    """After a `produce` that has failed: return if that was for want of news of an added bucket.
+    Raises the error where it was not, or KafkaException where the broker does not answer."""
+    if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+        raise error
+    if partition not in producer.list_topics(topic, timeout=NEWS_S).topics[topic].partitions:
+        raise error
 
 
 class KafkaInbox:

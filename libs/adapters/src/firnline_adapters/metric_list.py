@@ -94,6 +94,7 @@ COUNTERS: Meanings = {
             "for 12 hours; finished late: done after it had counted as lost."
         ),
         "partitions_parked": "Partitions parked after too many failures: no order for a day.",
+        "tables_assigned": "Tables that were assigned to a bucket, new ones and moved ones.",
         "budget_gb_hours": "GB-hours foretold for the orders that the budget has paid for.",
     },
     ("worker",): {
@@ -138,6 +139,8 @@ GAUGES: Meanings = {
             "CPU seconds that tasks take here against those that were measured, as the bucket of "
             "this planner has learned it that is furthest off; between 1/20 and 20."
         ),
+        "load": "Steps a minute of this planner's buckets: what they cost.",
+        "hottest_bucket_load": "Steps a minute of its hottest bucket.",
     },
     ("worker",): {
         "tasks_running": "Tasks at work in this worker.",

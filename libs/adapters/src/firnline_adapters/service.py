@@ -24,7 +24,8 @@ class ServiceSettings(SigningSettings):
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, `host:port[,...]`.")
     buckets: int = setting(
         "FIRNLINE_BUCKETS",
-        "Partitions of every topic that is keyed by table. The same for the whole fleet.",
+        "Buckets that the fleet began with, the tables' homes: fixed when the topics are made, the "
+        "same for the whole fleet. More are added without it (how-to/buckets.md).",
         8,
     )
     metrics_address: Address | None = setting(

@@ -7,14 +7,15 @@ from collections.abc import Collection
 
 from confluent_kafka.admin import AdminClient
 from firnline_domain.errors import Misconfigured
+from firnline_domain.records.assignments import is_by_bucket
 
 from firnline_adapters.kafka import LIBRDKAFKA
 
 TIMEOUT_S = 30.0
 
 
-def require_topics(bootstrap: str, wanted: Collection[str], buckets: int) -> None:
-    """Return if each is there with so many partitions.
+def require_topics(bootstrap: str, wanted: Collection[str], homes: int) -> None:
+    """Return if each is there with so many partitions, or more where buckets may be added.
 
     Raises Misconfigured, with what to do; KafkaException where the broker does not answer.
     """
@@ -24,9 +25,13 @@ def require_topics(bootstrap: str, wanted: Collection[str], buckets: int) -> Non
     there = admin.list_topics(timeout=TIMEOUT_S).topics  # asked for by name it might be made
     counts = {name: len(there[name].partitions) for name in wanted if name in there}
     wrong = [f"{name} is not there" for name in wanted if name not in counts]
-    wrong += [f"{name} has {count}" for name, count in counts.items() if count != buckets]
+    wrong += [
+        f"{name} has {count}"
+        for name, count in counts.items()
+        if count < homes or (count > homes and not is_by_bucket(name))
+    ]
     if wrong:
         raise Misconfigured(
-            f"topics of {buckets} partitions each are needed: " + ", ".join(wrong) + ". Run "
+            f"topics of {homes} partitions each are needed: " + ", ".join(wrong) + ". Run "
             "`python -m firnline_local.topics` with the fleet's FIRNLINE_GROUPS, or make them"
         )

@@ -1,42 +1,28 @@
-"""Which bucket a new table goes to, and which word on a table holds."""
+"""Where tables are, what buckets cost, and which word on a table holds."""
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass
-
 import pytest
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.assignments import Assign, Board, next_epoch
+from firnline_domain.records.assignments import BY_BUCKET, Board, is_by_bucket, next_epoch
 from firnline_domain.records.events import BucketLoaded, TableAssigned
-from hypothesis import given
-from hypothesis import strategies as st
+from firnline_schemas.topics import all_topics
 
 TABLE = "11111111-aaaa"
 HOME = bucket_of(TABLE, 4)
 
 
 def board(*loads: tuple[int, int], at_ms: int = 10) -> Board:
-    """Of buckets with so many tables and files."""
+    """Of buckets with so many tables and steps a minute; they began with four."""
     made = Board(4)
-    for number, (tables, files) in enumerate(loads):
-        made.fold(BucketLoaded(number, tables, files, at_ms))
+    for number, (tables, load) in enumerate(loads):
+        made.fold(BucketLoaded(number, tables, load, at_ms))
     return made
 
 
-def test_the_lightest_by_tables_and_by_files() -> None:
-    told = board((5, 10), (4, 90), (3, 50), (9, 20))
-    assert told.lightest(3, Assign.TABLES) == 2
-    assert told.lightest(3, Assign.FILES) == 0
-    assert told.lightest(3, Assign.HASH) == 3
-
-
-def test_home_where_nobody_is_lighter() -> None:
-    assert board((3, 0), (3, 0), (3, 0), (9, 0)).lightest(2, Assign.TABLES) == 2
-
-
-def test_home_until_every_bucket_has_told() -> None:
-    assert board((5, 0), (0, 0), (1, 0)).lightest(0, Assign.TABLES) == 0
+def test_no_loads_until_every_bucket_has_told() -> None:
+    assert board((5, 1), (0, 0), (1, 0)).loads() == {}
+    assert board((5, 1), (0, 0), (1, 0), (0, 7)).loads() == {0: 1, 1: 0, 2: 0, 3: 7}
 
 
 def test_tables_on_their_way_count_until_their_bucket_tells_of_them() -> None:
@@ -44,36 +30,26 @@ def test_tables_on_their_way_count_until_their_bucket_tells_of_them() -> None:
     told.expect("a", 3, at_ms=11)
     told.expect("a", 3, at_ms=11)  # a transaction is repeated
     told.expect("b", 3, at_ms=12)
-    assert told.lightest(0, Assign.TABLES) == 0
-    assert told.lightest(3, Assign.FILES) == 0  # with as many files as others have
+    assert told.loads()[3] == 20  # like any other table
+    told.expect("b", 2, at_ms=13)
+    assert (told.loads()[2], told.loads()[3]) == (20, 10)
     told.fold(BucketLoaded(3, 0, 0, at_ms=12))
-    assert told.lightest(0, Assign.TABLES) == 3
+    assert told.loads()[3] == 0
 
 
-@dataclass
-class Heap:
-    """The textbook's: take the lightest, put it back heavier."""
-
-    entries: list[tuple[int, int]]
-
-    def take(self) -> int:
-        weight, _ = heapq.heappop(self.entries)
-        heapq.heappush(self.entries, (weight + 1, 0))
-        return weight
+def test_a_bucket_that_was_added_is_there_when_it_tells_of_itself() -> None:
+    told = board((1, 1), (1, 1), (1, 1), (1, 1))
+    assert (told.buckets, told.homes, told.is_by_hash) == (4, 4, True)
+    told.fold(BucketLoaded(5, 0, 0, 11))
+    assert (told.buckets, told.homes, told.is_by_hash) == (6, 4, False)
+    assert told.loads() == {}  # the fifth has not told
+    assert told.bucket(TABLE) == HOME
 
 
-@given(st.lists(st.integers(0, 20), min_size=4, max_size=4), st.integers(1, 40))
-def test_many_new_tables_between_two_loads_fill_up_as_a_heap_does(
-    tables: list[int], new: int
-) -> None:
-    told, weights = board(*((one, 0) for one in tables)), list(tables)
-    heap = Heap(sorted((one, 0) for one in tables))
-    for number in range(new):
-        place = told.lightest(number % 4, Assign.TABLES)
-        assert weights[place] == heap.take()
-        weights[place] += 1
-        told.fold(TableAssigned(f"new {number}", place, 1, at_ms=11))
-    assert max(weights) - min(weights) <= max(1, max(tables) - min(tables))
+def test_what_is_by_bucket_is_what_the_topics_files_say() -> None:
+    assert {one.name for one in all_topics() if one.is_by_bucket} == BY_BUCKET
+    assert is_by_bucket("rewrite-tasks-heavy.etl")
+    assert not is_by_bucket("task-results")
 
 
 def test_of_two_words_on_a_table_the_higher_epoch_holds() -> None:
@@ -83,8 +59,6 @@ def test_of_two_words_on_a_table_the_higher_epoch_holds() -> None:
     told.fold(TableAssigned(TABLE, other, 7, 1))
     told.fold(TableAssigned(TABLE, HOME, 6, 2))
     assert told.bucket(TABLE) == other
-    told.fold(TableAssigned(TABLE, 99, 8, 3))  # of more buckets than there are now
-    assert told.bucket(TABLE) == HOME
     told.forget(TABLE)
     assert told.assigned(TABLE) is None
 

@@ -66,8 +66,9 @@ class Fleet:
         if self.kafka is None:
             raise click.ClickException(f"No broker is known. {HOW_TO}")
         try:
-            buckets, signer = partitions_of(self.kafka, topic), self.signer()
-            publisher = KafkaPublisher(self.kafka, buckets, "cli", signer=signer)
+            publisher = KafkaPublisher(
+                self.kafka, homes_of(self.kafka), "cli", signer=self.signer()
+            )
             sent = publish(publisher)
             if not (publisher.flush(SEND_S) and sent):
                 raise click.ClickException(f"{topic} takes no record that large: {TOO_LONG}")
@@ -76,25 +77,19 @@ class Fleet:
             raise click.ClickException(text) from None
 
 
+def homes_of(kafka: str) -> int:
+    """Buckets that the fleet began with. Raises ClickException where there is no fleet."""
+    return partitions_of(kafka, ORDERS)
+
+
 def partitions_of(kafka: str, topic: str) -> int:
-    """As many as the fleet has buckets. Raises ClickException where there is no such topic."""
+    """Of one topic. Raises ClickException where it is not there."""
     from confluent_kafka.admin import AdminClient
 
     found = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=SEND_S).topics
     if topic not in found:
         raise click.ClickException(f"The broker has no topic {topic}: no fleet has run on it.")
     return len(found[topic].partitions)
-
-
-def is_empty(kafka: str, topic: str) -> bool:
-    """True where nothing was ever written to it. Raises ClickException."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
-
-    every = [TopicPartition(topic, number) for number in range(partitions_of(kafka, topic))]
-    admin = AdminClient({"bootstrap.servers": kafka})
-    ends = admin.list_offsets({one: OffsetSpec.latest() for one in every}, request_timeout=SEND_S)
-    return all(end.result().offset == 0 for end in ends.values())
 
 
 @dataclass(frozen=True)

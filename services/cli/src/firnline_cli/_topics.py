@@ -22,7 +22,7 @@ from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
 from firnline_domain.errors import PoisonousRecord, RetryLater
 
-from firnline_cli._fleet import partitions_of
+from firnline_cli._fleet import homes_of
 
 READ_S = 30.0  # for the next record, where there are more
 COUNTED = 1_000  # records or less that a group has before it are counted, more are reckoned
@@ -96,9 +96,9 @@ class KafkaTopics:
     def put(self, topic: str, key: str, record: Any) -> None:
         """See `Topics.put`."""
         if topic not in self._publishers:
-            buckets = partitions_of(self._bootstrap, topic)
+            homes = homes_of(self._bootstrap)
             self._publishers[topic] = KafkaPublisher(
-                self._bootstrap, buckets, "cli", signer=self._signer
+                self._bootstrap, homes, "cli", signer=self._signer
             )
         self._publishers[topic].publish(topic, key, record)
         self._publishers[topic].flush()

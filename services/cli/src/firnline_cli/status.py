@@ -12,6 +12,7 @@ import click
 from firnline_local.state import StateDir
 from rich.console import Console
 
+from firnline_cli._buckets import buckets_of, lines
 from firnline_cli._console import console_at, json_option
 from firnline_cli._figures import age
 from firnline_cli._probes import probes
@@ -22,15 +23,19 @@ from firnline_cli._stack import STATE_OPTION, as_json, show
 @STATE_OPTION
 @json_option
 def command(state: Path, json_wanted: bool) -> None:
-    """Say what runs, where, whether it answers, and what is paused. Exit code: 0 running, 1 not."""
+    """Say what runs, where, whether it answers, what is paused, and which tables the planner has
+    moved between its buckets. Exit code: 0 running, 1 not."""
     place = StateDir.at(state)
     is_running = place.is_running()
     problems = probes(place.read()) if is_running else {}
+    buckets = buckets_of(place) if is_running else None
     if json_wanted:
-        more = {"probes": problems, "pauses": pauses(state)}
+        more = {"probes": problems, "pauses": pauses(state), "buckets": buckets}
         click.echo(json.dumps({**json.loads(as_json(place)), **more}, indent=1))
     elif is_running:
         show(place.read(), Console(), problems)
+        for line in lines(buckets) if buckets else ():
+            click.echo(line)
         for one in pauses(state):
             click.secho(pause_text(one, int(time.time() * 1000)), fg="red", bold=True)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from firnline_adapters.assignments import places_of
+from firnline_adapters.assignments import FollowedAssignments
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
@@ -23,7 +23,7 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     """A pump over Kafka and the catalog; nothing is read before its first step.
     Raises Misconfigured."""
     signer = signer_of(settings)
-    places = places_of(settings.assign, settings.kafka, settings.buckets, log, signer)
+    places = FollowedAssignments(settings.kafka, settings.buckets, log, signer)
     publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, places, signer)
     inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
     tables = Tables(settings.catalog_uri, settings.catalog_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import ASSIGN, CATALOG_NAME, CATALOG_URI
+from firnline_adapters.fleet_settings import CATALOG_NAME, CATALOG_URI
 from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import shared
 
@@ -15,4 +15,3 @@ class Settings(ServiceSettings):
 
     catalog_uri: str = shared(CATALOG_URI)
     catalog_name: str = CATALOG_NAME
-    assign: str = shared(ASSIGN)

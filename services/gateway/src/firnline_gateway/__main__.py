@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from firnline_adapters.assignments import places_of
+from firnline_adapters.assignments import FollowedAssignments
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.service import starting
 from firnline_adapters.signing import signer_of
@@ -18,7 +18,7 @@ def main() -> None:
     with starting("gateway", Settings) as (settings, log):
         signer = signer_of(settings)
         fleet = (settings.kafka, settings.buckets)
-        places = places_of(settings.assign, *fleet, log, signer)
+        places = FollowedAssignments(*fleet, log, signer)
         publisher = KafkaPublisher(*fleet, "firnline-gateway", places, signer)
         statistics = KafkaPublisher(*fleet, "firnline-gateway-scans", signer=signer)
         asyncio.run(serve(settings, publisher, log, statistics))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.fleet_settings import (
-    ASSIGN,
     CATALOG_NAME,
     LISTEN_ADDRESS,
     STATE_DIR,
@@ -41,7 +40,6 @@ class Settings(ServiceSettings):
         "Time between two records on how often tables are read, as clients report it. 0: none.",
         60.0,
     )
-    assign: str = shared(ASSIGN)
     # A catalog that is silent for so long is answered for with 504.
     upstream_timeout_s: float = 300.0
     # A longer body of a call, without its encoding, is not parsed: the table is read afterwards, at

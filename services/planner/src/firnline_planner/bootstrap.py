@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from firnline_adapters.assignments import assign_of
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
@@ -14,7 +13,7 @@ from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.lanes import topics_of
 from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
-from firnline_domain.records.assignments import HANDOVERS, Assign
+from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.settings.groups import Budget, groups_of
 from firnline_domain.settings.thresholds import Thresholds
@@ -49,23 +48,11 @@ def run(settings: Settings, log: Log) -> None:
     where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    wanted = [TABLE_SCANS, WORKER_DIRECTIVES, *topics_of(defaults.groups)]
-    wanted += _between_buckets(settings)
+    wanted = [TABLE_SCANS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of(defaults.groups)]
     signer = signer_of(settings)
     require_topics(settings.kafka, wanted, settings.buckets)
     reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log, signer)
     serve(settings, reader, defaults, log)
-
-
-def _between_buckets(settings: Settings) -> tuple[str, ...]:
-    if assign_of(settings.assign) is Assign.HASH:
-        return ()
-    if settings.driver != "kafka":
-        raise Misconfigured(
-            f"FIRNLINE_ASSIGN={settings.assign} needs FIRNLINE_PLANNER_DRIVER=kafka: without "
-            "transactions a table could be in two buckets"
-        )
-    return (ASSIGNMENTS, HANDOVERS)
 
 
 def _life(driver: str) -> Serve:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from firnline_domain.counters.work import Table
-from firnline_domain.errors import Misconfigured
 from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -38,14 +37,16 @@ class Bucket:
         routing: Routing | None = None,
     ) -> None:
         """`max_reconciles`: tables that one tick may reconcile; the rest stays due. `routing`: None
-        where each table is in the bucket of its hash; Misconfigured where some are not."""
+        where each table is in the bucket of its hash."""
         self._max_reconciles = max_reconciles
         self.max_publications: int | None = None  # tables whose state one tick may publish
         self._state = BucketState(store)
-        self._fleet = defaults
+        self._defaults = self._fleet = defaults
+        self._growth = 1.0
         self._routing = routing
-        self._files: dict[bytes, int] = {}  # of every table, where somebody asks for it
-        self._check_routes()
+        if routing and self._state.has_read_nothing:
+            routing.restore(self._state)
+            self._state.commit()
         self._schedule = TableSchedule()
         self._due = NOTHING
         self._budget_queue = BudgetQueue()
@@ -61,19 +62,6 @@ class Bucket:
                 self._in_flight[key] = head.in_flight
             if paused:
                 self._paused.add(key)
-            if routing and routing.by_files:
-                self._files[key] = _files_of(self._state.table_at(key))
-
-    def _check_routes(self) -> None:
-        if self._routing is None:
-            if any(route.is_away for route in self._state.routes()):
-                raise Misconfigured(
-                    "FIRNLINE_ASSIGN=hash, and tables are not where their hash says: bring them "
-                    "back first, with `firnline move TABLE --home`"
-                )
-        elif self._state.has_read_nothing:
-            self._routing.restore(self._state)
-            self._state.commit()
 
     @property
     def tables(self) -> int:
@@ -109,10 +97,14 @@ class Bucket:
         """What tasks take here, of every group that had some."""
         return self._state.share.prices.values()
 
+    @property
+    def load(self) -> int:
+        """Steps a minute; 0 where nobody asks for it."""
+        return self._routing.load if self._routing else 0
+
     def needs(self, records: Iterable[Any]) -> list[bytes]:
         """Keys that handling these would ask the store for, once each."""
-        assigned = self._routing is not None
-        return self._state.unknown(key for one in records for key in keys_needed(one, assigned))
+        return self._state.unknown(key for one in records for key in keys_needed(one))
 
     def handle(self, record: Any, now_ms: int) -> Effects:
         """The effects of a record. Raises PoisonousRecord; nothing is kept then."""
@@ -137,7 +129,14 @@ class Bucket:
             order_granted(grant, context)
         size_workers(bucket, context)
         if self._routing:
-            self._routing.on_tick(self.tables, sum(self._files.values()), context)
+            self._routing.on_tick(self._due, self.tables, context)
+            self._divide(self._routing.growth)
+
+    def _divide(self, growth: float) -> None:
+        """Buckets that were added have a part of the budgets, too."""
+        if growth != self._growth:
+            self._growth = growth
+            self._fleet = self._defaults.part(growth)
 
     @property
     def is_behind(self) -> bool:
@@ -178,10 +177,6 @@ class Bucket:
         (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
         self._paused.discard(key)
-        if self._routing and self._routing.by_files:
-            self._files.pop(key, None)
-            if table is not None:
-                self._files[key] = _files_of(table)
         if table is None or table.counters.removed:
             self._budget_queue.drop(key)
         if table is not None:
@@ -189,10 +184,3 @@ class Bucket:
                 self._in_flight[key] = len(table.work.running)
             if table.pause is not None:
                 self._paused.add(key)
-
-
-def _files_of(table: Table | None) -> int:
-    if table is None:
-        return 0
-    holds = table.counters.totals.holds
-    return holds.data.files + holds.delete_files

@@ -10,6 +10,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
 from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
 from firnline_domain.identity import Scope
+from firnline_domain.records.assignments import is_by_bucket
 
 from firnline_planner.reconcile.ranking import Candidate
 
@@ -34,17 +35,19 @@ class Sent(NamedTuple):
 @dataclass(frozen=True)
 class Output:
     """One record to send, None = that its key is no more; into `partition`, None = that of the
-    bucket that is being handled."""
+    bucket that is being handled, or of one home for several buckets."""
 
     topic: str
     key: str
     record: Any
     partition: int | None = None
 
-    def sent(self, bucket: int, at_ms: int) -> Sent:
+    def sent(self, bucket: int, homes: int, at_ms: int) -> Sent:
         """As it is sent, from a bucket; about a record that its topic takes in no form goes a dead
         letter instead, so that the others of its transaction are sent."""
-        place = bucket if self.partition is None else self.partition
+        place = self.partition
+        if place is None:
+            place = bucket if is_by_bucket(self.topic) else bucket % homes
         if self.record is None:
             return Sent(self.topic, self.key, None, place)
         try:
@@ -55,7 +58,7 @@ class Output:
             metrics.count("dead_letters", reason=error.reason)
             letter = dead_letter_of_unsent(self.topic, place, self.key, error, SERVICE, at_ms)
             key = dead_letter_key(letter)
-            return Sent(DEAD_LETTERS, key, encode_to_fit(DEAD_LETTERS, key, letter), bucket)
+            return Sent(DEAD_LETTERS, key, encode_to_fit(DEAD_LETTERS, key, letter), bucket % homes)
 
 
 @dataclass

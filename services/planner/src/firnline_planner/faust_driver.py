@@ -18,10 +18,13 @@ import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
+from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_adapters.signing import Headers
+from firnline_domain.errors import Misconfigured
+from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -30,6 +33,7 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Output
 from firnline_planner.inputs import FACTS, TICKS, TOPICS, Input, Reader, wall_ms
 from firnline_planner.settings import Settings
+from firnline_planner.state.encoding import pause_key
 
 PATIENCE_S = 10.0  # without a step forward: what is there was skipped, not just late
 SESSION_S = 8  # Faust's 60 s would leave a killed worker's partitions alone that long
@@ -129,6 +133,8 @@ class FaustStore:
     partition from the event at hand.
     """
 
+    max_value_bytes = 900_000  # its changelog takes 1 MB of one record
+
     def __init__(self, table: Any, partition: int) -> None:
         self._table = table
         self._partition = partition
@@ -141,22 +147,27 @@ class FaustStore:
     def get(self, key: bytes) -> bytes | None:
         """See `KeyValueStore.get`."""
         value: bytes | None = self._rocksdb.get(key)
-        return value
+        return value or None
 
     def put(self, key: bytes, value: bytes) -> None:
         """See `KeyValueStore.put`."""
         self._table[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `KeyValueStore.delete`."""
-        del self._table[key]
+        """See `KeyValueStore.delete`. The fleet's pause is in every partition, and Faust deletes a
+        key in the partition where it has seen it last: its value becomes empty instead."""
+        if key == pause_key(None):
+            self._table[key] = b""
+        else:
+            del self._table[key]
 
     def scan(self, prefix: bytes) -> Any:
         """See `KeyValueStore.scan`."""
         for key, value in self._rocksdb.items(from_key=prefix):
             if not key.startswith(prefix):
                 return
-            yield key, value
+            if value:
+                yield key, value
 
 
 class LocalState:
@@ -341,7 +352,7 @@ class FaustDriver:
         producer = await self._started_producer()
         sent = []
         for output in outputs:
-            topic, name, value, place = output.sent(partition, wall_ms())
+            topic, name, value, place = output.sent(partition, self._settings.buckets, wall_ms())
             key = name.encode()
             headers = self._reader.signer.headers(topic, place, key, value)
             sent.append(await producer.send(topic, value, key, partition=place, headers=headers))
@@ -393,8 +404,21 @@ def _headers(found: Any) -> Headers:
     return list(found.items() if isinstance(found, Mapping) else found or ())
 
 
+def demand_by_hash(settings: Settings, reader: Reader) -> None:
+    """Raises Misconfigured where the other driver has tables in other buckets than that of their
+    hash: without transactions a table could be in two."""
+    assignments = KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
+    assignments.close()
+    if not assignments.board.is_by_hash:
+        raise Misconfigured(
+            "FIRNLINE_PLANNER_DRIVER=faust, and tables are not where their hash says, or buckets "
+            "were added: keep `kafka`, or make new topics"
+        )
+
+
 def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
-    """Until a signal; leaves the process through SystemExit."""
+    """Until a signal; leaves the process through SystemExit. Raises Misconfigured."""
+    demand_by_hash(settings, reader)
     local = LocalState(settings.state_dir, f"{settings.app} {settings.buckets}")
     if not local.open():
         log.warning("restoring", why="the last planner here did not stop in order")

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker
 from firnline_adapters.records import RecordCodec
-from firnline_domain.records.assignments import Assign
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import FACTS, TICKS, WITH_HANDOVERS, Input, Reader
+from firnline_planner.inputs import BY_BUCKET, TICKS, WITH_HANDOVERS, Input, Reader
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.stores import MemoryStore
 
@@ -24,17 +23,17 @@ class MemoryDriver:
         reader: Reader,
         defaults: Thresholds,
         now: Callable[[], int],
-        assign: Assign = Assign.HASH,
         codec: RecordCodec | None = None,
+        assigns: bool = True,
     ) -> None:
+        """`assigns`: False = each table is at home, as under Faust."""
         self._broker = broker
         self._reader = reader
         self._defaults = defaults
         self._now = now
-        self._assign = assign
-        self._topics = FACTS if assign is Assign.HASH else WITH_HANDOVERS
-        self.pairs = [MemoryStore() for _ in range(broker.buckets)]
-        self._ticks = [0] * broker.buckets
+        self._assigns = assigns
+        self.pairs: list[MemoryStore] = []
+        self._ticks: list[int] = []
         self._codec = codec or RecordCodec()
         self._assignments = MemoryAssignments(broker, self._codec)
         self.buckets: list[Bucket] = []
@@ -44,16 +43,18 @@ class MemoryDriver:
         """Forget what lives in memory only."""
         self._assignments = MemoryAssignments(self._broker, self._codec)
         board = self._assignments.board
-        fleet = Fleet(self._assign, self._broker.buckets, board, self._codec)
-        assigned = self._assign is not Assign.HASH
+        fleet = Fleet(board, self._codec)
+        added = self._broker.buckets - len(self.pairs)
+        self.pairs += [MemoryStore() for _ in range(added)]
+        self._ticks += [0] * added
         self.buckets = [
-            Bucket(pairs, self._defaults, routing=fleet.routing(number) if assigned else None)
+            Bucket(pairs, self._defaults, routing=fleet.routing(number) if self._assigns else None)
             for number, pairs in enumerate(self.pairs)
         ]
 
     def run(self) -> None:
         """Handle everything that is on the topics, and what comes of it."""
-        while sum(self._pass(partition) for partition in range(self._broker.buckets)):
+        while sum(self._pass(partition) for partition in range(len(self.buckets))):
             self.hear()
 
     def hear(self) -> None:
@@ -62,7 +63,8 @@ class MemoryDriver:
 
     def _pass(self, partition: int) -> int:
         read = 0
-        for topic in (*self._topics, TICKS):
+        topics = WITH_HANDOVERS if partition < self._broker.homes else BY_BUCKET
+        for topic in (*topics, TICKS):
             while self.step(topic, partition):
                 read += 1
         return read
@@ -84,7 +86,7 @@ class MemoryDriver:
         came = Input(topic, partition, offset, key.encode(), value, headers)
         effects = self._reader.read_and_handle(came, self.buckets[partition], self._now())
         for output in effects.outputs:
-            sent = output.sent(partition, self._now())
+            sent = output.sent(partition, self._broker.homes, self._now())
             value = sent.value or b""
             place = (sent.topic, sent.partition)
             headers = self._reader.signer.headers(*place, sent.key.encode(), value)

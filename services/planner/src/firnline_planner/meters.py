@@ -9,6 +9,7 @@ from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.counters.folding import Verdict
 from firnline_domain.policy.lanes import lane_at
+from firnline_domain.records.events import TableAssigned
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.groups import shown
@@ -60,6 +61,8 @@ def _count_outputs(outputs: Collection[Output]) -> None:
         if isinstance(output.record, TableAdvice):
             word = "withdrawn" if output.record.withdrawn else "given"
             metrics.count("advice", rule=output.record.rule, word=word)
+        if isinstance(output.record, TableAssigned):
+            _log_assignment(output.record)
         if output.topic == RESYNC_REQUESTS:
             metrics.count("resyncs")
         elif isinstance(output.record, RewriteFiles | TableOrder):
@@ -79,6 +82,12 @@ def _log_order(order: RewriteFiles | TableOrder) -> None:
     )
 
 
+def _log_assignment(assigned: TableAssigned) -> None:
+    metrics.count("tables_assigned")
+    uuid, bucket, reason = assigned.table_uuid, assigned.bucket, assigned.reason
+    LOG.info("assigned", uuid=uuid, bucket=bucket, reason=reason)
+
+
 def show(buckets: Iterable[Bucket]) -> None:
     """Set the gauges."""
     owned = list(buckets)
@@ -94,6 +103,9 @@ def show(buckets: Iterable[Bucket]) -> None:
         label = "fleet" if budget == FLEET else shown(budget)
         metrics.gauge("oldest_waiting_debt_seconds", age_s, budget=label)
     _budgets.update(waited_s)
+    loads = [bucket.load for bucket in owned]
+    metrics.gauge("load", sum(loads))
+    metrics.gauge("hottest_bucket_load", max(loads, default=0))
     prices = [one for bucket in owned for one in (MEASURED, *bucket.prices)]
     for of in ("rewrites", "conversions"):
         factors = [getattr(one, of) for one in prices]

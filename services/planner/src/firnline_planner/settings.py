@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import ASSIGN, GROUPS, STATE_DIR
+from firnline_adapters.fleet_settings import GROUPS, STATE_DIR
 from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting, shared
 
@@ -19,7 +19,8 @@ class Settings(ServiceSettings):
     )
     driver: str = setting(
         "FIRNLINE_PLANNER_DRIVER",
-        "What reads Kafka: `kafka` (exact, transactional), or `faust`. The same for all planners.",
+        "What reads Kafka: `kafka` (exact, transactional, balances the buckets), or `faust`. All "
+        "planners have the same.",
         "kafka",
     )
     standby: bool = setting(
@@ -44,7 +45,6 @@ class Settings(ServiceSettings):
         "Memory times time that rewrites of the whole fleet may take in an hour; 0 = any.",
         0.0,
     )
-    assign: str = shared(ASSIGN)
     # Of the budget, for whoever has waited longest: nothing starves, and the rest is for the best.
     budget_old_share: float = 0.2
     tick_s: float = 1.0  # the policy's shortest time, `quiet-ms`, is as long

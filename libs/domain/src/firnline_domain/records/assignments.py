@@ -1,13 +1,13 @@
-"""Which bucket a table is in, where a fleet does not leave that to the hash. Pure (0022).
+"""Which bucket a table is in. Pure (decision 0022).
 
-A table's home is the bucket of its hash. The planner that owns the home is the only one that
-assigns the table elsewhere, and each assignment has a higher epoch than the one before.
+A table's home is its hash modulo the number of homes, which is fixed when the topics are made. The
+planner that owns the home is the only one that assigns the table elsewhere, and each assignment has
+a higher epoch than the one before. Buckets may be added (decision 0039): they are no table's home.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Collection, Iterator, Mapping
 
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.events import BucketLoaded, TableAssigned
@@ -19,22 +19,21 @@ HANDOVERS = "table-handovers"  # what one bucket's planner gives another's
 # round by the home and is late by that, so this is no place for what is told by its order: orders
 # of people go home, always.
 ROUTED = frozenset({"table-commits", "file-changes"})
+# A partition for each bucket, also for added ones; all others have one for each home.
+BY_BUCKET = ROUTED | {HANDOVERS, "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks"}
 
 
-class Assign(StrEnum):
-    """Where new tables go."""
-
-    HASH = "hash"  # home
-    TABLES = "tables"  # to the bucket with the fewest tables
-    FILES = "files"  # to the bucket whose tables have the fewest files
+def is_by_bucket(topic: str) -> bool:
+    """Also of a group's form of a topic (`rewrite-tasks.etl`)."""
+    return topic in BY_BUCKET or topic.partition(".")[0] in BY_BUCKET
 
 
 class Route(Value):
     """What one bucket keeps of a table that was assigned once; without one, a table is at home.
 
     `bucket`: at its home, where to send its records, None = it is back. `is_assigned_here`: in the
-    bucket that it was assigned to. `recalled_for`: at its home, asked back to go to that bucket;
-    the records that come meanwhile wait, `waiting` of them.
+    bucket that it was assigned to. `recalled_for`: at its home, asked back to go to that bucket
+    for that `reason`; the records that come meanwhile wait, `waiting` of them.
     """
 
     epoch: int
@@ -42,6 +41,7 @@ class Route(Value):
     is_assigned_here: bool = False
     recalled_for: int | None = None
     waiting: int = 0
+    reason: str = ""
 
     @property
     def is_away(self) -> bool:
@@ -57,11 +57,12 @@ def next_epoch(last: int, now_ms: int) -> int:
 class Board:
     """The newest word of the topic on every table and every bucket."""
 
-    def __init__(self, buckets: int) -> None:
-        self._buckets = buckets
+    def __init__(self, homes: int) -> None:
+        self.homes = homes
+        self.buckets = homes  # and those added since, as soon as a planner has one
         self._assigned: dict[str, TableAssigned] = {}
         self._loads: dict[int, BucketLoaded] = {}
-        self._coming: dict[int, dict[str, int]] = {bucket: {} for bucket in range(buckets)}
+        self._coming: dict[int, dict[str, int]] = {}
 
     def fold(self, record: object) -> None:
         """Take one record of the topic in."""
@@ -74,6 +75,7 @@ class Board:
                 self.expect(record.table_uuid, record.bucket, record.at_ms)
             case BucketLoaded():
                 self._loads[record.bucket] = record
+                self.buckets = max(self.buckets, record.bucket + 1)
                 coming = self._coming.get(record.bucket, {})
                 for uuid in [one for one, at_ms in coming.items() if at_ms <= record.at_ms]:
                     del coming[uuid]
@@ -87,38 +89,49 @@ class Board:
         for coming in self._coming.values():
             coming.pop(table_uuid, None)
         load = self._loads.get(bucket)
-        if bucket in self._coming and (load is None or load.at_ms < at_ms):
-            self._coming[bucket][table_uuid] = at_ms
+        if load is None or load.at_ms < at_ms:
+            self._coming.setdefault(bucket, {})[table_uuid] = at_ms
 
     def assigned(self, table_uuid: str) -> TableAssigned | None:
         """The newest word on a table; None = it is at home."""
         return self._assigned.get(table_uuid)
 
+    @property
+    def every(self) -> Collection[TableAssigned]:
+        """The newest word on each table that was ever assigned."""
+        return self._assigned.values()
+
     def assigned_from(self, home: int) -> Iterator[TableAssigned]:
         """All tables of one home."""
         for one in self._assigned.values():
-            if bucket_of(one.table_uuid, self._buckets) == home:
+            if bucket_of(one.table_uuid, self.homes) == home:
                 yield one
+
+    @property
+    def is_by_hash(self) -> bool:
+        """True if every table is at home, and no bucket was added."""
+        every = self._assigned.values()
+        at_home = all(one.bucket == bucket_of(one.table_uuid, self.homes) for one in every)
+        return at_home and self.buckets == self.homes
 
     def bucket(self, table_uuid: str) -> int:
         """Where to write a table's records."""
         assigned = self._assigned.get(table_uuid)
-        if assigned is None or not 0 <= assigned.bucket < self._buckets:
-            return bucket_of(table_uuid, self._buckets)
-        return assigned.bucket
+        return bucket_of(table_uuid, self.homes) if assigned is None else assigned.bucket
 
-    def lightest(self, home: int, by: Assign) -> int:
-        """Where a new table of that home goes: there, where no bucket is lighter, or where some
-        have not told of their load yet."""
-        every = range(self._buckets)
-        if by is Assign.HASH or any(period not in self._loads for period in every):
-            return home
-        return min(every, key=lambda one: (self._weight(one, by), one != home, one))
+    def load(self, bucket: int) -> int:
+        """What a bucket has told of its load; 0 where it has told nothing."""
+        known = self._loads.get(bucket)
+        return known.load if known else 0
 
-    def _weight(self, bucket: int, by: Assign) -> float:
-        load, coming = self._loads[bucket], len(self._coming[bucket])
-        if by is Assign.TABLES:
-            return load.tables + coming
-        tables = sum(load.tables for load in self._loads.values())
-        files = sum(load.files for load in self._loads.values())
-        return load.files + coming * max(files / max(tables, 1), 1.0)
+    def loads(self) -> Mapping[int, float]:
+        """Of every bucket, with what is on its way to it, as if each of these were a table like any
+        other. Empty until every bucket has told of its own."""
+        if len(self._loads) < self.buckets:
+            return {}
+        tables = sum(one.tables for one in self._loads.values())
+        usual = sum(one.load for one in self._loads.values()) / max(tables, 1)
+        return {
+            bucket: one.load + usual * len(self._coming.get(bucket, ()))
+            for bucket, one in self._loads.items()
+        }

@@ -289,14 +289,15 @@ class TableAssigned(Value):
     bucket: int
     epoch: int
     at_ms: int
+    reason: str = ""  # for people
 
 
 class BucketLoaded(Value):
-    """How much a bucket has to count."""
+    """What a bucket costs its planner (`policy.placement`)."""
 
     bucket: int
     tables: int
-    files: int  # of these tables; 0 where nobody asks for it
+    load: int  # steps a minute
     at_ms: int
 
 

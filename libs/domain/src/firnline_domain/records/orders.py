@@ -186,6 +186,7 @@ class MoveTable(Value):
     bucket: int | None
     requested_by: str
     requested_at_ms: int
+    reason: str = ""
 
 
 class RecallTable(Value):

@@ -33,7 +33,7 @@ class Budget(Value):
     def binds(self) -> bool:
         return self.gb_hours > 0
 
-    def part(self, of: int) -> Budget:
+    def part(self, of: float) -> Budget:
         """One of so many equal parts."""
         return Budget(self.gb_hours / of, self.old_share)
 
@@ -44,7 +44,7 @@ class Group(Value):
     name: str
     quota_gb_hours: float | None = None
 
-    def part(self, of: int) -> Group:
+    def part(self, of: float) -> Group:
         """With one of so many equal parts of its quota."""
         quota = self.quota_gb_hours
         return Group(self.name, None if quota is None else quota / of)

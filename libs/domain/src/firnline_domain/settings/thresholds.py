@@ -121,6 +121,11 @@ class Thresholds(Value):
         }
         return {FLEET: self.budget, **quotas}
 
+    def part(self, of: float) -> Thresholds:
+        """With one of so many equal parts of budget and quotas."""
+        groups = tuple(group.part(of) for group in self.groups)
+        return replace(self, groups=groups, budget=self.budget.part(of))
+
     @property
     def is_bounded(self) -> bool:
         """Whether any rewrite has to be paid for."""

@@ -65,7 +65,7 @@ def on_record(record: Any, context: TableContext) -> None:
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
         case MoveTable():
-            raise PoisonousRecord("not_assigned", "with FIRNLINE_ASSIGN=hash no table moves")
+            raise PoisonousRecord("not_assigned", "under the driver `faust` no table moves")
         case _:
             name = type(record).__name__
             raise PoisonousRecord("unexpected_record", f"the planner does not read {name}")

@@ -15,7 +15,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from firnline_domain.errors import Misconfigured
 
 from firnline_planner.kafka.clients import MAX_MESSAGE_BYTES, TIMEOUT_S, KafkaClients
@@ -40,13 +40,40 @@ class ChangelogStuck(RuntimeError):
 
 @dataclass
 class Changelog:
-    """One topic, as many partitions as buckets. Records: key and value of a state's pair."""
+    """One topic, a partition for each bucket. Records: key and value of a state's pair."""
 
     clients: KafkaClients
     admin: AdminClient
     topic: str
     topic_id: str
+    partitions: int
     read: int = 0  # records restored in this life, for the watchdog
+
+    def widen(self, buckets: int) -> None:
+        """Return when there is a partition for each of so many buckets. Raises KafkaException."""
+        if buckets <= self.partitions:
+            return
+        asked = self.admin.create_partitions(
+            [NewPartitions(self.topic, buckets)], operation_timeout=TIMEOUT_S
+        )
+        try:
+            asked[self.topic].result()
+        except KafkaException:  # unless another planner was faster
+            if len(_described(self.admin, self.topic).partitions) < buckets:
+                raise
+        deadline_s = time.monotonic() + NEWS_S
+        while not self._has_heard_of(buckets) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        self.partitions = buckets
+
+    def _has_heard_of(self, buckets: int) -> bool:
+        """True if the brokers that lead the partitions know of it, and this client of them: what it
+        has remembered of the topic would be asked for 15 minutes."""
+        try:
+            self.admin.list_topics(self.topic, timeout=TIMEOUT_S)
+            return bool(self.ends([buckets - 1]))
+        except KafkaException:
+            return False
 
     def ends(self, partitions: list[int]) -> dict[int, int]:
         """The offset behind the last record of each, whether or not its transaction has ended."""
@@ -115,22 +142,22 @@ class Changelog:
         return reached
 
 
-def opened(clients: KafkaClients, topic: str, buckets: int, replicas: int) -> Changelog:
+def opened(clients: KafkaClients, topic: str, homes: int, replicas: int) -> Changelog:
     """The changelog, made where it does not exist. Raises Misconfigured, KafkaException."""
     admin = clients.admin()
-    new = NewTopic(topic, buckets, replicas, config=CONFIG)
+    new = NewTopic(topic, homes, replicas, config=CONFIG)
     try:
         admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
     found = _described(admin, topic)
-    if len(found.partitions) != buckets:
+    if len(found.partitions) < homes:
         raise Misconfigured(
-            f"topic {topic} has {len(found.partitions)} partitions, FIRNLINE_BUCKETS is {buckets}:"
-            " keep the number of buckets, or start with another FIRNLINE_PLANNER_APP"
+            f"topic {topic} has {len(found.partitions)} partitions, FIRNLINE_BUCKETS is {homes}:"
+            " keep the number that the fleet began with, or start with another FIRNLINE_PLANNER_APP"
         )
-    return Changelog(clients, admin, topic, str(found.topic_id))
+    return Changelog(clients, admin, topic, str(found.topic_id), len(found.partitions))
 
 
 def _described(admin: AdminClient, topic: str) -> Any:

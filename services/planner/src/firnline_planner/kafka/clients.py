@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka import LIBRDKAFKA, MAX_MESSAGE_BYTES
+from firnline_adapters.record_sizes import COMPRESSION
 
 __all__ = ["MAX_MESSAGE_BYTES", "TIMEOUT_S", "KafkaClients"]
 
@@ -49,6 +50,8 @@ class KafkaClients:
                 "fetch.queue.backoff.ms": 20,
                 "queued.min.messages": 10_000,
                 "queued.max.messages.kbytes": 32 * 1024,
+                # Buckets that were added are somebody's by then.
+                "topic.metadata.refresh.interval.ms": 10_000,
             },
             logger=LIBRDKAFKA,
         )
@@ -79,7 +82,7 @@ class KafkaClients:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": TRANSACTION_MS,
                 "linger.ms": 5,
-                "compression.type": "lz4",
+                **COMPRESSION,
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "queue.buffering.max.messages": 1_000_000,
             },

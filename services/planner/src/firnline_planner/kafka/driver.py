@@ -18,14 +18,7 @@ from firnline_adapters.logs import Log
 
 from firnline_planner import meters
 from firnline_planner.effects import Effects
-from firnline_planner.inputs import (
-    FACTS,
-    WITH_HANDOVERS,
-    Input,
-    Reader,
-    chunks,
-    wall_ms,
-)
+from firnline_planner.inputs import Input, Reader, chunks, wall_ms
 from firnline_planner.kafka.ownership import Membership, OwnedBucket, OwnedBuckets
 from firnline_planner.kafka.transactions import Batch, NotCommitted, Send, Transactions
 
@@ -51,9 +44,8 @@ class KafkaDriver:
         tick_s: float,
         log: Log,
         stop: Callable[[str], NoReturn],
-        assignments: KafkaAssignments | None = None,
+        assignments: KafkaAssignments,
     ) -> None:
-        """`assignments`: where tables may be in another bucket than that of their hash."""
         self._consumer = consumer
         self._transactions = transactions
         self._buckets = buckets
@@ -62,8 +54,7 @@ class KafkaDriver:
         self._log = log
         self._stop = stop
         self._assignments = assignments
-        self._topics = WITH_HANDOVERS if assignments else FACTS
-        self._membership = Membership(consumer, buckets, self._topics)
+        self._membership = Membership(consumer, buckets)
         self._ticked_s = 0.0
         self._behind: set[int] = set()  # buckets with more due than they have reconciled
         self._ending = False
@@ -77,8 +68,7 @@ class KafkaDriver:
                 self._round()
         finally:
             self._consumer.close()
-            if self._assignments:
-                self._assignments.close()
+            self._assignments.close()
             self._buckets.close(list(self._buckets))
 
     def end(self) -> None:
@@ -86,8 +76,7 @@ class KafkaDriver:
         self._ending = True
 
     def _round(self) -> None:
-        if self._assignments:
-            self._assignments.catch_up()
+        self._assignments.catch_up()
         messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
         ours, batch = [_input(one) for one in messages if self._is_ours(one)], Batch()
         meters.count_read(one.topic for one in ours)
@@ -130,6 +119,7 @@ class KafkaDriver:
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
             self._ticked_s = now_s
+            self._buckets.stand_by()
             self._report()
         for partition in [one for one in self._buckets if ticked or one in self._behind]:
             now_ms, bucket = wall_ms(), self._buckets[partition].bucket
@@ -145,9 +135,9 @@ class KafkaDriver:
             self._membership.is_new = False
 
     def _collect(self, effects: Effects, partition: int, batch: Batch) -> Effects:
-        owned = self._buckets[partition]
+        owned, homes = self._buckets[partition], self._assignments.board.homes
         for output in effects.outputs:
-            topic, name, value, place = output.sent(partition, wall_ms())
+            topic, name, value, place = output.sent(partition, homes, wall_ms())
             key = name.encode()
             headers = self._reader.signer.headers(topic, place, key, value)
             batch.sends.append(Send(topic, place, key, value, headers))
@@ -175,7 +165,7 @@ class KafkaDriver:
         changes = owned.buffer.changes
         if changes or partition in batch.senders:
             batch.changes[partition] = changes
-            for topic in self._topics:
+            for topic in self._buckets.topics(partition):
                 batch.offsets[topic, partition] = owned.bucket.next_offset(topic)
 
     def _refused(self, error: NotCommitted) -> None:

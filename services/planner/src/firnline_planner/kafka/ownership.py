@@ -15,7 +15,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
 from firnline_planner.bucket import Bucket
-from firnline_planner.inputs import FILE_CHANGES
+from firnline_planner.inputs import BY_BUCKET, FILE_CHANGES, WITH_HANDOVERS
 from firnline_planner.kafka.changelog import Changelog
 from firnline_planner.kafka.clients import TIMEOUT_S
 from firnline_planner.kafka.local_store import Changes, LocalStore, Mark
@@ -53,9 +53,8 @@ class OwnedBuckets:
         now: Callable[[], int],
         cache: Cache,
         standby: Standby,
-        fleet: Fleet | None = None,
+        fleet: Fleet,
     ) -> None:
-        """`fleet`: where tables may be in another bucket than that of their hash."""
         self._directory = directory
         self._changelog = changelog
         self._defaults = defaults
@@ -85,6 +84,7 @@ class OwnedBuckets:
         the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
         new = [one for one in partitions if one not in self._owned]
         self._standby.release(new)
+        self._changelog.widen(max(new, default=-1) + 1)
         stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
@@ -92,6 +92,15 @@ class OwnedBuckets:
             self._owned[one] = OwnedBucket(store, buffer, self._bucket(one, buffer))
         if new:
             self._log.info("restored", buckets=len(new), records=read)
+
+    def stand_by(self) -> None:
+        """Read along what others own, also buckets that were added since."""
+        every = range(self._fleet.board.buckets)
+        self._standby.follow([one for one in every if one not in self._owned])
+
+    def topics(self, partition: int) -> Sequence[str]:
+        """What a bucket reads: people's orders and what became of tasks come to the homes."""
+        return WITH_HANDOVERS if partition < self._fleet.board.homes else BY_BUCKET
 
     def close(self, partitions: Iterable[int]) -> None:
         """Own these no more; their files stay, and serve if they come back."""
@@ -107,8 +116,7 @@ class OwnedBuckets:
             owned.bucket = self._bucket(one, owned.buffer)
 
     def _bucket(self, number: int, buffer: WriteBuffer) -> Bucket:
-        routing = self._fleet.routing(number) if self._fleet else None
-        bucket = Bucket(buffer, self._defaults, MAX_RECONCILES, routing)
+        bucket = Bucket(buffer, self._defaults, MAX_RECONCILES, self._fleet.routing(number))
         # A full collection goes through the keys and moments of every table, 0.1 s for a million of
         # them, and finds no garbage there.
         gc.freeze()
@@ -130,10 +138,9 @@ class Membership:
     topics together and stickily, so those of the other topics follow by hand.
     """
 
-    def __init__(self, consumer: Consumer, buckets: OwnedBuckets, topics: Sequence[str]) -> None:
+    def __init__(self, consumer: Consumer, buckets: OwnedBuckets) -> None:
         self._consumer = consumer
         self._buckets = buckets
-        self._topics = topics
         self.is_new = False  # given partitions since it was last asked
 
     def join(self) -> None:
@@ -152,7 +159,11 @@ class Membership:
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         partitions = [one.partition for one in given]
         if partitions:
-            wanted = [TopicPartition(topic, one) for one in partitions for topic in self._topics]
+            wanted = [
+                TopicPartition(topic, one)
+                for one in partitions
+                for topic in self._buckets.topics(one)
+            ]
             await_stable(consumer, wanted)
             self._buckets.open(partitions)
         consumer.incremental_assign(self._places(partitions))
@@ -170,7 +181,7 @@ class Membership:
         return [
             TopicPartition(topic, one, self._buckets[one].bucket.next_offset(topic))
             for one in partitions
-            for topic in self._topics
+            for topic in self._buckets.topics(one)
         ]
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from firnline_adapters.assignments import KafkaAssignments, assign_of
+from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
-from firnline_domain.records.assignments import Assign, Board
+from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
@@ -41,7 +41,8 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     consumer = clients.inputs()
     producer = clients.producer(_transactional_id(directory, settings.app))
     stop = partial(watchdog.stop, log)
-    assignments = _assignments(settings, reader)
+    # Read before this planner joins: whatever it is given, it knows where its tables are.
+    assignments = KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
     driver = KafkaDriver(
         consumer,
         KafkaTransactions(producer, consumer, log_of_state.topic),
@@ -53,7 +54,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
             wall_ms,
             cache,
             standby,
-            _fleet(settings, assignments, reader),
+            Fleet(assignments.board, reader.codec),
         ),
         reader,
         settings.tick_s,
@@ -78,22 +79,6 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         standby.end()
 
 
-def _assignments(settings: Settings, reader: Reader) -> KafkaAssignments | None:
-    """Read before this planner joins: whatever it is given, it knows where its tables are."""
-    if assign_of(settings.assign) is Assign.HASH:
-        return None
-    return KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
-
-
-def _fleet(
-    settings: Settings, assignments: KafkaAssignments | None, reader: Reader
-) -> Fleet | None:
-    if assignments is None:
-        return None
-    assign = assign_of(settings.assign)
-    return Fleet(assign, settings.buckets, assignments.board, reader.codec)
-
-
 def _standby(
     settings: Settings, directory: Path, changelog: Changelog, cache: Cache, log: Log
 ) -> Standby:
@@ -101,7 +86,7 @@ def _standby(
         return NoStandby()
     own = replace(changelog, read=0)  # what it reads is no sign of life of the planner
     follower = ChangelogFollower(directory, own, cache, log, wall_ms)
-    follower.follow(range(settings.buckets))
+    follower.follow(range(changelog.partitions))
     follower.start()
     return follower
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from firnline_adapters.kafka import Header
+from firnline_adapters.kafka import Header, learn_partition
 
 from firnline_planner.kafka.clients import TIMEOUT_S
 from firnline_planner.kafka.local_store import Changes
@@ -99,6 +99,8 @@ class KafkaTransactions:
                 return
             except BufferError:  # the local queue is full: let it drain
                 self._producer.poll(0.5)
+            except KafkaException as error:
+                learn_partition(self._producer, error, send.topic, send.partition)
 
     def _note_position(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -7,7 +7,6 @@ on its way between its home and another, and never in two, unless state is lost.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,33 +14,37 @@ from firnline_adapters.dead_letters import DEAD_LETTERS
 from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN
-from firnline_domain.records.assignments import HANDOVERS, TOPIC, Assign, Board, Route
+from firnline_domain.policy.placement import first_bucket
+from firnline_domain.records.assignments import HANDOVERS, Board, Route
 from firnline_domain.records.events import (
-    BucketLoaded,
     ChangeKind,
     DeadLettered,
     FilesChanged,
     RecordForwarded,
     TableHanded,
 )
-from firnline_domain.records.orders import MoveTable, RecallTable
+from firnline_domain.records.orders import (
+    MoveTable,
+    PauseMaintenance,
+    RecallTable,
+)
+from firnline_domain.records.pauses import FLEET, FLEET_PARTITION
 from firnline_domain.values import replace
 
 from firnline_planner.effects import ADVICE, TABLE_STATES, Effects, Output
 from firnline_planner.handlers.dispatch import on_record
+from firnline_planner.placement.load import BucketLoad
 from firnline_planner.placement.transfers import Transfers
 from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.schedule import Due
 from firnline_planner.state.bucket_state import BucketState
-
-LOAD_INTERVAL_MS = 5_000  # between two reports of a bucket's load, at the least
+from firnline_planner.state.encoding import table_uuid
 
 
 @dataclass(frozen=True)
 class Fleet:
     """What the buckets of one process share."""
 
-    assign: Assign
-    buckets: int
     board: Board
     codec: RecordCodec
 
@@ -57,13 +60,18 @@ class Routing:
         self._fleet = fleet
         self._board = fleet.board
         self._bucket = bucket
-        self._transfers = Transfers(bucket, fleet.buckets, fleet.board)
-        self._reported = BucketLoaded(bucket, -1, 0, 0)
+        self._transfers = Transfers(bucket, fleet.board)
+        self._load = BucketLoad(bucket, fleet.board)
 
     @property
-    def by_files(self) -> bool:
-        """True if somebody asks how many files the bucket has."""
-        return self._fleet.assign is Assign.FILES
+    def growth(self) -> float:
+        """How many buckets there are for each that the fleet began with."""
+        return self._board.buckets / self._board.homes
+
+    @property
+    def load(self) -> int:
+        """Steps a minute, in the last whole window."""
+        return self._load.total
 
     def restore(self, state: BucketState) -> None:
         """Of a state that has read nothing yet, because there is none or it was lost: what was
@@ -76,6 +84,8 @@ class Routing:
         """Handle a record here, or send it on to where its table is. Raises
         PoisonousRecord."""
         match record:
+            case FilesChanged():  # first: most are
+                self._route(record.table.uuid, record, 0, context)
             case TableHanded():
                 for one in self._transfers.received(record, context):
                     self._route_apart(record.table_uuid, one, context)
@@ -83,24 +93,47 @@ class Routing:
                 self._transfers.recalled(record, context)
             case RecordForwarded():
                 came = self._fleet.codec.decode(record.record)
-                self._route(record.table_uuid, came, record.epoch, context)
+                if record.table_uuid == FLEET:
+                    on_record(came, context)
+                else:
+                    self._route(record.table_uuid, came, record.epoch, context)
             case _ if getattr(record, "table", None) is None:
                 on_record(record, context)
+                self._tell_added(record, context)
             case _:
                 self._route(record.table.uuid, record, 0, context)
         self._address(context.effects)
 
-    def on_tick(self, tables: int, files: int, context: TableContext) -> None:
-        """After a tick: announce which tables are forgotten, and how much there is to count."""
-        now_ms, outputs = context.now_ms, context.effects.outputs
+    def on_tick(self, due: Due, tables: int, context: TableContext) -> None:
+        """After a tick with these due: announce which tables are forgotten and what the bucket
+        costs, and hand tables over where that is too much. `tables`: how many it has."""
         for uuid in context.state.dropped_tables():
             self._transfers.forgotten(uuid, context)
-        if now_ms - self._reported.at_ms >= LOAD_INTERVAL_MS or now_ms < self._reported.at_ms:
-            load = BucketLoaded(self._bucket, tables, files, now_ms)
-            if replace(load, at_ms=self._reported.at_ms) != self._reported:
-                self._reported = load
-                outputs.append(Output(TOPIC, f"bucket/{self._bucket}", load))
+        for key in (*due.reconciles, *due.publications):
+            self._load.count(table_uuid(key))
+        for order in self._load.pass_time(tables, context):
+            self._route(order.table.uuid, order, 0, context)
+        self._tell_new_buckets(context)
         self._address(context.effects)
+
+    def _tell_added(self, order: Any, context: TableContext) -> None:
+        """What people order for the whole fleet comes to the homes. One of them sends it on to
+        every bucket that was added, in its order."""
+        if self._bucket != FLEET_PARTITION:
+            return
+        for bucket in range(self._board.homes, context.state.share.buckets):
+            self._transfers.forward(FLEET, order, 0, bucket, context)
+
+    def _tell_new_buckets(self, context: TableContext) -> None:
+        """A bucket that was added since begins with the fleet's pause."""
+        share, homes, buckets = context.state.share, self._board.homes, self._board.buckets
+        if self._bucket != FLEET_PARTITION or buckets <= max(share.buckets, homes):
+            return
+        if pause := context.state.pause_of(None):
+            order = PauseMaintenance(None, pause.reason, pause.by, pause.since_ms)
+            for bucket in range(max(share.buckets, homes), buckets):
+                self._transfers.forward(FLEET, order, 0, bucket, context)
+        context.state.put_share(replace(share, buckets=buckets))
 
     def _address(self, effects: Effects) -> None:
         """What is kept by table stays in one partition, wherever the table is: of two newest
@@ -108,14 +141,14 @@ class Routing:
         for place, output in enumerate(effects.outputs):
             if output.topic in (TABLE_STATES, ADVICE):
                 home = self._transfers.home(output.key.partition("/")[0])
-                effects.outputs[place] = dataclasses.replace(output, partition=home)
+                effects.outputs[place] = Output(output.topic, output.key, output.record, home)
 
     def _route(self, uuid: str, record: Any, epoch: int, context: TableContext) -> None:
         route = context.state.route(uuid)
         if self._transfers.home(uuid) == self._bucket:
             self._route_home(uuid, route, record, epoch, context)
         elif route is not None and not isinstance(record, MoveTable):
-            on_record(record, context)
+            self._handle(uuid, record, context)
         elif not self._transfers.is_over(uuid, epoch):
             self._transfers.forward(uuid, record, epoch, self._transfers.home(uuid), context)
 
@@ -128,20 +161,28 @@ class Routing:
             self._move(uuid, route, record, context)
         elif route is not None and route.bucket is not None:
             if epoch == route.epoch:  # it comes back from there: what it was table_chunks is lost
-                route = self._transfers.hand_over(uuid, route.bucket, context)
+                reason = f"bucket {route.bucket} has lost it"
+                route = self._transfers.hand_over(uuid, route.bucket, reason, context)
             self._transfers.forward(uuid, record, route.epoch, route.bucket or 0, context)
         elif (to := self._first_bucket_of(uuid, route, record, context)) != self._bucket:
-            route = self._transfers.hand_over(uuid, to, context)
+            reason = f"a new table, and bucket {self._bucket} is hot"
+            route = self._transfers.hand_over(uuid, to, reason, context)
             self._transfers.forward(uuid, record, route.epoch, to, context)
         else:
-            on_record(record, context)
+            self._handle(uuid, record, context)
+
+    def _handle(self, uuid: str, record: Any, context: TableContext) -> None:
+        parts = len(record.partitions) if isinstance(record, FilesChanged) else 0
+        self._load.count(uuid, 1 + parts)
+        on_record(record, context)
 
     def _first_bucket_of(
         self, uuid: str, route: Route | None, record: Any, context: TableContext
     ) -> int:
         """Where a table goes that is here, at home: elsewhere only with its first event."""
         is_first = (
-            route is None
+            self._load.is_hot  # else it stays here anyway
+            and route is None
             and isinstance(record, FilesChanged)
             and record.ref == MAIN
             and record.kind is not ChangeKind.REMOVED
@@ -149,7 +190,7 @@ class Routing:
         )
         if not is_first:
             return self._bucket
-        to = self._board.lightest(self._bucket, self._fleet.assign)
+        to = first_bucket(self._bucket, self._board.loads())
         self._board.expect(uuid, to, context.now_ms)
         return to
 
@@ -157,19 +198,20 @@ class Routing:
         self, uuid: str, route: Route | None, order: MoveTable, context: TableContext
     ) -> None:
         to = self._bucket if order.bucket is None else order.bucket
-        if not 0 <= to < self._fleet.buckets:
-            text = f"{order.table.dotted} cannot move to bucket {to} of {self._fleet.buckets}"
+        if not 0 <= to < self._board.buckets:
+            text = f"{order.table.dotted} cannot move to bucket {to} of {self._board.buckets}"
             raise PoisonousRecord("no_such_bucket", text)
         at = self._bucket if route is None or route.bucket is None else route.bucket
+        reason = f"{order.requested_by}: {order.reason}" if order.reason else order.requested_by
         if to == at:
             if (
                 route is None and context.state.table(uuid, MAIN) is None
             ):  # its first event is to come
-                self._transfers.assign_here(uuid, context)
+                self._transfers.assign_here(uuid, reason, context)
         elif route is None or at == self._bucket:
-            self._transfers.hand_over(uuid, to, context)
+            self._transfers.hand_over(uuid, to, reason, context)
         else:
-            self._transfers.recall(uuid, route, to, context)
+            self._transfers.recall(uuid, route, to, reason, context)
 
     def _route_apart(self, uuid: str, value: bytes, context: TableContext) -> None:
         """A record that has waited: where it fails, it alone is put aside."""

@@ -37,14 +37,13 @@ from firnline_planner.state.encoding import (
 class Transfers:
     """Of one bucket: as the home of tables, and as the assigned bucket of others'."""
 
-    def __init__(self, bucket: int, buckets: int, board: Board) -> None:
+    def __init__(self, bucket: int, board: Board) -> None:
         self._bucket = bucket
-        self._buckets = buckets
         self._board = board
 
     def home(self, uuid: str) -> int:
         """The bucket of a table's hash."""
-        return bucket_of(uuid, self._buckets)
+        return bucket_of(uuid, self._board.homes)
 
     def is_over(self, uuid: str, epoch: int) -> bool:
         """True of what was said under an assignment that is known not to be the newest."""
@@ -56,20 +55,22 @@ class Transfers:
         sent = RecordForwarded(uuid, epoch, encode(record))
         context.effects.outputs.append(Output(HANDOVERS, uuid, sent, to))
 
-    def assign_here(self, uuid: str, context: TableContext) -> None:
+    def assign_here(self, uuid: str, reason: str, context: TableContext) -> None:
         """Say that a table is counted here, at home."""
-        self._announce(uuid, Route(self._next_epoch(uuid, context)), context)
+        self._announce(uuid, Route(self._next_epoch(uuid, context)), reason, context)
 
-    def hand_over(self, uuid: str, to: int, context: TableContext) -> Route:
+    def hand_over(self, uuid: str, to: int, reason: str, context: TableContext) -> Route:
         """Send a table with all that is known of it to another bucket, which counts it now."""
         route = Route(self._next_epoch(uuid, context), to)
         self._send(uuid, table_chunks(context.state, uuid, route.epoch), to, context)
-        self._announce(uuid, route, context)
+        self._announce(uuid, route, reason, context)
         return route
 
-    def recall(self, uuid: str, route: Route, wanted_in: int, context: TableContext) -> None:
+    def recall(
+        self, uuid: str, route: Route, wanted_in: int, reason: str, context: TableContext
+    ) -> None:
         """Ask a table back; what comes for it waits until it is here."""
-        context.state.put_route(uuid, replace(route, recalled_for=wanted_in))
+        context.state.put_route(uuid, replace(route, recalled_for=wanted_in, reason=reason))
         order = RecallTable(uuid, route.epoch)
         context.effects.outputs.append(Output(HANDOVERS, uuid, order, route.bucket))
 
@@ -83,10 +84,10 @@ class Transfers:
         last = max(route.epoch if route else 0, said.epoch if said else 0)
         return next_epoch(last, context.now_ms)
 
-    def _announce(self, uuid: str, route: Route, context: TableContext) -> None:
+    def _announce(self, uuid: str, route: Route, reason: str, context: TableContext) -> None:
         bucket = self._bucket if route.bucket is None else route.bucket
         context.state.put_route(uuid, route)
-        said = TableAssigned(uuid, bucket, route.epoch, context.now_ms)
+        said = TableAssigned(uuid, bucket, route.epoch, context.now_ms, reason)
         context.effects.outputs.append(Output(TOPIC, uuid, said))
         self._board.expect(uuid, bucket, context.now_ms)
 
@@ -123,11 +124,11 @@ class Transfers:
             self._withdraw(uuid, context)
             return []
         waiting = state.take_waiting(uuid, route.waiting)
-        state.put_route(uuid, replace(route, bucket=None, recalled_for=None, waiting=0))
+        state.put_route(uuid, Route(route.epoch))
         if route.recalled_for != self._bucket:
-            self.hand_over(uuid, route.recalled_for, context)
+            self.hand_over(uuid, route.recalled_for, route.reason, context)
         else:
-            self.assign_here(uuid, context)
+            self.assign_here(uuid, route.reason, context)
         return waiting
 
     def recalled(self, order: RecallTable, context: TableContext) -> None:
@@ -205,7 +206,7 @@ def _drop(state: BucketState, uuid: str) -> None:
         state.drop_partition(uuid, MAIN, one.counters.scope)
     if table := state.table(uuid, MAIN):
         state.drop_table(table)
-    state.drop_pause(uuid)
+    state.put_pause(uuid, None)
 
 
 def _install(state: BucketState, uuid: str, pair: KeptPair) -> None:

@@ -43,20 +43,10 @@ from firnline_planner.state.stores import KeyValueStore
 # Values of a bucket, for tables that change often and are published a second later. More are
 # memory that is in no processor cache when it is freed.
 REMEMBERED = 500
-# Of a key with its value: Faust's changelog takes 1 MB of one record. A table may hold 0.5 MB of
-# changes back (`missing_snapshots.HELD_BYTES`), its settings are 0.2 MB at most (`kept_settings`).
-MAX_VALUE_BYTES = 900_000
 MAX_SHOWN = 200
 
 
-@dataclass(frozen=True)
-class StagedPause:
-    """The pause of a table or of the fleet, None where a person has ended it."""
-
-    pause: Pause | None
-
-
-Value = Table | Partition | FleetShare | StagedPause | Route | bytes | int | None  # None = deleted
+Value = Table | Partition | FleetShare | Pause | Route | bytes | int | None  # None = deleted
 Staged = dict[bytes, Value]
 
 
@@ -83,6 +73,8 @@ class BucketState:
         self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
         self._packed: dict[bytes, tuple[Value, bytes]] = {}  # staged values that were measured
         self._pauses = {key: pause_from(data) for key, data in store.scan(PAUSE)}
+        # Asked for with every record. Few: a table is at home as a rule.
+        self._routes = {key: route_from(data) for key, data in store.scan(ROUTE)}
         self._cursors: dict[bytes, int] = {}  # those that were asked for
         kept = store.get(SHARE)
         self._share = share_from(kept) if kept else FleetShare()
@@ -131,7 +123,7 @@ class BucketState:
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
         self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = None
-        self.drop_pause(table.counters.table.uuid)
+        self.put_pause(table.counters.table.uuid, None)
 
     def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
@@ -228,19 +220,11 @@ class BucketState:
         if key not in self._staged:
             return self._pauses.get(key)
         staged = self._staged[key]
-        return staged.pause if isinstance(staged, StagedPause) else None
+        return staged if isinstance(staged, Pause) else None
 
     def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
-        """Begin a pause of a table (or, None, of the fleet), or end it.
-
-        Never deleted: the fleet's key is in every partition, and Faust deletes a key where it has
-        seen it last (its index knows one partition of a key).
-        """
-        self._staged[pause_key(uuid)] = StagedPause(pause)
-
-    def drop_pause(self, uuid: str) -> None:
-        """Forget a table's own pause."""
-        self._staged[pause_key(uuid)] = None
+        """Begin a pause of a table (or, None, of the fleet); None = it has ended."""
+        self._staged[pause_key(uuid)] = pause
 
     def route(self, uuid: str) -> Route | None:
         """The bucket that a table is assigned to; None = it was never moved from its home."""
@@ -248,8 +232,7 @@ class BucketState:
         if key in self._staged:
             staged = self._staged[key]
             return staged if isinstance(staged, Route) else None
-        data = self._store.get(key)
-        return None if data is None else route_from(data)
+        return self._routes.get(key)
 
     def put_route(self, uuid: str, route: Route) -> None:
         """Keep where a table is."""
@@ -261,7 +244,7 @@ class BucketState:
 
     def routes(self) -> Iterator[Route]:
         """All that are kept, without what is staged."""
-        return (route_from(data) for _, data in self._store.scan(ROUTE))
+        return iter(self._routes.values())
 
     def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
         """Keep a record until its table is back."""
@@ -282,7 +265,7 @@ class BucketState:
         for key, value in self._staged.items():
             if isinstance(value, Table | Partition) and self._known.get(key) is not value:
                 data = to_bytes(value)
-                if len(key) + len(data) > MAX_VALUE_BYTES:
+                if len(key) + len(data) > self._store.max_value_bytes:
                     name = key[:MAX_SHOWN].decode(errors="replace")
                     raise PoisonousRecord("state_too_large", f"{len(data)} bytes of {name}")
                 self._packed[key] = value, data
@@ -308,18 +291,20 @@ class BucketState:
             case None:
                 self._known.pop(key, None)
                 self._pauses.pop(key, None)
+                self._routes.pop(key, None)
                 if self._store.get(key) is not None:
                     self._store.delete(key)
             case int():
                 self._cursors[key] = value
                 self._store.put(key, str(value).encode())
-            case StagedPause():
-                self._pauses[key] = value.pause
-                self._store.put(key, to_bytes(value.pause))
+            case Pause():
+                self._pauses[key] = value
+                self._store.put(key, to_bytes(value))
             case FleetShare():
                 self._share = value
                 self._store.put(key, to_bytes(value))
             case Route():
+                self._routes[key] = value
                 self._store.put(key, to_bytes(value))
             case bytes():
                 self._store.put(key, value)

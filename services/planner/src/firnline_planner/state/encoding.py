@@ -49,7 +49,7 @@ _table = msgspec.msgpack.Decoder(Table).decode
 _partition = msgspec.msgpack.Decoder(Partition).decode
 _share = msgspec.msgpack.Decoder(FleetShare).decode
 _route = msgspec.msgpack.Decoder(Route).decode
-_pause = msgspec.msgpack.Decoder(Pause | None).decode
+_pause = msgspec.msgpack.Decoder(Pause).decode
 
 
 def to_bytes(value: Table | Partition | FleetShare | Route | Pause | None) -> bytes:
@@ -88,9 +88,8 @@ def route_from(data: bytes) -> Route:
     return _route(_body(data))
 
 
-def pause_from(data: bytes) -> Pause | None:
-    pause: Pause | None = _pause(_body(data))
-    return pause
+def pause_from(data: bytes) -> Pause:
+    return _pause(_body(data))
 
 
 def _body(data: bytes) -> memoryview:

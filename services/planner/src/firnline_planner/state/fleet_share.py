@@ -69,12 +69,14 @@ class FleetShare(Value):
     `prices`: what tasks have taken here, by group. `tokens`: what is left of its parts of the
     budget and of groups' quotas. `memory`: what the default group's heavy orders have shown of
     their workers' memory; `memories`: other groups', by name.
+    `buckets`: how many there were when the fleet's pause was last sent to those that were added.
     """
 
     prices: dict[str, Prices] = field(default_factory=dict)
     tokens: dict[str, TokenBuckets] = field(default_factory=dict)
     memory: MemoryTuning = UNTRIED
     memories: dict[str, MemoryTuning] = field(default_factory=dict)
+    buckets: int = 0
 
     def memory_of(self, group: str) -> MemoryTuning:
         """What a group's heavy orders have shown."""

@@ -13,9 +13,13 @@ from firnline_planner.state.encoding import (
     SEPARATOR_BYTES,
     group_of,
     partition_key,
-    route_key,
     table_key,
 )
+
+# Of a key with its value: half of what changelog and handovers take of one record. A table may hold
+# 0.5 MB of changes back (`missing_snapshots.HELD_BYTES`), and its settings are 0.2 MB at most
+# (`kept_settings`).
+MAX_VALUE_BYTES = 8 * 1024 * 1024
 
 
 class ReadableStore(Protocol):
@@ -36,7 +40,10 @@ class BatchReadableStore(ReadableStore, Protocol):
 
 
 class KeyValueStore(ReadableStore, Protocol):
-    """What a driver brings."""
+    """What a driver brings. `max_value_bytes`: of a key with its value."""
+
+    @property
+    def max_value_bytes(self) -> int: ...
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set a value; never blocks for long, and is not undone."""
@@ -47,6 +54,8 @@ class KeyValueStore(ReadableStore, Protocol):
 
 class MemoryStore:
     """A dict."""
+
+    max_value_bytes = MAX_VALUE_BYTES
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
@@ -73,6 +82,8 @@ class WriteBuffer:
 
     Changes lie by the group of their key: a batch changes thousands of tables, and shows each.
     """
+
+    max_value_bytes = MAX_VALUE_BYTES
 
     def __init__(self, below: BatchReadableStore) -> None:
         self._below = below
@@ -126,9 +137,8 @@ class WriteBuffer:
         self._ahead.clear()
 
 
-def keys_needed(record: Any, assigned: bool) -> Iterator[bytes]:
-    """Of the entries that handling a record begins with, also of its route where tables are
-    `assigned`. None of what comes too seldom.
+def keys_needed(record: Any) -> Iterator[bytes]:
+    """Of the entries that handling a record begins with. None of what comes too seldom.
 
     RocksDB takes 41 us for a table and a partition between two events, 15 us where it is asked for
     those of some hundred: its code and its indexes are in the processor's caches only then.
@@ -136,8 +146,6 @@ def keys_needed(record: Any, assigned: bool) -> Iterator[bytes]:
     if not isinstance(record, FilesChanged) or record.ref != MAIN:
         return
     uuid = record.table.uuid
-    if assigned:
-        yield route_key(uuid)
     yield table_key(uuid, MAIN)
     for part in record.partitions:
         yield partition_key(uuid, MAIN, part.scope)

@@ -1,0 +1,55 @@
+"""What the planner's buckets cost, and which tables it has moved, read from the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline_domain.records.assignments import Board
+from firnline_local.ports import LOOPBACK
+from firnline_local.state import StateDir
+
+SHOWN = 5  # assignments, the newest
+
+
+def buckets_of(place: StateDir) -> dict[str, Any] | None:
+    """Of the stack that runs there; None where its broker does not answer."""
+    from click import ClickException
+    from firnline_adapters.assignments import KafkaAssignments
+    from firnline_domain.errors import RetryLater
+
+    from firnline_cli._fleet import homes_of
+
+    kafka = f"{LOOPBACK}:{place.read().ports['kafka']}"
+    try:
+        assignments = KafkaAssignments(kafka, Board(homes_of(kafka)), place.signer())
+    except (ClickException, RetryLater, KeyError):
+        return None
+    assignments.close()
+    return described(assignments.board)
+
+
+def described(board: Board) -> dict[str, Any]:
+    """As JSON."""
+    newest = sorted(board.every, key=lambda one: -one.at_ms)
+    return {
+        "loads": {bucket: board.load(bucket) for bucket in range(board.buckets)},
+        "assigned": len(newest),
+        "newest": [
+            {"table": one.table_uuid, "bucket": one.bucket, "why": one.reason, "at_ms": one.at_ms}
+            for one in newest[:SHOWN]
+        ],
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """For people: nothing of a fleet that never had to move a table."""
+    loads, newest = found["loads"], found["newest"]
+    hottest = max(loads, key=lambda one: loads[one])
+    total = sum(loads.values())
+    if not newest:
+        return []
+    return [
+        f"{len(loads)} buckets, {total} steps a minute; the hottest is {hottest} with "
+        f"{loads[hottest]}. {found['assigned']} tables were assigned, lately:",
+        *(f"  {one['table']} to bucket {one['bucket']} ({one['why']})" for one in newest),
+    ]

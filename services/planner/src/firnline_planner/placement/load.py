@@ -1,0 +1,83 @@
+"""What the tables of one bucket cost their planner, and what a hot bucket gives away (0039)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from firnline_domain.identity import MAIN
+from firnline_domain.policy.placement import REST_MS, WINDOW_MS, is_hot, moves
+from firnline_domain.records.assignments import TOPIC, Board
+from firnline_domain.records.events import BucketLoaded
+from firnline_domain.records.orders import MoveTable
+from firnline_domain.values import replace
+
+from firnline_planner.effects import SERVICE, Output
+from firnline_planner.reconcile.context import TableContext
+
+REPORT_MS = 5_000  # between two reports, at the least
+DECIDE_AFTER_MS = 10_000  # when every bucket has told of the window that has ended
+WINDOW_MINUTES = WINDOW_MS / 60_000
+
+
+class BucketLoad:
+    """Counts in windows that begin at the same moments everywhere. In memory alone: a bucket that
+    was just opened knows nothing of its tables until it has seen a whole window."""
+
+    def __init__(self, bucket: int, board: Board) -> None:
+        self.total = board.load(bucket)  # steps a minute; as it was told last
+        self.is_hot = False  # as of the last tick
+        self._bucket = bucket
+        self._board = board
+        self._steps: Counter[str] = Counter()  # of each table, in this window
+        self._tables: Mapping[str, float] = {}  # steps a minute, in the last whole window
+        self._window: int | None = None
+        self._is_whole = False
+        self._decide_ms: int | None = None
+        self._reported = BucketLoaded(bucket, -1, 0, 0)
+
+    def count(self, table_uuid: str, steps: int = 1) -> None:
+        """Add what a table has just cost."""
+        self._steps[table_uuid] += steps
+
+    def pass_time(self, tables: int, context: TableContext) -> list[MoveTable]:
+        """Report what has changed; what the bucket orders of its tables' homes where it is hot.
+        `tables`: how many it has."""
+        self._end_window(context.now_ms)
+        self._report(tables, context)
+        loads = self._board.loads()
+        self.is_hot = self._bucket in loads and is_hot(self._bucket, loads)
+        if self._decide_ms is None or context.now_ms < self._decide_ms:
+            return []
+        self._decide_ms = None
+        return list(self._moves(loads, context)) if self.is_hot else []
+
+    def _end_window(self, now_ms: int) -> None:
+        window = now_ms // WINDOW_MS
+        if window == self._window:
+            return
+        if self._is_whole and self._window == window - 1:
+            self._tables = {uuid: steps / WINDOW_MINUTES for uuid, steps in self._steps.items()}
+            self.total = round(sum(self._tables.values()))
+            self._decide_ms = now_ms + DECIDE_AFTER_MS
+        self._is_whole = self._window is not None
+        self._window = window
+        self._steps = Counter()
+
+    def _report(self, tables: int, context: TableContext) -> None:
+        now_ms, at_ms = context.now_ms, self._reported.at_ms
+        if 0 <= now_ms - at_ms < REPORT_MS:
+            return
+        load = BucketLoaded(self._bucket, tables, self.total, now_ms)
+        if replace(load, at_ms=at_ms) != self._reported:
+            self._reported = load
+            context.effects.send([Output(TOPIC, f"bucket/{self._bucket}", load)])
+
+    def _moves(self, loads: Mapping[int, float], context: TableContext) -> Iterator[MoveTable]:
+        now_ms = context.now_ms
+        newest = ((uuid, self._board.assigned(uuid)) for uuid in self._tables)
+        resting = {uuid for uuid, one in newest if one and now_ms - one.at_ms < REST_MS}
+        for move in moves(self._bucket, loads, self._tables, resting):
+            if table := context.state.table(move.table_uuid, MAIN):  # it may have gone since
+                name = table.counters.table
+                yield MoveTable(name, move.bucket, SERVICE, now_ms, move.reason)
