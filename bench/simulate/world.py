@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
 from firnline_domain.policy.costs import CostModel
+from firnline_domain.values import replace
 
 from bench.simulate.fleet import Flags, Fleet, Floats, Ints, Timetable, fleet_of
 from bench.simulate.lake import Lake, commit, lake_of
-from bench.simulate.parameters import DAY_S, Parameters
+from bench.simulate.parameters import DAY_S, Parameters, Reading
 from bench.simulate.reading import Readers, scan_of
 from bench.simulate.tasks import Batch, Choice, Ledger, batch_of, charge, finish
 
@@ -66,6 +67,7 @@ class World:
 
     p: Parameters
     given: Fleet | None = None  # instead of one that is drawn
+    readings: Mapping[str, Reading] = field(default_factory=dict)  # other judges of the same run
     fleet: Fleet = field(init=False)
     samples: list[Sample] = field(default_factory=list)
 
@@ -87,6 +89,7 @@ class World:
         """From here on everything counts."""
         tables = self.fleet.tables
         self.ledger, self.readers = Ledger(tables), Readers(tables)
+        self.readers_by = {name: Readers(tables) for name in self.readings}
         self.commits, self.ingested = 0, 0.0  # bytes
         self.ingested_of = np.zeros(tables)
         self.samples.clear()
@@ -195,6 +198,9 @@ class World:
         scan = scan_of(held, self.p)
         reads: Floats = self.reads_per_s(now_s) * self.p.sample_s
         self.readers.sampled(scan, reads, self.fleet.table, self.p.sample_s)
+        for name, reading in self.readings.items():
+            other = scan_of(held, replace(self.p, reading=reading))
+            self.readers_by[name].sampled(other, reads, self.fleet.table, self.p.sample_s)
         self.readers.aged(now_s - self.lake.waits_since, self.fleet.table)
         self.samples.append(
             Sample(

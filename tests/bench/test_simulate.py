@@ -9,6 +9,7 @@ import pytest
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
+from bench.simulate import sweep
 from bench.simulate.figures import added, course_of, figures_of, table_of
 from bench.simulate.firnline import Firnline
 from bench.simulate.fleet import Fleet, fleet_of
@@ -251,3 +252,22 @@ def test_what_is_printed() -> None:
     assert f"| rewrites | {figures['amoro']['tasks']:,} |" in "\n".join(table)
     assert len(course) == 4
     assert course[2].startswith("| amoro | ")
+
+
+def test_other_judges_of_a_run_change_nothing_of_it() -> None:
+    found = sweep.figures("amoro", SMALL)
+    assert set(found) == set(sweep.READINGS)
+    assert len({one["amoro"]["gb_hours"] for one in found.values()}) == 1
+    published = figures_of(simulated("amoro", SMALL), SMALL.days)
+    same = found["as published"]["amoro"]
+    assert same["amplification"] == pytest.approx(published["amplification"])
+    dear, cheap = (found[f"opening a file: {ms} ms"]["amoro"] for ms in (50, 1))
+    assert dear["amplification"] > cheap["amplification"]
+
+
+def test_a_bar_is_met_by_cost_and_by_reads() -> None:
+    theirs = {"gb_hours": 10.0, "amplification": 1.2}
+    ours = {"gb_hours": 6.0, "amplification": 1.2}
+    assert sweep.holds(ours, theirs, 0.6)
+    assert not sweep.holds(ours, theirs, 0.5)
+    assert not sweep.holds({**ours, "amplification": 1.21}, theirs, 0.6)
