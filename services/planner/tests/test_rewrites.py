@@ -266,7 +266,8 @@ def test_a_large_rewrite_takes_the_places_of_eight_small_ones() -> None:
         limits=replace(LIMITS, max_in_flight=1, cheap_bytes=8, max_wait_ms=6 * HOUR_MS)
     )
     [small] = orders(world.commit(part(A, 8)))
-    world.commit(part(B, 9))
+    large = FileTally(fragments=Tally(9, 9, 3 * GB))
+    world.commit(PartitionChange(B, large, FileTally()))
     assert not orders(world.tick(6 * HOUR_MS))  # paid for by now
     assert partition_of(world.state(), B).reason == "table_busy"
     assert only(world.commit(part(A, 1, 8), task_id=small.task_id)).scope == B
@@ -308,3 +309,25 @@ def test_the_debt_of_a_whole_lake_does_not_fall_due_in_one_minute() -> None:
         most_in_a_minute = 1_000 * 60_000 / (longest_ms / 2)  # spread evenly over half of the wait
         assert max(minutes.values()) <= 3 * most_in_a_minute + 5
         assert latest_ms <= longest_ms + 60_000
+
+
+def test_places_are_taken_by_work() -> None:
+    """One place is one large rewrite, four of 200 MB in two slots each, or eight small ones."""
+    world = PlannerWorld(limits=replace(LIMITS, max_in_flight=1, max_wait_ms=HOUR_MS))
+    added = FileTally(fragments=Tally(8, 8, 200 * MB))
+    world.commit(*[PartitionChange(scope, added, FileTally()) for scope in SMALL_ONES])
+    sent = orders(world.tick(HOUR_MS))
+    assert {8 < order.numbers["rewrite_cpu_s"] <= 16 for order in sent} == {True}
+    assert len(sent) == 4
+
+
+def test_a_table_of_many_partitions_is_not_looked_through_with_every_commit() -> None:
+    world = PlannerWorld(limits=replace(LIMITS, max_in_flight=1))
+    scopes = [Scope(0, f'["{number:04}"]') for number in range(1_200)]
+    sent = orders(world.commit(*[part(scope, 8) for scope in scopes]))
+    assert len(sent) == 8
+    for order in sent:
+        after = world.commit(part(order.scope, 1, 8), task_id=order.task_id)
+        assert not world.effects.fully_reconciled
+        assert not orders(after)
+    assert len(orders(world.tick(1_200))) == 8

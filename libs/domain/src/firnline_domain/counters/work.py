@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from firnline_domain.counters.commit_rate import CommitRate
 from firnline_domain.counters.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.debts import NO_DEBT, Debt
@@ -17,6 +19,7 @@ from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
 from firnline_domain.values import Value, field, replace
 
 SLOTS, SMALL_SLOTS = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
+SLOT_CPU_S = 8.0  # of work in one slot: with 64 CPU s a rewrite takes all that a place has
 UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
 
@@ -93,10 +96,16 @@ class RunningTask(Value):
 
     @property
     def slots(self) -> int:
-        """That it takes, of `SLOTS` for each partition that a table may have in work."""
+        """That it takes, of `SLOTS` for each place that a table has."""
         numbers = self.numbers
-        small = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
-        return SMALL_SLOTS if small else SLOTS
+        cheap = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
+        return slots_of(cheap, numbers.get("rewrite_cpu_s", SLOTS * SLOT_CPU_S))
+
+
+def slots_of(cheap: bool, cpu_s: float) -> int:
+    """By its work: 16 rewrites at once would keep a table of 10,000 partitions busy for hours,
+    however many workers there are, though each is done in seconds."""
+    return SMALL_SLOTS if cheap else min(max(ceil(cpu_s / SLOT_CPU_S), SMALL_SLOTS), SLOTS)
 
 
 class ActionWork(Value):

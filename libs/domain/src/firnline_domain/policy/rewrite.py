@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters.debts import Debt, debt_of
-from firnline_domain.counters.work import SLOTS, SMALL_SLOTS, Partition, RunningTask, Table
+from firnline_domain.counters.work import Partition, RunningTask, Table, slots_of
 from firnline_domain.identity import task_id
 from firnline_domain.policy.cost_benefit import (
     Action,
@@ -46,8 +46,9 @@ def admit(
     if hold and not _shares_a_commit(table, hold, now_ms):
         reason = Reason(hold.reason)
         return Decision(reason, until_ms=hold.until_ms, assessment=wanted.assessment, wanted=wanted)
-    small = cost_benefit_of(table, partition, wanted, limits).work.bytes_read
-    if not table.work.has_room(SMALL_SLOTS if small <= limits.cheap_bytes else SLOTS, limits):
+    weighed = cost_benefit_of(table, partition, wanted, limits)
+    cheap = weighed.work.bytes_read <= limits.cheap_bytes
+    if not table.work.has_room(slots_of(cheap, weighed.price_s), limits):
         return Decision(Reason.TABLE_BUSY, assessment=wanted.assessment)
     if limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS

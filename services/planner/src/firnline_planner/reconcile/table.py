@@ -81,7 +81,8 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
         limits = context.limits_of(table, partition)
         decision = decide(table, partition, limits, context.now_ms)
         _request_budget(context, table, partition, decision)
-        if decision.reason is not Reason.IN_FLIGHT:  # whose deadline is in the schedule by itself
+        # An order's deadline is in the schedule by itself.
+        if not decision.order and decision.reason is not Reason.IN_FLIGHT:
             table = replace(table, work=table.work.reconciled_by(decision.until_ms))
         if decision.order:
             wanting.append((partition, decision))

@@ -12,6 +12,14 @@ from firnline_domain.values import replace
 
 from firnline_planner.reconcile.context import TableContext
 
+MANY_PARTITIONS = 1_000  # decided about in 0.1 s
+
+
+def pause_ms(partitions: int) -> int:
+    """Before all partitions of a table are decided about again. 10,000 of them take a second, in
+    which no other table of the process is served: then it is a tenth of the time at most."""
+    return partitions if partitions > MANY_PARTITIONS else 0
+
 
 def end_task(context: TableContext, table: Table, task: RunningTask, work: PartitionWork) -> Table:
     """An order is out no more; its partition goes on with `work`."""
@@ -21,7 +29,8 @@ def end_task(context: TableContext, table: Table, task: RunningTask, work: Parti
     ended = replace(table, work=table.work.ended(task))
     hold = rewrite_hold_of(ended, context.limits, context.now_ms)
     if hold is None and (was_full or rewrite_hold_of(table, context.limits, context.now_ms)):
-        return replace(ended, work=ended.work.reconciled_by(context.now_ms))
+        again_ms = context.now_ms + pause_ms(table.counters.totals.partitions)
+        return replace(ended, work=ended.work.reconciled_by(again_ms))
     return ended if hold is None else replace(ended, work=ended.work.reconciled_by(hold.until_ms))
 
 
