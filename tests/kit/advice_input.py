@@ -11,7 +11,14 @@ from firnline_domain.advice.writers import OVERWRITES
 from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.counters.filters import Filters, Use
 from firnline_domain.counters.spread import Spread
-from firnline_domain.counters.work import ExpiryWork, Partition, Table, TableWork
+from firnline_domain.counters.work import (
+    ExpiryWork,
+    Partition,
+    Promised,
+    ServiceLevel,
+    Table,
+    TableWork,
+)
 from firnline_domain.counters.writer_activity import Hour, WriterActivity
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import TableLayout
@@ -35,6 +42,8 @@ def known(
     filters: Filters | None = None,
     duplicate: str = "",
     expiry_reason: str = "",
+    turnaround_ms: int = 0,
+    promised: Promised | None = None,
     **counters: Any,
 ) -> Known:
     """A table with so many bytes in each partition."""
@@ -46,6 +55,7 @@ def known(
             expiry=replace(expiry or ExpiryWork(), reason=expiry_reason),
             filters=filters,
             duplicate=duplicate,
+            service=ServiceLevel(turnaround_ms, promised),
         ),
     )
     fleet = Thresholds()

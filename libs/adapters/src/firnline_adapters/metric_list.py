@@ -130,6 +130,10 @@ GAUGES: Meanings = {
         "partitions_waiting": (
             "Partitions of this planner that wait for their turn within the budget."
         ),
+        "equality_delete_age_of_promise": (
+            "Age of the oldest equality delete over firnline.equality-deletes.max-age-ms of its "
+            "table, the worst of this planner's tables. 1 and more: a promise is broken."
+        ),
         "oldest_waiting_debt_seconds": (
             "Age of the oldest debt in this planner whose rewrite waits for its turn within the "
             "fleet's budget or a group's quota."

@@ -25,10 +25,11 @@ from firnline_domain.advice.writers import (
 )
 from firnline_domain.counters.counters import Totals
 from firnline_domain.counters.filters import Use
-from firnline_domain.counters.work import ExpiryWork
+from firnline_domain.counters.work import ExpiryWork, Promised
 
 from tests.kit.advice_input import (
     ANNOUNCED,
+    NOW_MS,
     OLD,
     OVERWRITE,
     SMALL,
@@ -41,6 +42,7 @@ from tests.kit.advice_input import (
     rules,
 )
 
+PROMISE = {"firnline.equality-deletes.max-age-ms": "60000"}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("duplicate_files", {"duplicate": "s3://lake/t/a.parquet is in it twice"}, {}),
     ("tiny_partitions", {"partitions": many(100, SMALL)}, {"partitions": many(99, SMALL)}),
@@ -214,6 +216,21 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "external_files",
         {"expiry_reason": "external_files"},
         {"expiry_reason": "nothing_old_enough"},
+    ),
+    (  # one and a half times the longest of the last orders, and 30 s
+        "equality_delete_promise",
+        {"settings": PROMISE, "turnaround_ms": 20_000},
+        {"settings": PROMISE, "turnaround_ms": 19_999},
+    ),
+    (
+        "equality_delete_promise",
+        {"settings": PROMISE, "promised": Promised(60_000, NOW_MS - 60_000)},
+        {"settings": PROMISE, "promised": Promised(60_000, NOW_MS - 59_999)},
+    ),
+    (
+        "equality_delete_promise",
+        {"settings": PROMISE, "totals": Totals(partitioned=1, unpartitioned_equality_deletes=1)},
+        {"settings": {}, "totals": Totals(partitioned=1, unpartitioned_equality_deletes=1)},
     ),
     (
         "unknown_settings",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from firnline_domain.counters.work import Table
+from firnline_domain.counters.work import Promised, Table
 from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -55,6 +55,7 @@ class Bucket:
         self._tables: set[bytes] = set()
         self._in_flight: dict[bytes, int] = {}  # of the tables that have any
         self._paused: set[bytes] = set()
+        self._promised: dict[bytes, Promised] = {}  # of the tables that were read since the start
         for key, head, paused in self._state.heads():
             self._schedule.add_unread(key, head.due_ms)
             self._tables.add(key)
@@ -86,6 +87,13 @@ class Bucket:
             **self._budget_queue.oldest_ms,
         }
         return {name: max(0, self._now_ms - ms) / 1000 for name, ms in since_ms.items()}
+
+    @property
+    def promise_used(self) -> float:
+        """The age of the oldest equality delete over the age that its table promises, the worst of
+        all; above 1 = broken."""
+        ages = ((self._now_ms - one.oldest_ms) / one.max_age_ms for one in self._promised.values())
+        return max(ages, default=0.0)
 
     @property
     def in_flight(self) -> int:
@@ -176,10 +184,14 @@ class Bucket:
         self._schedule.update(key, table)
         (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
+        self._promised.pop(key, None)
         self._paused.discard(key)
         if table is None or table.counters.removed:
             self._budget_queue.drop(key)
         if table is not None:
+            promised = table.work.service.promised
+            if promised is not None and not table.counters.removed:
+                self._promised[key] = promised
             if table.work.running:
                 self._in_flight[key] = len(table.work.running)
             if table.pause is not None:

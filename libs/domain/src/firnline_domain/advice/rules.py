@@ -35,6 +35,7 @@ RULES: dict[str, Rule] = {
     "frequent_commits": writers.frequent_commits,
     "metadata_files_kept": writers.metadata_files_kept,
     "copy_on_write": writers.copy_on_write,
+    "equality_delete_promise": writers.equality_delete_promise,
     "write_conflicts": writers.write_conflicts,
     "refused_commits": writers.refused_commits,
     "many_snapshots": snapshots.many_snapshots,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.advice.finding import Finding, Known, size
 from firnline_domain.counters.writer_activity import Hour
+from firnline_domain.policy.promises import lead_ms
 from firnline_domain.records.tallies import FRAGMENTS_IN_TARGET
 
 COMMITS = 120  # an hour: one every 30 s
@@ -69,6 +70,34 @@ def copy_on_write(known: Known, ease: float) -> Finding | None:
         {"overwrites_per_hour": hour.overwrites, "returned_share": share},
         {"overwrites_per_hour": OVERWRITES, "returned_share": RETURNED_SHARE},
         lead=hour.overwrites,
+    )
+
+
+def equality_delete_promise(known: Known, ease: float) -> Finding | None:
+    """A promise that cannot be held: orders take longer than it leaves them, or deletes came that
+    no rewrite of a partition removes."""
+    promise_ms, served = known.limits.max_equality_delete_age_ms, known.table.work.service
+    if not promise_ms:
+        return None
+    lead, foreign = lead_ms(known.table, known.limits), known.table.counters.global_equality_deletes
+    age_ms = max(known.now_ms - served.promised.oldest_ms, 0) if served.promised else 0
+    if not foreign and lead < promise_ms * ease and age_ms < promise_ms:
+        return None
+    why = f"from an order to its commit up to {served.turnaround_ms / 1000:,.0f} s pass"
+    remedy = (
+        "let writers commit deletes less often, give the table's partitions fewer bytes or "
+        "workers more cores, or promise less"
+    )
+    if foreign:
+        why = f"{foreign:,} equality-delete files have no partition, and reach those of every one"
+        remedy = "let writers delete by keys that contain the partition columns"
+    return Finding(
+        f"no equality delete shall be older than {promise_ms / 1000:,.0f} s, and {why}; the oldest "
+        f"is {age_ms / 1000:,.0f} s old",
+        remedy,
+        {"oldest_s": age_ms / 1000, "lead_s": lead / 1000, "global_deletes": foreign},
+        {"oldest_s": promise_ms / 1000, "lead_s": promise_ms / 1000},
+        mark=1 + bool(foreign),
     )
 
 

@@ -50,6 +50,8 @@ class PartitionWork(Value):
     success_streak: int = 0  # rewrites in a row since the last time
     undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
     converted_ms: int | None = None  # since when there are positions that a conversion has left
+    equality_since_ms: int | None = None  # commit of its oldest equality delete
+    equality_arrived_ms: int | None = None  # of the oldest that came since the order went out
     head_start: float = 0.0  # by which its waits are shorter, as a share of them (`spread`)
     unfinished: Slice | None = None  # the last one of a pass that has to go on
 
@@ -138,6 +140,21 @@ class GivenAdvice(Value):
     mark: int = 0  # of its text, where that says more than a number
 
 
+class Promised(Value):
+    """The age that no equality delete of the table shall reach, and the commit of the oldest."""
+
+    max_age_ms: int
+    oldest_ms: int
+
+
+class ServiceLevel(Value):
+    """How the table is served. `turnaround_ms`: from an order to its commit, of the longest of the
+    last ones; `promised`: as of the last publication."""
+
+    turnaround_ms: int = 0
+    promised: Promised | None = None
+
+
 class TableWork(Value):
     """What maintenance does in one ref of a table."""
 
@@ -148,6 +165,7 @@ class TableWork(Value):
     publish_ms: int | None = None  # when to publish the table's state; None = nothing new
     published_ms: int = 0  # when it was published last
     commit_rate: CommitRate = CommitRate()  # of our own commits
+    service: ServiceLevel = ServiceLevel()
     other: OtherMaintainer | None = None
     activity: WriterActivity = WriterActivity()
     advice: dict[str, GivenAdvice] = field(default_factory=dict)  # by rule

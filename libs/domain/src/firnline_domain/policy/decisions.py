@@ -59,6 +59,13 @@ class Reason(ReasonCode):
         "some debt is older than `max-age-ms`",
         "below every threshold, but some of it has waited longer than firnline.rewrite.max-age-ms",
     )
+    EQUALITY_DELETE_AGE = (
+        "equality_delete_age",
+        "an equality delete would be older than `firnline.equality-deletes.max-age-ms` if its "
+        "rewrite were ordered later",
+        "its oldest equality delete is {equality_delete_age_s} s old, and none shall be older than "
+        "{max_equality_delete_age_s} s (firnline.equality-deletes.max-age-ms)",
+    )
     RECYCLING = (
         "recycling",
         "rows deleted by position are older than the retention: the rewrite removes them from "
@@ -186,6 +193,7 @@ ORDERS = frozenset(
         Reason.READ_DEBT,
         Reason.OLD_DEBT,
         Reason.RECYCLING,
+        Reason.EQUALITY_DELETE_AGE,
     }
 )
 

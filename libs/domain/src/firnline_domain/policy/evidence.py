@@ -56,4 +56,14 @@ def weights(
         "heavy_bytes": limits.heavy_bytes,
         "out_of_memory": partition.work.out_of_memory,
         "reads_per_hour": limits.reads_per_hour,
+        **_promise(partition, limits, now_ms),
+    }
+
+
+def _promise(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str, float]:
+    since_ms = partition.work.equality_since_ms
+    age_ms = 0 if since_ms is None else max(now_ms - since_ms, 0)
+    return {
+        "equality_delete_age_s": round(age_ms / 1000),
+        "max_equality_delete_age_s": limits.max_equality_delete_age_ms / 1000,
     }

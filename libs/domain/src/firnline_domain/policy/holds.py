@@ -38,6 +38,11 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
     return _shadow(limits)
 
 
+def pause_of(table: Table, limits: Thresholds) -> Hold | None:
+    """What holds back even an order that was promised: a person, and shadow mode."""
+    return _paused(table.pause) if table.pause is not None else _shadow(limits)
+
+
 def hold_changes_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
     """When time alone changes or ends the hold: then the table's state is published again."""
     if hold := rewrite_hold_of(table, limits, now_ms):

@@ -35,10 +35,30 @@ HEAD_START = 0.5  # of its waits, at the most
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 
 
-def after_change(work: PartitionWork, holds: Debt, added: Debt, now_ms: int) -> PartitionWork:
-    """With a change that is in the counters. `holds`: all debt now; `added`: what writers added."""
+def after_change(
+    work: PartitionWork, holds: Debt, added: Debt, now_ms: int, committed_ms: int | None = None
+) -> PartitionWork:
+    """With a change that is in the counters. `holds`: all debt now; `added`: what writers added;
+    `committed_ms`: when, by the commit's own time; None = now."""
     grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
+    if added.equality_deletes or work.equality_since_ms is not None:
+        at_ms = min(now_ms if committed_ms is None else committed_ms, now_ms)
+        grown = _with_equality_ages(grown, holds, added, at_ms)
     return with_debt_ages(grown, holds, now_ms)
+
+
+def _with_equality_ages(work: PartitionWork, holds: Debt, added: Debt, at_ms: int) -> PartitionWork:
+    """With the times of the oldest equality delete that is there, and that came since the order."""
+    arrived_ms = work.equality_arrived_ms
+    if added.equality_deletes:
+        arrived_ms = at_ms if arrived_ms is None else min(arrived_ms, at_ms)
+    since_ms = at_ms if work.equality_since_ms is None else work.equality_since_ms
+    there = holds.equality_deletes > 0
+    return replace(
+        work,
+        equality_since_ms=since_ms if there else None,
+        equality_arrived_ms=arrived_ms if there else None,
+    )
 
 
 def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
@@ -69,8 +89,9 @@ def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
 
 def ordered(work: PartitionWork) -> PartitionWork:
     """An order went out. What has come since a pass began is not the pass's."""
-    arrived = NO_DEBT if work.unfinished is None else work.arrived
-    return replace(work, arrived=arrived, pause="", until_ms=None)
+    if work.unfinished is not None:
+        return replace(work, pause="", until_ms=None)
+    return replace(work, arrived=NO_DEBT, equality_arrived_ms=None, pause="", until_ms=None)
 
 
 def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:
@@ -99,6 +120,8 @@ def succeeded(
         arrived=work.arrived,
         undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
         converted_ms=_converted_ms(work, task, now_ms),
+        equality_since_ms=_oldest_left_ms(work, holds),
+        equality_arrived_ms=work.equality_arrived_ms if holds.equality_deletes else None,
         pause=work.pause,
         until_ms=work.until_ms,
         last_task_id=task.task_id,
@@ -108,6 +131,15 @@ def succeeded(
     )
     rested = _with_room(rested, work)
     return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+
+
+def _oldest_left_ms(work: PartitionWork, holds: Debt) -> int | None:
+    """Of the equality deletes that are left: those that came meanwhile, unless there are more."""
+    if not holds.equality_deletes:
+        return None
+    if holds.equality_deletes > work.arrived.equality_deletes:
+        return work.equality_since_ms
+    return work.equality_arrived_ms
 
 
 def _with_next_slice(

@@ -16,11 +16,13 @@ from firnline_domain.policy.deadlines import QUEUE_MS, run_ms
 from firnline_domain.policy.decisions import ORDERS, Assessment, Decision, Reason
 from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, weights
-from firnline_domain.policy.holds import BETWEEN_COMMITS, rewrite_hold_of
+from firnline_domain.policy.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
+from firnline_domain.policy.promises import due_ms, kept
 from firnline_domain.policy.slices import max_bytes, unfinished_of
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
 from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import earliest
 from firnline_domain.values import replace
 
 BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
@@ -28,11 +30,23 @@ BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who wait
 
 def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """The decision for one partition. Made with every change; few get their numbers (`explain`)."""
-    if barred := _barred(table, partition, limits, now_ms):
-        return Decision(barred[0], until_ms=barred[1])
+    promised_ms = due_ms(table, partition, limits)
+    is_due = promised_ms is not None and promised_ms <= now_ms
+    barred = _barred(table, partition, limits, now_ms)
+    if barred and not (is_due and barred[0] is Reason.COOLING):
+        until_ms = barred[1]
+        if barred[0] is Reason.COOLING:
+            until_ms = earliest(until_ms, promised_ms)
+        return Decision(barred[0], until_ms=until_ms)
     assessment = _assess(table, partition, limits)
-    wanted = replace(demand_of(partition, assessment, limits, now_ms), assessment=assessment)
-    return admit(table, partition, wanted, limits, now_ms)
+    wanted = demand_of(partition, assessment, limits, now_ms)
+    if is_due:
+        wanted = kept(partition, wanted, assessment, limits)
+    wanted = replace(wanted, assessment=assessment)
+    decision = admit(table, partition, wanted, limits, now_ms)
+    if promised_ms is None or decision.order or is_due:
+        return decision
+    return replace(decision, until_ms=earliest(decision.until_ms, promised_ms))
 
 
 def admit(
@@ -42,6 +56,8 @@ def admit(
     another order of the table has gone out."""
     if wanted.reason not in ORDERS:
         return wanted
+    if wanted.reason is Reason.EQUALITY_DELETE_AGE:
+        return _promised(table, wanted, limits, now_ms)
     hold = rewrite_hold_of(table, limits, now_ms)
     if hold and not _shares_a_commit(table, hold, now_ms):
         reason = Reason(hold.reason)
@@ -54,6 +70,14 @@ def admit(
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
     return replace(wanted, order=True, until_ms=now_ms + QUEUE_MS)
+
+
+def _promised(table: Table, wanted: Decision, limits: Thresholds, now_ms: int) -> Decision:
+    """No window, no budget and no number of orders is a reason to break a promise."""
+    if hold := pause_of(table, limits):
+        reason = Reason(hold.reason)
+        return Decision(reason, until_ms=hold.until_ms, assessment=wanted.assessment, wanted=wanted)
+    return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
 
 
 def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:

@@ -54,6 +54,7 @@ class Thresholds(Value):
     min_equality_deletes: int = 4  # firnline.rewrite.min-equality-deletes: files
     min_position_deletes: int = 8  # firnline.rewrite.min-position-deletes: files and DVs
     max_age_ms: int = HOUR_MS  # firnline.rewrite.max-age-ms: any debt older than that is served
+    max_equality_delete_age_ms: int = 0  # firnline.equality-deletes.max-age-ms; 0 = any age
     quiet_ms: int = 1_000  # firnline.rewrite.quiet-ms: a partition that changes is left to cool
     hot_ms: int = 10_000  # firnline.rewrite.hot-ms: after a writer changed rows of its files
     hot_max_ms: int = 60_000  # firnline.rewrite.hot-max-ms: then debt goes before
@@ -146,6 +147,11 @@ PROPERTIES = {
     ),
     "firnline.rewrite.max-age-ms": Property(
         "max_age_ms", PAUSE, "small debt may lie longer, or not so long"
+    ),
+    "firnline.equality-deletes.max-age-ms": Property(
+        "max_equality_delete_age_ms",
+        PAUSE,
+        "readers cannot apply equality deletes (Snowflake and others) and see what was deleted",
     ),
     "firnline.rewrite.quiet-ms": Property(
         "quiet_ms", PAUSE, "a writer's bursts have longer pauses than a second"

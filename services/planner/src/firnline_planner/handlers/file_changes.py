@@ -110,7 +110,7 @@ def _keep_partitions(
             scope = counters.scope
             name = f"{table.counters.table.uuid} {scope.spec_id} {scope.partition}"
             work = with_head_start(work, name)
-        work = after_change(work, holds, came, context.now_ms)
+        work = after_change(work, holds, came, context.now_ms, change.timestamp_ms)
         context.put_partition(table, Partition(counters, work))
 
 

@@ -8,6 +8,7 @@ from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import Work, key_share
 from firnline_domain.policy.deadlines import after_commit, after_heartbeat, awaiting_counters
 from firnline_domain.policy.outcomes import committed_late, rows_differed, told_of_slice
+from firnline_domain.policy.promises import turnaround_after
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
@@ -133,6 +134,10 @@ def _committed(
     context: TableContext, table: Table, task: RunningTask, event: RewriteCommitted
 ) -> Table:
     note_success(context, task)
+    took_ms = max(min(event.committed_at_ms, context.now_ms) - task.ordered_at_ms, 0)
+    turnaround_ms = turnaround_after(table.work.service.turnaround_ms, took_ms)
+    service = replace(table.work.service, turnaround_ms=turnaround_ms)
+    table = replace(table, work=replace(table.work, service=service))
     reported = after_commit(task, event, context.limits, context.now_ms)
     if is_in_counters(table.counters, reported):
         return finish(context, table, task, event.slice)

@@ -12,7 +12,7 @@ from firnline_domain.advice.finding import Known
 from firnline_domain.counters.partition_heat import age_of
 from firnline_domain.counters.reads import reads_in_force
 from firnline_domain.counters.spread import Spread
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.counters.work import Partition, Promised, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import begins_ms
 from firnline_domain.policy.expiry_reasons import ExpiryReason
@@ -65,12 +65,16 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     spread = Spread(context.limits.target_bytes)
     statuses = Statuses(table, context.limits, context.now_ms)
     span = PartitionSpan(table, context.now_ms)
+    oldest = OldestEqualityDelete(context.limits)
     every = span.through(recount.through(_without_gone(context, table)))
-    every = statuses.through(spread.through(every))
+    every = oldest.through(statuses.through(spread.through(every)))
     debt = DebtFiles(table, context.limits)
     counted = ((debt.counted(partition), partition) for partition in every)
     deepest = heapq.nlargest(PUBLISHED_PARTITIONS, counted, key=itemgetter(0))
     table = replace(table, counters=recount.checked(context.now_ms))
+    service = replace(table.work.service, promised=oldest.promised)
+    if service != table.work.service:
+        table = replace(table, work=replace(table.work, service=service))
     if (reads := table.work.reads) and reads.span != span.units:
         table = replace(table, work=replace(table.work, reads=replace(reads, span=span.units)))
     known = Known(table, spread, context.limits, context.fleet, context.now_ms)
@@ -203,6 +207,27 @@ def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | N
     seen = round(reads.per_hour(now_ms, place), 3)
     rate = reads_in_force(limits, reads.believed(now_ms, place))
     return TableReads(seen, reads.since_ms, rate)
+
+
+class OldestEqualityDelete:
+    """Looks for it in the partitions that pass `through`, where none shall be too old."""
+
+    def __init__(self, limits: Thresholds) -> None:
+        self._max_age_ms = limits.max_equality_delete_age_ms
+        self._oldest_ms: int | None = None
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            if not partition.counters.is_empty:
+                self._oldest_ms = earliest(self._oldest_ms, partition.work.equality_since_ms)
+            yield partition
+
+    @property
+    def promised(self) -> Promised | None:
+        if not self._max_age_ms or self._oldest_ms is None:
+            return None
+        return Promised(self._max_age_ms, self._oldest_ms)
 
 
 class PartitionSpan:
