@@ -10,8 +10,9 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_cli.adoption.canary import Canary
-from firnline_cli.adoption.catalog_tables import Gone, Name, Unreadable
+from firnline_cli.adoption.catalog_tables import Name
 from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.adoption.equality_deletes import Gone, Unreadable
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
 from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption

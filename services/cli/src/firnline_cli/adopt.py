@@ -20,6 +20,7 @@ from firnline_cli._topics_memory import MemoryTopics
 from firnline_cli.adoption.canary import Canary, objections
 from firnline_cli.adoption.catalog_tables import CatalogLake
 from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.adoption.equality_deletes import Wait
 from firnline_cli.adoption.newcomers import Newcomer
 from firnline_cli.adoption.report import JsonReport, TextReport
 from firnline_cli.adoption.requests import Clock, Requests, Stopped
@@ -42,6 +43,18 @@ class Rate(click.ParamType):
         if not found or not float(found[1]):
             self.fail(f"{value!r}: say 60/min, 5/s or 1000/h", param, ctx)
         return SECONDS[found[2]] / float(found[1])
+
+
+class Duration(click.ParamType):
+    """`90s`, `30min`, `24h`; seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)", str(value))
+        if not found:
+            self.fail(f"{value!r}: say 90s, 30min or 24h", param, ctx)
+        return float(found[1]) * SECONDS[found[2]]
 
 
 class Share(click.ParamType):
@@ -85,6 +98,20 @@ class Share(click.ParamType):
     show_default=True,
     help="Share of the canary's tasks that may have failed, and of its tables that may be parked.",
 )
+@click.option(
+    "--until-no-equality-deletes",
+    "until_none",
+    is_flag=True,
+    help="Wait until manifests prove that no table of these has one.",
+)
+@click.option(
+    "--give-up-after",
+    "patience_s",
+    type=Duration(),
+    default="24h",
+    show_default=True,
+    help="Of that wait.",
+)
 @click.option("--anyway", is_flag=True, help="Continue even if the canary failed.")
 @click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
 @click.option("--dry-run", is_flag=True, help="Say which tables it would be, the worst first.")
@@ -100,6 +127,8 @@ def command(
     canary: float | None,
     after_canary: bool,
     trouble: float,
+    until_none: bool,
+    patience_s: float,
     anyway: bool,
     fleets: tuple[str, ...],
     dry_run: bool,
@@ -111,8 +140,11 @@ def command(
     Each is counted once, from its newest snapshot, at a bounded rate; what the planner counts
     already is left alone. It can be stopped and started again at any moment.
 
-    Exit code: 0 done; 1 a table could not be read or was not counted, or the canary came out
-    badly.
+    With --until-no-equality-deletes it waits for these tables, those that were adopted before
+    too, and reads the manifests of each head: with --dry-run once.
+
+    Exit code: 0 done; 1 a table could not be read or was not counted, the canary came out badly,
+    or an equality delete is left.
     """
     if all_wanted == bool(namespaces or tables):
         raise click.UsageError("name tables or namespaces, or say --all")
@@ -145,8 +177,12 @@ def command(
     except (Stopped, RetryLater) as stopped:
         report.sum_up(adoption.tally, requests.unanswered)
         raise click.ClickException(str(stopped)) from None
+    failed = bool(requests.unanswered or adoption.tally.unread)
+    if until_none:
+        wait = Wait(lake, report, clock, 0.0 if dry_run else patience_s)
+        failed |= not wait.run(adoption.adopted)
     report.sum_up(adoption.tally, requests.unanswered)
-    sys.exit(1 if requests.unanswered or adoption.tally.unread else 0)
+    sys.exit(failed)
 
 
 def judge(

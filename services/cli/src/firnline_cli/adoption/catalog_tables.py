@@ -20,6 +20,12 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, TableGone, Tables
 from firnline_iceberg.tallying import partition_changes
 
+from firnline_cli.adoption.equality_deletes import (
+    EqualityDeletes,
+    Gone,
+    Unreadable,
+    equality_deletes_of,
+)
 from firnline_cli.adoption.newcomers import (
     FirstExpiry,
     Newcomer,
@@ -32,14 +38,6 @@ Name = tuple[str, ...]
 T = TypeVar("T")
 TRIES = 4  # over 7 s: a catalog that is started anew is back by then
 PAUSE_S = 1.0  # doubles
-
-
-class Unreadable(Exception):
-    """A table cannot be read, and no retry helped; the message says why."""
-
-
-class Gone(Exception):
-    """There is no such table any more."""
 
 
 class Lake(Protocol):
@@ -119,6 +117,12 @@ class CatalogLake:
         begins_ms = now_ms + grace_ms
         gone = expiring(whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms)
         return FirstExpiry(count, going(whole, gone), grace_ms)
+
+    def equality_deletes(self, table: TableName) -> EqualityDeletes:
+        """See `equality_deletes.Reader`."""
+        found = self._tried(lambda: self.tables.load(table))
+        promised = self._limits(found).max_equality_delete_age_ms > 0
+        return self._tried(lambda: equality_deletes_of(found, promised))
 
     def _limits(self, table: LoadedTable) -> Thresholds:
         return thresholds(self._settings(table), self.fleet)

@@ -11,6 +11,7 @@ from firnline_domain.values import to_plain
 
 from firnline_cli._figures import plain, size
 from firnline_cli.adoption.canary import Outcome
+from firnline_cli.adoption.equality_deletes import EqualityDeletes
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.run import Tally
 
@@ -65,6 +66,15 @@ class TextReport:
         for one in objections:
             click.secho(f"  {one}", fg="red")
 
+    def without_equality_deletes(self, found: EqualityDeletes) -> None:
+        """See `equality_deletes.Report`."""
+        click.echo(plain(f"none left {found.table.dotted}  {proof_words(found)}"))
+
+    def with_equality_deletes(self, found: EqualityDeletes) -> None:
+        """See `equality_deletes.Report`."""
+        text = f"some left {found.table.dotted}  {proof_words(found)}"
+        click.secho(plain(text), fg="red", err=True)
+
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
         """The last line."""
         for table in unanswered:
@@ -112,12 +122,36 @@ class JsonReport:
         """See `TextReport.judged`."""
         self._tell("canary", **to_plain(outcome), objections=objections)
 
+    def without_equality_deletes(self, found: EqualityDeletes) -> None:
+        """See `equality_deletes.Report`."""
+        self._tell("none_left", **_proof(found))
+
+    def with_equality_deletes(self, found: EqualityDeletes) -> None:
+        """See `equality_deletes.Report`."""
+        self._tell("some_left", **_proof(found))
+
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
         """See `TextReport.sum_up`."""
         self._tell("ended", **asdict(tally), unanswered=[one.dotted for one in unanswered])
 
     def _tell(self, what: str, **fields: object) -> None:
         click.echo(json.dumps({"what": what, **fields}))
+
+
+def _proof(found: EqualityDeletes) -> dict[str, object]:
+    numbers = {key: value for key, value in to_plain(found).items() if key != "table"}
+    return {"table": found.table.dotted, "uuid": found.table.uuid, **numbers}
+
+
+def proof_words(found: EqualityDeletes) -> str:
+    """`snapshot 7: 0 equality-delete files of 12 delete files in 3 manifests`."""
+    if found.snapshot_id is None:
+        return "no snapshot was read"
+    rows = f" ({found.records:,} keys)" if found.files else ""
+    return (
+        f"snapshot {found.snapshot_id}: {found.files:,} equality-delete files{rows} of "
+        f"{found.delete_files:,} delete files in {found.manifests:,} manifests"
+    )
 
 
 def figures(table: Newcomer) -> str:

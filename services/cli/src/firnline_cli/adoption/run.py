@@ -12,9 +12,11 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
 
-from firnline_cli.adoption.catalog_tables import Gone, Lake, Name, Unreadable
+from firnline_cli.adoption.catalog_tables import Lake, Name
 from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
+from firnline_cli.adoption.equality_deletes import Gone, Unreadable
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer, Ranking
 from firnline_cli.adoption.requests import Requests, Stopped
 
@@ -65,7 +67,7 @@ class Adoption:
     most: int | None = None
     tally: Tally = field(default_factory=Tally)
     already: list[CountedTable] = field(default_factory=list)
-    _asked: set[str] = field(default_factory=set)  # uuids
+    _asked: dict[str, TableName] = field(default_factory=dict)  # by uuid
     _unread_in_a_row: int = 0
 
     def newcomers(self, below: Iterable[Name], tables: Iterable[Name]) -> Iterator[Newcomer]:
@@ -96,6 +98,12 @@ class Adoption:
                 self._tell_progress(len(ranking), self.now() - began_s)
         if self.requests:
             self.requests.wait_for_all()
+
+    @property
+    def adopted(self) -> list[TableName]:
+        """Those that were asked for, and those that the planner counted before."""
+        before = (TableName(one.uuid, one.namespace, one.name) for one in self.already)
+        return [*before, *self._asked.values()]
 
     def _count(self) -> None:
         self.tally.listed += 1
@@ -146,7 +154,7 @@ class Adoption:
             return False
         if self.requests:
             self.requests.ask(table)
-        self._asked.add(table.uuid)
+        self._asked[table.uuid] = table
         self.tally.asked += 1
         self.report.adopting(newcomer, expiry)
         return True
