@@ -103,6 +103,35 @@ def table_of(found: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+BARS = {"firnline": 0.6, "firnline_heat": 0.5}  # of a peer's GB-hours, at the most
+
+
+def verdicts_of(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """A line per peer: Firnline's GB-hours as a share of the peer's, with one engine for all and
+    with the peer's own, the amplification of both, and whether the bar is met."""
+    ours = [name for name in BARS if name in found]
+    heads = (f"{name}, at most {BARS[name]:.0%}" for name in ours)
+    lines = ["| against | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(ours)]
+    for peer, theirs in found.items():
+        if peer in BARS:
+            continue
+        cells = (_verdict(found[name], theirs, BARS[name]) for name in ours)
+        lines.append(f"| {peer} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _verdict(ours: Mapping[str, Any], theirs: Mapping[str, Any], most: float) -> str:
+    one = ours["gb_hours"] / max(theirs["gb_hours"], 1e-9)
+    own = ours["own_gb_hours"] / max(theirs["own_gb_hours"], 1e-9)
+    reads = round(ours["amplification"], 2) <= round(theirs["amplification"], 2)
+    met = [
+        what for what, share in (("one engine", one), ("its own", own)) if reads and share <= most
+    ]
+    said = f"**met** ({' and '.join(met)})" if met else "**not met**"
+    amplifications = f"{shown(ours['amplification'])} against {shown(theirs['amplification'])}"
+    return f"{said}: {one:.0%} and {own:.0%}, {amplifications}"
+
+
 def course_of(found: Mapping[str, Mapping[str, Any]], points: int = 6) -> str:
     """Over time, a line per system: GB-hours so far, and what reads of that moment cost against
     tidy ones."""

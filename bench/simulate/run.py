@@ -11,7 +11,15 @@ from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import replace
 
 from bench.simulate import peers
-from bench.simulate.figures import Sums, added, course_of, figures_of, sums_of, table_of
+from bench.simulate.figures import (
+    Sums,
+    added,
+    course_of,
+    figures_of,
+    sums_of,
+    table_of,
+    verdicts_of,
+)
 from bench.simulate.firnline import Firnline
 from bench.simulate.parameters import MB, Parameters
 from bench.simulate.world import System, World
@@ -68,13 +76,14 @@ def main() -> None:
     found: dict[str, dict[str, Sums]] = json.loads(path.read_text()) if path.exists() else {}
     one, of = (int(part) for part in given.shard.split("/"))
     p = replace(p, first=p.tables * (one - 1) // of, last=p.tables * one // of)
-    for name in given.systems.split(","):
+    for name in filter(None, given.systems.split(",")):
         shards = {key: had for key, had in found.get(name, {}).items() if key.endswith(f"/{of}")}
         found[name] = {**shards, given.shard: simulated(name, p)}
         path.write_text(json.dumps(found, indent=1) + "\n")
         print(name, figures_of(found[name][given.shard], p.days)["simulator_cpu_s"], flush=True)
     figures = {name: figures_of(summed(had), p.days) for name, had in found.items()}
-    print(f"{path}\n{table_of(figures)}\n\n{course_of(figures)}")
+    figures = {name: figures[name] for name in SYSTEMS if name in figures} | figures
+    print(f"{path}\n{table_of(figures)}\n\n{course_of(figures)}\n\n{verdicts_of(figures)}")
 
 
 def summed(shards: dict[str, Sums]) -> Sums:
@@ -91,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--days", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--target", type=int, default=128, help="MB")
-    parser.add_argument("--systems", default=",".join(SYSTEMS))
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="none: print what there is")
     parser.add_argument("--shard", default="1/1", help="k/n: the k-th n-th of the fleet")
     return parser.parse_args()
 

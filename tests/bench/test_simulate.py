@@ -10,7 +10,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from bench.simulate import sweep
-from bench.simulate.figures import added, course_of, figures_of, table_of
+from bench.simulate.figures import added, course_of, figures_of, table_of, verdicts_of
 from bench.simulate.firnline import Firnline
 from bench.simulate.fleet import Fleet, fleet_of
 from bench.simulate.lake import (
@@ -271,3 +271,17 @@ def test_a_bar_is_met_by_cost_and_by_reads() -> None:
     assert sweep.holds(ours, theirs, 0.6)
     assert not sweep.holds(ours, theirs, 0.5)
     assert not sweep.holds({**ours, "amplification": 1.21}, theirs, 0.6)
+
+
+def test_a_verdict_names_the_engine_that_it_holds_for() -> None:
+    ours = {"gb_hours": 5.0, "own_gb_hours": 5.0, "amplification": 1.1}
+    found = {
+        "firnline": ours,
+        "amoro": {"gb_hours": 10.0, "own_gb_hours": 10.0, "amplification": 1.1},
+        "script": {"gb_hours": 6.0, "own_gb_hours": 60.0, "amplification": 2.0},
+        "tidier": {"gb_hours": 90.0, "own_gb_hours": 90.0, "amplification": 1.0},
+    }
+    lines = verdicts_of(found).splitlines()
+    assert lines[2].startswith("| amoro | **met** (one engine and its own): 50% and 50%")
+    assert lines[3].startswith("| script | **met** (its own): 83% and 8%")
+    assert lines[4].startswith("| tidier | **not met**")
