@@ -24,7 +24,7 @@ YEAR = replace(
     Parameters(),
     days=365.0,
     warm_days=0.0,
-    tick_s=1_800.0,
+    tick_s=3_600.0,
     grain_s=300.0,
     sample_s=10_800.0,
     late_share=0.0,
