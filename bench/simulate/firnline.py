@@ -15,9 +15,11 @@ from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.burden import READ_COST
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.costs import FIRNLINE, Work, learned
+from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.outcomes import ordered, succeeded, with_head_start
 from firnline_domain.policy.rewrite import decide, order_for
+from firnline_domain.records.dead_rows import DeadRows, Histogram
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
@@ -25,6 +27,7 @@ from firnline_domain.values import replace
 
 from bench.simulate.counted import View, at_most_spared, key_bytes, tallies_of
 from bench.simulate.fleet import Flags, Floats, Ints
+from bench.simulate.lake import COHORTS
 from bench.simulate.peers import OURS
 from bench.simulate.reports import Reports
 from bench.simulate.tasks import Batch, work_of
@@ -34,7 +37,9 @@ from bench.simulate.world import World
 LATE_MS = 10**14
 MAX_MOMENTS = 10**8  # of any simulation
 KINDS = 4  # that debt is counted in: fragments, deletes, positions, undersized
-COUNTED, UNDER = slice(0, 3), 3  # those with a threshold, and the one that has to fill a file
+COUNTED, POSITIONS = slice(0, 3), 2  # those with a threshold; one of them
+UNDER = 3  # the one that has to fill a file
+LARGER = slice(1, COHORTS)  # no fragments
 
 
 class Firnline:
@@ -65,7 +70,10 @@ class Firnline:
         self._hot_since = np.full(units, -1, dtype=np.int64)
         self._until = np.zeros(units, dtype=np.int64)  # cooling
         self._head_start = np.zeros(units)
-        self._converted = np.full(units, -1, dtype=np.int64)  # ms; -1 = no positions of conversions
+        self._positions_since = np.full(units, -1, dtype=np.int64)  # ms; -1 = no positions
+        self._chosen = np.zeros(units, dtype=np.int64)  # ms; files, by their dead rows
+        self._dead_rows: dict[int, Histogram] = {}  # as the last rewrite left them
+        self._seen = np.zeros(units, dtype=np.int64)  # rows dead by position, then
         self._actions = np.full(units, Action.COMPACT, dtype=object)  # of what was ordered last
         self._ratios = np.zeros(units)  # of dead rows, from which on it takes larger files
         self._look = np.full(units, np.iinfo(np.int64).max)  # ms
@@ -108,6 +116,10 @@ class Firnline:
         more = debt > self._floor[:, units]
         grown, under = more[COUNTED].any(axis=0), more[UNDER]
         self._hot_since[units[~grown & ~under]] = -1
+        masked = debt[POSITIONS] > 0
+        self._positions_since[units[~masked]] = -1
+        began = masked & (self._positions_since[units] < 0)
+        self._positions_since[units[began]] = now_ms
         self._undersized_since[units[~under]] = -1
         self._undersized_since[units[under & (self._undersized_since[units] < 0)]] = now_ms
         self._since[units[~grown]] = -1
@@ -191,23 +203,26 @@ class Firnline:
         return 0.9 * self._least_factor * (1 - self._head_start[units])
 
     def _may_compact_positions(self, units: Ints, view: View, now_ms: int) -> Flags:
-        """The same of what conversions have left."""
-        since = self._converted[units]
-        age_ms = np.where(since < 0, 0, now_ms - since)
-        cost = READ_COST
-        dead = np.minimum(view.position_records * self.world.p.row_bytes * 1.01, view.bytes)
-        spared = view.positions * cost.open_s + view.position_records * cost.position_s
-        spared = spared + dead * cost.scan_s
-        price = FIRNLINE.fixed_s + view.bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
-        paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS / (self.limits.payback * price)
-        paid = np.where(since < 0, 0.0, paid)
+        """The same of rows that are dead by position: as much as if they all had the share of those
+        files that have the most, read once and not written."""
+        held, limits, cost = self.world.lake.of(units), self.limits, READ_COST
+        there = self._positions_since[units] >= 0
+        began = np.maximum(self._positions_since[units], self._chosen[units])
+        age_ms = np.where(there, now_ms - began, 0)
+        large = held.dead[:, LARGER] / np.maximum(held.bytes[:, LARGER], 1.0)
+        fresh = np.maximum(view.position_records - self._seen[units], 0)
+        rows = view.bytes / self.world.p.row_bytes
+        ratio = large.max(axis=1) + fresh / np.maximum(rows, 1.0)
+        one = fresh / np.maximum(rows / np.maximum(view.segments, 1.0), 1.0)  # all in one file
+        some = there & (np.maximum(ratio, one) >= limits.min_dead_ratio * 0.9)
+        spared = ratio * (cost.scan_s + cost.position_s / self.world.p.row_bytes) * 2
+        paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS
+        paid = np.where(some, paid / (limits.payback * FIRNLINE.read_s), 0.0)
         self._look_once_paid(units, paid, age_ms, now_ms)
-        many = (view.positions >= self.limits.min_position_deletes) & (since >= 0)
-        late = many & (
-            (age_ms >= self.limits.max_wait_ms) | (view.bytes <= self.limits.cheap_bytes)
-        )
-        recycled = (view.positions > 0) & (age_ms >= self.limits.retention_ms)
-        return np.asarray((paid > 0.9 * self._least_factor) | late | recycled)
+        late = some & (age_ms >= limits.max_wait_ms * (1 - self._head_start[units]))
+        cheap = some & (view.bytes <= limits.cheap_bytes * 2)
+        many = view.positions - view.segments >= limits.min_position_deletes
+        return np.asarray((paid > self._enough(units)) | late | cheap | many)
 
     def _may_merge(self, units: Ints, grown: Flags, view: View, now_ms: int) -> Flags:
         """The same of a merge by level."""
@@ -323,12 +338,26 @@ class Firnline:
         table = self._table(unit)
         deletes = table.counters.global_equality_deletes
         debt = debt_of(partition.counters.holds, self.limits.target_bytes, deletes)
-        self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms))
+        masked = positional_records(partition.counters.holds)
+        task = replace(task, dead_rows=self._histogram(unit))
+        self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms, masked))
         snapshot = self._snapshot_of(task, now_s)
         pace = work.commit_rate.after((snapshot,), self.limits.max_commits, now_ms)
         self._tables[key] = replace(work.ended(task), commit_rate=pace)
         if self._since[unit] >= 0 or self._before[:, unit].any():
             self._look[unit] = self._until[unit]
+
+    def _histogram(self, unit: int) -> Histogram:
+        """A bin for each cohort of larger files."""
+        held = self.world.lake.of(np.array([unit]))
+        rows = self.world.p.row_bytes
+        return tuple(
+            DeadRows(max(round(files), 1), int(size), int(size / rows), int(masked * size / rows))
+            for files, size, masked in zip(
+                held.files[0, LARGER], held.bytes[0, LARGER], held.masked[0, LARGER], strict=True
+            )
+            if size >= rows
+        )
 
     def _snapshot_of(self, task: RunningTask, now_s: float) -> int:
         """Results of one table's orders of one moment that are there in the same minute share a
@@ -340,7 +369,10 @@ class Firnline:
         self._floor[:, unit] = _kinds_of(work.floor)
         self._arrived[:, unit] = _kinds_of(work.arrived)
         self._since[unit] = -1 if work.debt_since_ms is None else work.debt_since_ms
-        self._converted[unit] = -1 if work.converted_ms is None else work.converted_ms
+        positions = work.positions_since_ms
+        self._positions_since[unit] = -1 if positions is None else positions
+        self._chosen[unit], self._seen[unit] = work.chosen_ms, work.positions_seen
+        self._dead_rows[unit] = work.dead_rows
         self._hot_since[unit] = -1 if work.hot_since_ms is None else work.hot_since_ms
         under = work.undersized_since_ms
         self._undersized_since[unit] = -1 if under is None else under
@@ -372,14 +404,17 @@ class Firnline:
             changed_ms=int(self._changed[unit]),
         )
         until, since = int(self._until[unit]), int(self._since[unit])
-        under, converted_ms = int(self._undersized_since[unit]), int(self._converted[unit])
+        under, positions = int(self._undersized_since[unit]), int(self._positions_since[unit])
         hot = int(self._hot_since[unit])
         work = PartitionWork(
             floor=self._debt_of(unit, self._floor),
             arrived=self._debt_of(unit, self._arrived),
             debt_since_ms=None if since < 0 else since,
             undersized_since_ms=None if under < 0 else under,
-            converted_ms=None if converted_ms < 0 else converted_ms,
+            positions_since_ms=None if positions < 0 else positions,
+            chosen_ms=int(self._chosen[unit]),
+            dead_rows=self._dead_rows.get(unit, ()),
+            positions_seen=int(self._seen[unit]),
             touched_ms=int(self._touched_ms[unit]),
             hot_since_ms=None if hot < 0 else hot,
             pause="cooling" if until else "",

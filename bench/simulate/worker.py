@@ -34,12 +34,12 @@ def chosen_by_worker(held: Held, actions: np.ndarray, ratios: Floats, target: fl
     chosen = there & (merged | dead)
     crowded = held.positions > MAX_POSITION_FILES * held.files
     kept = converts & there & ~chosen & (reached | crowded)
-    chosen |= compacts & reached
+    whole = compacts & (ratios <= 0)[:, None]
+    chosen |= whole & reached
     # A merge that does not lessen the files changes nothing, and the worker leaves them.
-    alone = ~(dead | (compacts & reached)).any(axis=1) & ((held.files * chosen).sum(axis=1) < 1.5)
+    alone = ~(dead | (whole & reached)).any(axis=1) & ((held.files * chosen).sum(axis=1) < 1.5)
     chosen &= ~alone[:, None]
-    everything = np.ones(len(there), dtype=bool)
-    clears = everything & ~merges[:, 0]
+    clears = converts[:, 0] | whole[:, 0]
     return Choice(chosen.astype(float), kept.astype(float), clears)
 
 

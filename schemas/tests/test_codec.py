@@ -49,4 +49,5 @@ EXAMPLE = {
     "scope": None,
     "reason": "nothing_to_do",
     "at_ms": 1,
+    "dead_rows": [],
 }

@@ -174,9 +174,10 @@ def test_a_writer_that_never_rests_delays_a_merge_until_max_wait_and_no_longer(
 
 def test_what_a_conversion_left_leaves_the_storage_though_a_writer_never_rests() -> None:
     limits = replace(LIMITS, quiet_ms=60_000, retain_hours=1.0, max_wait_ms=HOUR_MS // 2)
+    limits = replace(limits, recycle=True)
     since_ms = 10_000_000
     holds = FileTally(on_target=Tally(20, 2_000, 20 * 512 * MB), deletion_vectors=Tally(1, 5, 50))
-    work = PartitionWork(converted_ms=since_ms, floor=Debt(position_deletes=1))
+    work = PartitionWork(positions_since_ms=since_ms, floor=Debt(position_deletes=1))
     for now_ms, reason in ((HOUR_MS - 1, "healthy"), (HOUR_MS, "recycling")):
         now_ms += since_ms
         counters = PartitionCounters(A, 1, 1, holds, changed_ms=now_ms - 40_000)

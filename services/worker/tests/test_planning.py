@@ -193,7 +193,8 @@ def test_below_it_what_equality_deletes_say_is_converted_in_the_same_order():
     made = planned(files, deletes, action=Action.CONVERT, ratio=0.5)
     assert taken(made) == ("a", "bc")
     assert sorted(one.path for one in made.deletes) == ["d", "v-a"]
-    assert taken(planned(files, deletes, ratio=0.5)) == ("abc", "")  # a table without conversions
+    assert taken(planned(files, deletes, ratio=0.5)) == ("a", "")  # the delete stays
+    assert taken(planned(files, deletes)) == ("abc", "")
     assert taken(planned(files, deletes, action=Action.MERGE)) == ("", "")
 
 

@@ -17,8 +17,9 @@ from firnline_domain.policy.cost_benefit import (
     compacting,
     offers,
     paid_at_ms,
+    rewrites_everything,
     weigh_compaction,
-    weigh_conversion,
+    weigh_minor,
 )
 from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.records.tallies import FileTally, Tally
@@ -140,21 +141,36 @@ def test_convert_or_compact_by_cost() -> None:
 
 
 def test_small_or_shared_debt_is_not_converted() -> None:
-    def conversion(holds: FileTally, **limits: Any) -> CostBenefit | None:
-        debt = debt_of(holds, LIMITS.target_bytes)
-        partition = Partition(PartitionCounters(Scope(1, "[]"), holds=holds))
-        return weigh_conversion(partition, replace(LIMITS, **limits), debt, debt)
+    def rewritten(holds: FileTally, global_deletes: int = 0, **limits: Any) -> bool:
+        debt = debt_of(holds, LIMITS.target_bytes, global_deletes)
+        return rewrites_everything(holds, replace(LIMITS, **limits), debt)
 
-    assert conversion(UPSERTED) is not None
-    assert conversion(UPSERTED, cheap_bytes=LARGE.bytes * 2) is None  # compacted, nothing is left
+    assert not rewritten(UPSERTED)
+    assert rewritten(UPSERTED, cheap_bytes=LARGE.bytes * 2)  # then nothing is left
     asked = {"cheap_bytes": LARGE.bytes * 2, "convert": Conversions.ALWAYS}
-    assert conversion(UPSERTED, **asked) is not None
-    assert conversion(UPSERTED, convert=Conversions.NEVER) is None
-    assert conversion(replace(UPSERTED, on_target=Tally())) is None  # fragments alone
-    assert conversion(FileTally(on_target=LARGE)) is None
-    reached = debt_of(UPSERTED, LIMITS.target_bytes, global_deletes=1)
-    partition = Partition(PartitionCounters(Scope(1, "[]"), holds=UPSERTED))
-    assert weigh_conversion(partition, LIMITS, reached, reached) is None
+    assert not rewritten(UPSERTED, **asked)
+    assert rewritten(UPSERTED, convert=Conversions.NEVER)
+    assert rewritten(replace(UPSERTED, on_target=Tally()))  # fragments alone
+    assert not rewritten(FileTally(on_target=LARGE), convert=Conversions.NEVER)
+    assert rewritten(UPSERTED, global_deletes=1)
+
+
+def test_small_work_beside_position_deletes_has_a_small_price() -> None:
+    """Not that of the whole partition, of which it takes nothing."""
+    masked = FileTally(
+        on_target=LARGE, fragments=Tally(8, 8, 20 * MB), deletion_vectors=Tally(9, 9, 9)
+    )
+    debt = debt_of(masked, LIMITS.target_bytes)
+    work = PartitionWork(debt_since_ms=0)
+    partition = Partition(PartitionCounters(Scope(1, "[]"), holds=masked), work)
+    minor = weigh_minor(partition, LIMITS, debt, debt)
+    assert minor.work.bytes_read == 20 * MB
+    assert minor.from_ms == 0
+    upserted = replace(masked, equality_deletes=Tally(1, 10, 100))
+    reading = weigh_minor(
+        replace(partition, counters=replace(partition.counters, holds=upserted)), LIMITS, debt, debt
+    )
+    assert reading.work.bytes_read == pytest.approx(20 * MB + 0.15 * LARGE.bytes + 100)
 
 
 def test_a_merge_is_offered_where_no_delete_is() -> None:

@@ -1,13 +1,15 @@
 """After a rewrite no policy orders the same again, whatever has happened before.
 
 A partition lives through random commits, moments and rewrites. The worker is modelled by its own
-rules (`planning.plan`): every file with deletes, all fragments of two or more, for a merge the
-undersized files where they fill one; outputs full, and one of what is left; of a whole table two at
-least (decision 0001). For a conversion fragments alone; each larger file gets a file of positions.
+rules (`planning.plan`): all fragments of two or more, or with deletes; for a merge or a conversion
+the undersized files where they fill one; larger files from the order's share of dead rows on;
+outputs full, and one of what is left; of a whole table two at least (decision 0001). What a
+conversion leaves of larger files gets a file of positions each.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +19,11 @@ from firnline_domain.counters.sizes import fills_target
 from firnline_domain.counters.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.decisions import Decision
 from firnline_domain.policy.outcomes import after_change, ordered, succeeded
 from firnline_domain.policy.rewrite import decide, order_for
+from firnline_domain.records.dead_rows import histogram
 from firnline_domain.records.tallies import FileTally, Tally, size_class
 from firnline_domain.settings.thresholds import PROPERTIES, Conversions, Thresholds
 from firnline_domain.values import replace
@@ -51,10 +55,10 @@ class Life:
     now_ms: int = 10**12
     work: PartitionWork = PartitionWork()  # noqa: RUF009 - it is frozen
     rewrites: int = 0
-    converted: int = 0  # files of positions that conversions have left
 
     def __post_init__(self) -> None:
         self.sizes: list[int] = []
+        self.dead: dict[int, int] = {}  # rows, by the size of their file: no two have the same
         self.deletes = FileTally()
         self.changed_ms = 0
 
@@ -69,42 +73,72 @@ class Life:
 
     def commit(self, sizes: list[int], deletes: FileTally) -> None:
         self.sizes, self.deletes = self.sizes + sizes, self.deletes + deletes
+        self._mask(deletes)
         self.changed_ms = self.now_ms
         added = debt_added_by(summed([data(size) for size in sizes]) + deletes)
         debt = debt_of(self.partition.counters.holds, TARGET)
         self.work = after_change(self.work, debt, added, self.now_ms)
+
+    def _mask(self, deletes: FileTally) -> None:
+        """Vectors are about the largest file alone, position deletes about all."""
+        rows = dict.fromkeys(
+            self.sizes, deletes.position_deletes.records // max(len(self.sizes), 1)
+        )
+        if self.sizes:
+            rows[max(self.sizes)] += deletes.deletion_vectors.records
+        for size, count in rows.items():
+            self.dead[size] = min(self.dead.get(size, 0) + count, size // 30)
+
+    def _ratio(self, size: int) -> float:
+        records = sum(one // 30 for one in self.sizes)
+        hits = self.deletes.equality_deletes.records / max(records, 1)
+        return round(1 - (1 - self.dead.get(size, 0) / max(size // 30, 1)) * math.exp(-hits), 9)
 
     def rewrite(self, decision: Decision, meanwhile: tuple[list[int], FileTally]) -> None:
         _, task = order_for(
             Table(KNOWN, TableWork()), self.partition, decision, self.limits, self.now_ms
         )
         self.work = ordered(self.work)
-        taken = self._taken(decision.action)
-        self.deletes = self._marks() if decision.action is Action.CONVERT else FileTally()
+        taken = self._taken(decision)
         left = [size for size in self.sizes if size not in taken]
+        equality = self.deletes.equality_deletes.records
+        if decision.action is Action.CONVERT:
+            share = equality / max(sum(size // 30 for size in self.sizes), 1)
+            for size in left:
+                hit = int(size // 30 * min(share, 1.0))
+                self.dead[size] = min(self.dead.get(size, 0) + hit, size // 30)
+        self.deletes = self._left_of_deletes(decision.action, left)
+        self.dead = {size: self.dead.get(size, 0) for size in left}
         self.sizes = left + self._outputs(sum(taken), bool(left))
-        self.commit(*meanwhile)
-        debt = debt_of(self.partition.counters.holds, TARGET)
-        self.work = succeeded(self.work, debt, task, self.limits, self.now_ms)
-        self.rewrites += 1
-        self.converted = (
-            self.deletes.position_deletes.files if decision.action is Action.CONVERT else 0
+        told = histogram(
+            (size, size // 30, self.dead.get(size, 0)) for size in self.sizes if size * 8 >= TARGET
         )
+        self.commit(*meanwhile)
+        holds = self.partition.counters.holds
+        done = replace(task, dead_rows=told)
+        debt, masked = debt_of(holds, TARGET), positional_records(holds)
+        self.work = succeeded(self.work, debt, done, self.limits, self.now_ms, masked)
+        self.rewrites += 1
 
-    def _marks(self) -> FileTally:
-        large = len([size for size in self.sizes if size * 8 >= TARGET])
-        records = self.deletes.equality_deletes.records + self.deletes.position_deletes.records
-        return FileTally(position_deletes=Tally(large, records, records) if large else Tally())
-
-    def _taken(self, action: Action) -> list[int]:
+    def _left_of_deletes(self, action: Action, left: list[int]) -> FileTally:
+        if not left:
+            return FileTally()
+        masked = [self.dead.get(size, 0) for size in left if self.dead.get(size, 0)]
         if action is Action.CONVERT:
-            return [size for size in self.sizes if size * 8 < TARGET]
-        if self.deletes.delete_files:
-            return list(self.sizes)
-        whole = summed([data(size) for size in self.sizes])
-        by_level = action is Action.MERGE and fills_target(whole, TARGET)
+            return FileTally(position_deletes=Tally(len(masked), sum(masked), sum(masked)))
+        return replace(self.deletes, equality_deletes=Tally()) if masked else FileTally()
+
+    def _taken(self, decision: Decision) -> list[int]:
+        action, ratio = decision.action, decision.min_dead_ratio
+        holds = self.partition.counters.holds
+        by_level = action is not Action.COMPACT and fills_target(holds, TARGET)
         small = [s for s in self.sizes if s * 100 < TARGET * (75 if by_level else 12.5)]
-        return small if len(small) > 1 else []
+        taken = small if len(small) > 1 else []
+        if self.deletes.delete_files:
+            taken += [s for s in self.sizes if s * 8 < TARGET or self._ratio(s) >= ratio]
+        if self.deletes.equality_deletes.files and action is Action.COMPACT:
+            taken += self.sizes
+        return [size for size in self.sizes if size in taken]
 
     def _outputs(self, size: int, others: bool) -> list[int]:
         least = 2 if self.whole_table and not others and size > 1 else 1
@@ -192,7 +226,7 @@ def test_what_comes_while_a_rewrite_runs_is_served_once_by_each_action(
         life.now_ms += YEAR_MS
         if (decision := life.decision()).order:
             life.rewrite(decision, ([], FileTally()))
-            served.append(decision.action)
+            served.append((decision.action, decision.min_dead_ratio))
     assert len(served) == len({*served})
 
 
@@ -211,7 +245,8 @@ def test_debt_that_a_rewrite_can_mend_is_served_within_a_year(
             life.rewrite(decision, ([], FileTally()))
             life.now_ms += YEAR_MS
     holds = life.partition.counters.holds
-    assert holds.delete_files <= max(life.converted, 0)
-    assert holds.delete_files < max(limits.min_position_deletes, 1)  # as the policy counts
+    assert holds.equality_deletes.files == 0
+    for size in life.sizes:
+        assert size * 8 < TARGET or life.dead.get(size, 0) <= 0.31 * (size // 30)
     assert holds.fragments.files <= 1
     assert limits.max_size_error == 0 or not fills_target(holds, TARGET)

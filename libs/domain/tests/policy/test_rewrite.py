@@ -14,6 +14,7 @@ from firnline_domain.policy.deadlines import QUEUE_MS
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.outcomes import ordered, succeeded
 from firnline_domain.policy.rewrite import decide, depth, explain, order_for
+from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.values import replace
@@ -146,19 +147,27 @@ def test_a_conversion_is_paid_for_sooner_than_a_compaction() -> None:
     assert (order.action, task.action) == ("convert", "convert")
 
 
-def converted(at_ms: int, positions: Tally) -> Partition:
-    """What a conversion at `at_ms` has left of it."""
+LARGE = Tally(25, 100_000_000, 25 * 128 * MB)
+
+
+def converted(at_ms: int, *dead: int, limits: Thresholds = CONVERTING) -> Partition:
+    """What a conversion at `at_ms` has left of it: so many rows dead in each equal part of it."""
     before = upserted(at_ms - 60_000)
+    positions = Tally(25, sum(dead), sum(dead))
     holds = replace(before.counters.holds, equality_deletes=Tally(), position_deletes=positions)
-    told = explained(table(), before, CONVERTING, at_ms + 10**10)
-    _, task = order_for(table(), before, told, CONVERTING, at_ms)
-    debt = debt_of(holds, CONVERTING.target_bytes)
-    work = succeeded(ordered(before.work), debt, task, CONVERTING, at_ms)
+    told = explained(table(), before, limits, at_ms + 10**10)
+    _, task = order_for(table(), before, told, limits, at_ms)
+    parts = len(dead)
+    task = replace(task, dead_rows=tuple(
+        DeadRows(25 // parts, LARGE.bytes // parts, LARGE.records // parts, rows) for rows in dead
+    ))  # fmt: skip
+    debt = debt_of(holds, limits.target_bytes)
+    work = succeeded(ordered(before.work), debt, task, limits, at_ms, positions.records)
     return Partition(replace(before.counters, holds=holds), work)
 
 
-def test_what_a_conversion_has_left_is_compacted_once_readers_have_paid_for_that() -> None:
-    left = converted(NOW, Tally(25, 20_000_000, 20_000_000))  # a fifth of the rows is dead
+def test_what_a_conversion_has_left_is_rewritten_once_readers_have_paid_for_that() -> None:
+    left = converted(NOW, 20_000_000)  # a fifth of the rows is dead
     assert left.work.floor.position_deletes == 25
     rested = NOW + CONVERTING.cool_down_ms
     waiting = decide(table(), left, CONVERTING, rested)
@@ -167,7 +176,127 @@ def test_what_a_conversion_has_left_is_compacted_once_readers_have_paid_for_that
     assert 1 < (waiting.until_ms - NOW) / 3_600_000 < 24
     later = decide(table(), left, CONVERTING, waiting.until_ms)
     assert (later.order, later.reason) == (True, Reason.POSITION_DELETES)
-    assert later.action is Action.COMPACT
+    assert (later.action, later.min_dead_ratio) == (Action.COMPACT, 0.2)
+
+
+YEAR_MS = 366 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("dead", "ratio", "part"),
+    [
+        ((4_000_000,) * 5, 0.2, 1.0),  # evenly: all or nothing
+        ((3_900_000,) * 5, None, 0.0),
+        ((15_000_000, 0, 0, 0, 0), 0.5, 0.2),  # of one part three quarters
+        ((9_000_000, 5_000_000, 0, 0, 0), 0.2, 0.4),  # in the end both
+        ((1_000_000,) * 5, None, 0.0),
+    ],
+)
+def test_the_files_that_pay_are_taken_and_no_others(
+    dead: tuple[int, ...], ratio: float | None, part: float
+) -> None:
+    left = converted(NOW, *dead)
+    found = explained(table(), left, CONVERTING, NOW + YEAR_MS)
+    if ratio is None:
+        assert (found.order, found.until_ms) == (False, None)
+        return
+    assert found.order
+    assert found.min_dead_ratio == pytest.approx(ratio, abs=0.31)
+    assert found.min_dead_ratio <= max(dead) / 20_000_000
+    read = found.numbers["rewrite_bytes"]
+    assert read == pytest.approx(part * LARGE.bytes, rel=0.01)
+
+
+def test_the_files_with_the_most_dead_rows_go_first() -> None:
+    """Readers pay for them sooner: as many rows, in fewer bytes."""
+    left = converted(NOW, 12_000_000, 5_000_000, 0, 0, 0)
+    first = decide(table(), left, CONVERTING, NOW + 60_000).until_ms
+    assert first is not None
+    found = explained(table(), left, CONVERTING, first)
+    assert (found.order, found.min_dead_ratio) == (True, 0.5)
+    assert found.numbers["rewrite_bytes"] == pytest.approx(LARGE.bytes / 5, rel=0.01)
+    later = explained(table(), left, CONVERTING, NOW + YEAR_MS)
+    assert later.min_dead_ratio == 0.2
+    assert later.numbers["rewrite_bytes"] == pytest.approx(LARGE.bytes * 2 / 5, rel=0.01)
+
+
+def test_what_came_since_is_spread_evenly() -> None:
+    left = converted(NOW, 15_000_000)
+    assert not decide(table(), left, CONVERTING, NOW + YEAR_MS).order
+    more = replace(left.counters.holds, deletion_vectors=Tally(25, 5_000_000, 5_000_000))
+    grown = replace(left, counters=replace(left.counters, holds=more))
+    found = decide(table(), grown, CONVERTING, NOW + YEAR_MS)
+    assert (found.order, found.min_dead_ratio) == (True, 0.2)
+
+
+def test_from_a_third_on_files_are_rewritten_in_a_day_though_nobody_reads() -> None:
+    unread = replace(CONVERTING, reads_per_hour=0.0)
+    day = NOW + unread.max_wait_ms
+    left = converted(NOW, 9_000_000, 5_000_000, 0, 0, 0, limits=unread)  # 45 %, 25 %
+    waiting = decide(table(), left, unread, day - 1)
+    assert (waiting.order, waiting.until_ms) == (False, day)
+    found = decide(table(), left, unread, day)
+    assert (found.order, found.min_dead_ratio) == (True, 0.3)
+    assert not decide(table(), converted(NOW, 25, limits=unread), unread, NOW + YEAR_MS).order
+
+
+def test_somebody_looks_where_the_dead_rows_of_others_may_all_be_in_one_file() -> None:
+    """A file has four million rows; of a fifth of them it may pay to rewrite it."""
+
+    def marked(rows: int) -> Partition:
+        holds = FileTally(on_target=LARGE, deletion_vectors=Tally(1, rows, rows))
+        work = PartitionWork(debt_since_ms=NOW, positions_since_ms=NOW)
+        return Partition(PartitionCounters(SCOPE, 1, 1, holds), work)
+
+    day = NOW + CONVERTING.max_wait_ms
+    assert not decide(table(), marked(790_000), CONVERTING, NOW + YEAR_MS).order
+    waiting = decide(table(), marked(810_000), CONVERTING, NOW + 7_200_000)
+    assert (waiting.order, waiting.until_ms) == (False, day)
+    found = decide(table(), marked(810_000), CONVERTING, day)
+    assert (found.order, found.reason) == (True, Reason.POSITION_DELETES)
+    assert (found.action, found.min_dead_ratio) == (Action.COMPACT, 0.3)
+    told = explained(table(), marked(810_000), CONVERTING, day)
+    _, task = order_for(table(), marked(810_000), told, CONVERTING, day)
+    debt = debt_of(marked(810_000).counters.holds, CONVERTING.target_bytes)
+    looked = replace(task, dead_rows=(DeadRows(25, LARGE.bytes, LARGE.records, 810_000),))
+    work = succeeded(ordered(marked(1).work), debt, looked, CONVERTING, day, 810_000)
+    seen = replace(marked(810_000), work=work)
+    assert not decide(table(), seen, CONVERTING, day + YEAR_MS).order
+
+
+def test_many_files_of_positions_are_joined_and_no_data_file_is_rewritten() -> None:
+    holds = FileTally(on_target=LARGE, position_deletes=Tally(25 + 6, 600, 6_000))
+    work = PartitionWork(debt_since_ms=NOW, positions_since_ms=NOW)
+    many = Partition(PartitionCounters(SCOPE, 1, 1, holds), work)
+    found = explained(table(), many, CONVERTING, NOW + 60_000)
+    assert (found.order, found.reason) == (True, Reason.POSITION_DELETES)
+    assert (found.action, found.min_dead_ratio) == (Action.CONVERT, 1.0)
+    assert found.numbers["rewrite_bytes"] < MB
+    few = replace(holds, position_deletes=Tally(25 + 5, 600, 6_000))  # each file may have one
+    fewer = replace(many, counters=replace(many.counters, holds=few))
+    assert not decide(table(), fewer, CONVERTING, NOW + 60_000).order
+
+
+def test_a_conversion_takes_the_files_along_that_pay() -> None:
+    left = converted(NOW, 5_000_000, 0, 0, 0, 0)
+    deletes = Tally(4, 200_000, 1_600_000)
+    again = replace(left.counters.holds, equality_deletes=deletes)
+    work = replace(left.work, until_ms=None, debt_since_ms=NOW)
+    grown = Partition(replace(left.counters, holds=again), work)
+    soon = decide(table(), grown, CONVERTING, NOW + 60_000).until_ms
+    assert soon is not None
+    first, later = (decide(table(), grown, CONVERTING, at) for at in (soon, NOW + 10**10))
+    assert (first.reason, first.min_dead_ratio) == (Reason.EQUALITY_DELETES, 1.0)
+    assert (later.reason, later.min_dead_ratio) == (Reason.EQUALITY_DELETES, 0.2)
+    never = replace(CONVERTING, convert=Conversions.NEVER)
+    whole = decide(table(), grown, never, NOW + 10**10)
+    assert (whole.action, whole.min_dead_ratio) == (Action.COMPACT, 0.0)
+
+
+def test_a_table_without_conversions_rewrites_the_files_that_pay() -> None:
+    never = replace(CONVERTING, convert=Conversions.NEVER)
+    found = decide(table(), converted(NOW, 15_000_000, 0, 0, 0, 0), never, NOW + YEAR_MS)
+    assert (found.action, found.min_dead_ratio) == (Action.COMPACT, 0.5)
 
 
 def test_whoever_asks_for_conversions_gets_them_where_a_compaction_would_be_cheap() -> None:
@@ -179,26 +308,22 @@ def test_whoever_asks_for_conversions_gets_them_where_a_compaction_would_be_chea
     assert (found.order, found.action) == (True, Action.CONVERT)
 
 
-def test_a_few_dead_rows_stay_until_somebody_pays_and_many_files_of_them_for_a_day() -> None:
-    few, many = Tally(3, 30, 30), Tally(25, 250, 250)
-    day = NOW + CONVERTING.max_wait_ms
-    assert not decide(table(), converted(NOW, few), CONVERTING, day).order
-    assert not decide(table(), converted(NOW, many), CONVERTING, day - 1).order
-    assert decide(table(), converted(NOW, many), CONVERTING, day).order
-
-
-def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_whoever_reads() -> None:
+def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_where_somebody_asks() -> None:
     unread = replace(CONVERTING, reads_per_hour=0.0, max_snapshot_age_ms=30 * 86_400_000)
-    left, due = converted(NOW, Tally(3, 30, 30)), NOW + 30 * 86_400_000
-    waiting = decide(table(), left, unread, due - 1)
+    asked = replace(unread, recycle=True)
+    left, due = converted(NOW, 30, limits=asked), NOW + 30 * 86_400_000
+    waiting = decide(table(), left, asked, due - 1)
     assert (waiting.order, waiting.until_ms) == (False, due)
-    found = decide(table(), left, unread, due)
+    found = explained(table(), left, asked, due)
     assert (found.order, found.reason, found.action) == (True, Reason.RECYCLING, Action.COMPACT)
-    assert not decide(table(), left, replace(unread, gc_enabled=False), due).order
+    assert found.min_dead_ratio == 0.0
+    assert found.numbers["rewrite_bytes"] == LARGE.bytes
+    assert not decide(table(), left, replace(asked, gc_enabled=False), due).order
+    assert not decide(table(), left, unread, due).order
 
 
 def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> None:
-    left = converted(NOW, Tally(25, 250, 250))
+    left = converted(NOW, 250)
     again = replace(left.counters.holds, equality_deletes=Tally(4, 200_000, 1_600_000))
     grown = Partition(replace(left.counters, holds=again), replace(left.work, until_ms=None))
     told = explained(table(), grown, CONVERTING, NOW + 10**10)
@@ -206,9 +331,11 @@ def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> N
     _, task = order_for(table(), grown, told, CONVERTING, NOW + 5_000_000)
     debt = debt_of(left.counters.holds, CONVERTING.target_bytes)
     work = succeeded(ordered(grown.work), debt, task, CONVERTING, NOW + 5_000_000)
-    assert work.converted_ms == NOW
-    compacted = succeeded(grown.work, debt, replace(task, action="compact"), CONVERTING, NOW)
-    assert compacted.converted_ms is None
+    assert work.positions_since_ms == NOW
+    everything = replace(task, action="compact", min_dead_ratio=0.0)
+    clean = replace(debt, position_deletes=0)
+    compacted = succeeded(grown.work, clean, everything, CONVERTING, NOW)
+    assert compacted.positions_since_ms is None
 
 
 def test_it_waits_no_longer_than_it_may() -> None:

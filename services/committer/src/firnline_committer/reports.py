@@ -65,6 +65,7 @@ def committed(
         converted_bytes=sum(
             file.bytes for group in whole.groups if group.converts for file in group.inputs
         ),
+        dead_rows=() if commit.lost else result.dead_rows,
     )
 
 
@@ -139,7 +140,15 @@ def conflicted(
 def skipped(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
     """Nothing was to be done."""
     reason = result.handover_reason or "nothing_to_do"
-    return RewriteSkipped(result.task_id, result.table, result.ref, result.scope, reason, at_ms)
+    return RewriteSkipped(
+        result.task_id,
+        result.table,
+        result.ref,
+        result.scope,
+        reason,
+        at_ms,
+        result.dead_rows,
+    )
 
 
 def _own_summaries(

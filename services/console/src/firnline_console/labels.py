@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Formatter
 
-from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.conflict_reasons import ConflictReason
 
@@ -56,7 +56,18 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     known = numbers or {}
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
-    return phrase.format_map({name: _shown(known[name]) for name in needed})
+    text = phrase.format_map({name: _shown(known[name]) for name in needed})
+    return f"{text}; {extent_of(known)}" if code in ORDERS and "min_dead_ratio" in known else text
+
+
+def extent_of(numbers: Mapping[str, float]) -> str:
+    """How much an order rewrites, by the names that peers have for it."""
+    ratio = numbers["min_dead_ratio"]
+    if ratio <= 0:
+        return "full: every file that a delete reaches is rewritten"
+    if ratio >= 1:
+        return "minor: no larger file is rewritten"
+    return f"major: larger files are rewritten from {ratio:.0%} of dead rows on"
 
 
 def _shown(value: float) -> str:

@@ -12,7 +12,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from firnline_domain.records.results import DeleteKind
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.records.dead_rows import Histogram, histogram
+from firnline_domain.records.results import DeleteKind, RewriteGroup
+from firnline_domain.records.tallies import SizeClass, size_class
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 
@@ -26,10 +29,21 @@ def dead_ratios(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, floa
     return {file.data.normal: spread.ratio(file) for file in files if file.deletes}
 
 
-def positions_of(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, float]:
-    """By normal path: the rows that position deletes and vectors mask."""
+def dead_rows_left(
+    live: LiveFiles, scope: Scope, groups: Sequence[RewriteGroup], target_bytes: int
+) -> Histogram:
+    """What a rewrite leaves of dead rows in larger files; without groups, what there is."""
+    files = live.files_of_scope(scope)
     spread = _Spread(files, live)
-    return {file.data.normal: spread.masked(file) for file in files if file.deletes}
+    hit = {normal_path(f.path): g.rows_masked for g in groups if g.converts for f in g.inputs}
+    gone = {normal_path(f.path) for g in groups if not g.converts for f in g.inputs}
+    kept = (file for file in files if file.data.normal not in gone)
+    left = [
+        (f.data.bytes, f.data.records, spread.masked(f) + hit.get(f.data.normal, 0)) for f in kept
+    ]
+    left += [(file.bytes, file.records, 0.0) for group in groups for file in group.outputs]
+    fragment = SizeClass.FRAGMENT
+    return histogram(file for file in left if size_class(file[0], target_bytes) is not fragment)
 
 
 class _Spread:
@@ -68,7 +82,7 @@ class _Spread:
             for delete in file.deletes
             if delete.kind is DeleteKind.EQUALITY
         )
-        return 1 - (1 - self.masked(file) / rows) * math.exp(-hits)
+        return round(1 - (1 - self.masked(file) / rows) * math.exp(-hits), 9)
 
 
 class _RowsByAge:

@@ -119,10 +119,9 @@ def plan(
     fill one of the target size, a MERGE or CONVERT takes the undersized ones as well (`levels`).
     Apply every delete that applies to any of them. Of the other larger files
 
-    - a COMPACT takes those that an equality delete reaches, so that it can go,
     - a CONVERT leaves them where they are: what equality deletes say of them, or more than
       `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector,
-    - a MERGE does nothing.
+    - a COMPACT or MERGE does nothing: their deletes stay.
 
     Files whose ages `limit` keeps apart are not merged with each other. Of all that, as much as
     `slice_limit` allows.
@@ -144,7 +143,7 @@ def plan(
     chosen = {f.data.normal for f in files if f.data.normal in merged or is_dead_enough(f)}
     left = [f for f in files if f.data.normal not in chosen]
     kept = _kept(left, live) if action == Action.CONVERT else {}
-    if action != Action.MERGE:
+    if action == Action.CONVERT:
         chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
     rewritten = [f for f in files if f.data.normal in chosen]
     cut = _slice_of(files, rewritten, kept, target_bytes, limit, slice_limit)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from firnline_domain.commits.proofs import checksum_text
 from firnline_domain.identity import Scope
+from firnline_domain.records.dead_rows import Histogram
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import (
     AppliedDelete,
@@ -49,12 +50,13 @@ def finished(
     files: TaskFiles | None,
     at_ms: int,
     left: Left,
+    dead_rows: Histogram,
     key_bytes: int = 0,
 ) -> RewriteFinished:
-    """A native result; no groups = there was nothing to do. `key_bytes`: read of the files that
-    were converted."""
+    """A native result; no groups = there was nothing to do. `left`: of its pass; `dead_rows`: in
+    files that stay or come; `key_bytes`: read of the files that were converted."""
     applied = tuple(_applied(delete) for delete in deletes)
-    result = _result(task, Mode.NATIVE, at_ms, groups, applied, files)
+    result = _result(task, Mode.NATIVE, at_ms, groups, applied, files, dead_rows=dead_rows)
     rewritten = (file for group in groups if not group.converts for file in group.inputs)
     equality = (delete for delete in deletes if delete.kind is DeleteKind.EQUALITY)
     return replace(
@@ -84,6 +86,7 @@ def _result(
     files: TaskFiles | None = None,
     handover_reason: str | None = None,
     committed_snapshot_id: int | None = None,
+    dead_rows: Histogram = (),
 ) -> RewriteFinished:
     order, form = task.order, task.table.form
     return RewriteFinished(
@@ -112,6 +115,7 @@ def _result(
         format_version=form.format_version,
         last_column_id=form.last_column_id,
         name_mapping=form.name_mapping,
+        dead_rows=dead_rows,
     )
 
 

@@ -22,10 +22,12 @@ from firnline_iceberg import output_lists, removal
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, report
 from firnline_worker.columns import proving_ids, target_schema
+from firnline_worker.dead_ratios import dead_rows_left
 from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.delete_sets import Published, published, sequenced
 from firnline_worker.eligibility import reasons
@@ -99,11 +101,12 @@ class Rewriter:
         clock.lap("plan")
         task = TaskContext(order, table, head, self.worker, clock)
         if not chosen.taken:
-            return report.finished(task, (), (), None, self.now_ms(), chosen.left)
+            dead = dead_rows_left(live, order.scope, (), target_bytes(table))
+            return report.finished(task, (), (), None, self.now_ms(), chosen.left, dead)
         reason: str | None = next(reasons(table, chosen), None)
         if reason is None:
             try:
-                return self._rewrite_natively(task, chosen)
+                return self._rewrite_natively(task, chosen, live)
             except Refused as refused:
                 reason = refused.reason
             except OutsideLocations:
@@ -112,7 +115,9 @@ class Rewriter:
         snapshot_id = self.handover.rewrite_data_files(order, table, reason)
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
-    def _rewrite_natively(self, task: TaskContext, chosen: Plan) -> RewriteFinished:
+    def _rewrite_natively(
+        self, task: TaskContext, chosen: Plan, live: LiveFiles
+    ) -> RewriteFinished:
         """Every output is on the write-ahead list before it can exist; if the attempt fails they
         are removed, for no result has named them."""
         order, table = task.order, task.table
@@ -137,9 +142,9 @@ class Rewriter:
         task.clock.lap("describe")
         task.clock.seconds["names_unused"] = float(len(unused))
         key_bytes = sum(one.tally.key_bytes for one in done)
-        return report.finished(
-            task, described, chosen.deletes, files, self.now_ms(), chosen.left, key_bytes
-        )
+        dead = dead_rows_left(live, order.scope, described, target_bytes(table))
+        at_ms, left = self.now_ms(), chosen.left
+        return report.finished(task, described, chosen.deletes, files, at_ms, left, dead, key_bytes)
 
     def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
         order = task.order

@@ -12,6 +12,7 @@ from firnline_domain.counters.other_maintainers import OtherMaintainer
 from firnline_domain.counters.reads import Reads
 from firnline_domain.counters.writer_activity import WriterActivity
 from firnline_domain.identity import Scope
+from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import Going
 from firnline_domain.records.slices import Slice
@@ -49,9 +50,12 @@ class PartitionWork(Value):
     out_of_memory: int = 0  # times, since it was last on the ordinary lane
     success_streak: int = 0  # rewrites in a row since the last time
     undersized_since_ms: int | None = None  # the others' debt ages by itself: `debt_since_ms`
-    converted_ms: int | None = None  # since when there are positions that a conversion has left
     equality_since_ms: int | None = None  # commit of its oldest equality delete
     equality_arrived_ms: int | None = None  # of the oldest that came since the order went out
+    positions_since_ms: int | None = None  # since when rows are dead by position, and still there
+    chosen_ms: int = 0  # when files were last chosen by their dead rows
+    dead_rows: tuple[DeadRows, ...] = ()  # as the last rewrite left them; () = not known
+    positions_seen: int = 0  # dead rows by the counters, when that became known
     head_start: float = 0.0  # by which its waits are shorter, as a share of them (`spread`)
     unfinished: Slice | None = None  # the last one of a pass that has to go on
 
@@ -95,6 +99,8 @@ class RunningTask(Value):
     slice: Slice | None = None  # as the committer has told
     begun_ms: int | None = None  # by a worker that has said so; None: it waits, or is done soon
     run_ms: int = 0  # how long it may run, once begun
+    min_dead_ratio: float = 0.0
+    dead_rows: tuple[DeadRows, ...] = ()  # that its result has left
 
     @property
     def slots(self) -> int:
@@ -204,7 +210,9 @@ class TableWork(Value):
 
     def ended(self, task: RunningTask) -> TableWork:
         """With an order gone."""
-        return replace(self, running=tuple(one for one in self.running if one is not task))
+        return replace(
+            self, running=tuple(one for one in self.running if one.task_id != task.task_id)
+        )
 
     def reconciled_by(self, at_ms: int | None) -> TableWork:
         """To be reconciled at `at_ms` at the latest."""

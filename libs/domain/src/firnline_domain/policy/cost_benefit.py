@@ -26,8 +26,8 @@ GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
 class Action(StrEnum):
     """What can be done about a partition's debt (docs/concepts.md)."""
 
-    COMPACT = "compact"  # every file with deletes and every fragment is rewritten
-    CONVERT = "convert"  # equality deletes become positions; fragments are rewritten
+    COMPACT = "compact"  # every file that an equality delete reaches is rewritten
+    CONVERT = "convert"  # equality deletes of larger files become positions
     MERGE = "merge"  # fragments and undersized files fill a file of the target size
 
 
@@ -75,9 +75,10 @@ def offers(
     target = limits.target_bytes
     burden = burden_of(holds, target, global_deletes)
     merge_s = spared_by_merge(holds, target) * READ_COST.open_s
+    converting = _converting(holds, limits) if _is_convertible(holds) else None
     works = (
         (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
-        (Action.CONVERT, _converting(holds, limits.key_share), _converted_s(holds, burden)),
+        (Action.CONVERT, converting, _converted_s(holds, burden)),
         (Action.MERGE, _merging(holds, target), merge_s),
     )
     offered = [
@@ -108,14 +109,17 @@ def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
     return holds.fragments.bytes + others * vectors
 
 
-def _converting(holds: FileTally, key_share: float) -> Work | None:
-    """The keys of all larger files are read; fragments, of which all columns are few bytes, are
-    rewritten at once."""
-    deletes, small = holds.equality_deletes, holds.fragments
-    if deletes.files == 0 or holds.data.files <= small.files:
-        return None
-    keys = (holds.data.bytes - small.bytes) * key_share
-    return Work(small.bytes + keys + deletes.bytes, small.bytes, deletes.records)
+def _converting(holds: FileTally, limits: Thresholds) -> Work:
+    """The keys of all larger files are read, where equality deletes are; small ones, of which all
+    columns are few bytes, are rewritten at once."""
+    deletes, taken = holds.equality_deletes, taken_by_merge(holds, limits.target_bytes)
+    small = max(taken.bytes, holds.fragments.bytes)
+    keys = (holds.data.bytes - small) * limits.key_share if deletes.files else 0.0
+    return Work(small + keys + deletes.bytes, small, deletes.records)
+
+
+def _is_convertible(holds: FileTally) -> bool:
+    return holds.equality_deletes.files > 0 and holds.data_files > holds.fragments.files
 
 
 def _converted_s(holds: FileTally, burden: Burden) -> float:
@@ -126,9 +130,9 @@ def _converted_s(holds: FileTally, burden: Burden) -> float:
 
 
 def _merging(holds: FileTally, target_bytes: int) -> Work | None:
-    """Deletes would have to be applied to what it takes: that is what the other two do."""
+    """Equality deletes would stay for the others: that is what the other two are for."""
     taken = taken_by_merge(holds, target_bytes)
-    if holds.delete_files or taken.files < 2:
+    if holds.equality_deletes.files or taken.files < 2:
         return None
     return Work(taken.bytes, taken.bytes)
 
@@ -177,47 +181,43 @@ def weigh_compaction(
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     head_start = partition.work.head_start
-    return _cost_benefit(since_ms, head_start, limits, work, spared_s, burden.amplification)
+    return weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification)
 
 
-def weigh_conversion(
-    partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
-) -> CostBenefit | None:
-    """Weigh a conversion; None where there are no equality deletes of the partition's own, where
-    others reach it (they would stay, and be applied again), and where all of it is cheap and nobody
-    asks for it: a compaction leaves less behind."""
-    holds, asked = partition.counters.holds, limits.convert
-    if asked is Conversions.NEVER or debt.global_deletes:
-        return None
-    work, cheap = (
-        _converting(holds, limits.key_share),
-        compacting(holds, 0).bytes_read <= limits.cheap_bytes,
-    )
-    if work is None or (cheap and asked is not Conversions.ALWAYS):
-        return None
-    burden = burden_of(holds, limits.target_bytes)
-    share = (grown.fragments + grown.equality_deletes) / (debt.fragments + debt.equality_deletes)
-    since_ms, spared_s = partition.work.debt_since_ms, _converted_s(holds, burden) * share
-    keyed = replace(limits, cost_factor=limits.conversion_factor)
-    head_start = partition.work.head_start
-    return _cost_benefit(since_ms, head_start, keyed, work, spared_s, burden.amplification)
+def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> CostBenefit:
+    """Weigh an order that rewrites no larger file: it merges small ones, and turns equality deletes
+    and many files of positions into one for each data file."""
+    holds = partition.counters.holds
+    converts, burden = holds.equality_deletes.files > 0, burden_of(holds, limits.target_bytes)
+    work = _converting(holds, limits)
+    price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
+    there = debt.fragments + debt.equality_deletes + debt.position_deletes
+    new = grown.fragments + grown.equality_deletes + grown.position_deletes
+    joined_s = surplus_positions(holds) * READ_COST.open_s
+    spared_s = (_converted_s(holds, burden) + joined_s) * new / max(there, 1)
+    work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
+    return weigh_work(work_since, head_start, price, work, spared_s, burden.amplification)
 
 
-def weigh_positions(partition: Partition, limits: Thresholds) -> CostBenefit | None:
-    """Weigh the compaction of what conversions have left; None if they left nothing."""
-    holds, since_ms = partition.counters.holds, partition.work.converted_ms
-    if since_ms is None:
-        return None
-    burden = burden_of(holds, limits.target_bytes)
-    spared_s = burden.positions_s() + holds.positional_files * READ_COST.open_s
-    return _cost_benefit(
-        since_ms, 0.0, limits, compacting(holds, 0), spared_s, burden.amplification
-    )
+def surplus_positions(holds: FileTally) -> int:
+    """Files of position deletes, beyond one for each larger data file: a conversion joins them."""
+    return max(holds.position_deletes.files - (holds.data_files - holds.fragments.files), 0)
+
+
+def rewrites_everything(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
+    """Whether the way is to rewrite every file that a delete reaches: all of it is cheap, and then
+    nothing is left; or there is no other. Deletes that reach other partitions would stay."""
+    deletes, asked = holds.equality_deletes, limits.convert
+    if holds.data_files <= holds.fragments.files or debt.global_deletes:
+        return True
+    if deletes.files and asked is not Conversions.AUTO:
+        return asked is Conversions.NEVER
+    return holds.data.bytes + deletes.bytes <= limits.cheap_bytes
 
 
 def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
-    """Weigh a merge; None where it would take nothing, there are deletes to be applied, or it is
-    not known yet since when its files are there."""
+    """Weigh a merge; None where it would take nothing, there are equality deletes to be applied, or
+    it is not known yet since when its files are there."""
     holds, target = partition.counters.holds, limits.target_bytes
     work, files = _merging(holds, target), spared_by_merge(holds, target)
     since_ms = partition.work.undersized_since_ms
@@ -225,10 +225,10 @@ def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
         return None
     amplification = burden_of(holds, target).amplification
     spared_s = files * READ_COST.open_s
-    return _cost_benefit(since_ms, partition.work.head_start, limits, work, spared_s, amplification)
+    return weigh_work(since_ms, partition.work.head_start, limits, work, spared_s, amplification)
 
 
-def _cost_benefit(
+def weigh_work(
     since: int | None,
     head_start: float,
     limits: Thresholds,

@@ -20,10 +20,10 @@ class Reason(ReasonCode):
     )
     POSITION_DELETES = (
         "position_deletes",
-        "as many position-delete files and deletion vectors came as `min-position-deletes` says,"
-        " or a conversion's deletes have been paid for",
-        "{position_deletes} position-delete files or deletion vectors; {min_position_deletes} "
-        "are enough for a rewrite",
+        "files have so many dead rows that a rewrite pays for itself, or too many position-delete"
+        " files lie beside the data files",
+        "{dead_rows} rows, {dead_ratio} of all, are dead by position, in {position_deletes} "
+        "position-delete files or deletion vectors",
     )
     FRAGMENTS = (
         "fragments",
@@ -68,8 +68,8 @@ class Reason(ReasonCode):
     )
     RECYCLING = (
         "recycling",
-        "rows deleted by position are older than the retention: the rewrite removes them from "
-        "storage",
+        "rows deleted by position are older than the retention, and `recycle` is set: the rewrite"
+        " removes them from storage",
         "what was deleted by position has outlasted the retention, and would stay on the storage",
     )
     # not ordered

@@ -9,13 +9,21 @@ from firnline_domain.policy.cost_benefit import (
     FAR_MS,
     Action,
     CostBenefit,
-    weigh_conversion,
+    rewrites_everything,
+    surplus_positions,
     weigh_merge,
-    weigh_positions,
 )
-from firnline_domain.policy.decisions import NO_FILE, Assessment, Decision, Reason
+from firnline_domain.policy.dead_files import SURE_RATIO, look_ms, since, steps
+from firnline_domain.policy.decisions import (
+    EVERY_FILE,
+    NO_FILE,
+    ORDERS,
+    Assessment,
+    Decision,
+    Reason,
+)
 from firnline_domain.policy.heat import hot_until_ms
-from firnline_domain.policy.slices import unfinished_of
+from firnline_domain.policy.slices import max_bytes, unfinished_of
 from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import earliest
@@ -28,9 +36,8 @@ CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reaso
 def demand_of(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """An order's reason, or why none is wanted and when time may change that. A compaction, or a
-    conversion where that spares more for what it costs, goes before a merge. A pass that has begun
-    goes on, whatever is left of its debt."""
+    """An order's reason, or why none is wanted and when time may change that. Deletes go before a
+    merge. A pass that has begun goes on, whatever is left of its debt."""
     if (after := unfinished_of(partition, limits)) is not None:
         return _next_slice(partition, after, assessment, limits, now_ms)
     compaction = _of_deletes(partition, assessment, limits, now_ms)
@@ -55,39 +62,70 @@ def _next_slice(
 def _of_deletes(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
-    debt, grown, compaction = assessment
-    asked = limits.convert is Conversions.ALWAYS
-    conversion = weigh_conversion(partition, limits, debt, grown)
-    if conversion is not None and (asked or conversion.gain > compaction.gain):
-        wanted = _compaction(partition, (debt, grown, conversion), limits, now_ms)
-        decision = replace(wanted, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+    """What deletes and fragments ask for: an order that rewrites every file they reach, or one that
+    leaves larger files where they are, but for those with so many dead rows that it pays."""
+    debt, grown, weighed = assessment
+    holds = partition.counters.holds
+    decision = _compaction(partition, assessment, limits, now_ms)
+    if rewrites_everything(holds, limits, debt):
+        if holds.equality_deletes.files or debt.global_deletes:
+            return decision
     else:
-        decision = _compaction(partition, assessment, limits, now_ms)
-    positions = weigh_positions(partition, limits)
-    if positions is None or decision.reason not in CALM:
-        return decision
-    return _positions(partition, decision, positions, limits, now_ms)
+        joined = min(grown.position_deletes, surplus_positions(holds))
+        many = joined >= max(limits.min_position_deletes, 1)  # a few are not joined by the worker
+        lesser = (debt, replace(grown, position_deletes=joined if many else 0), weighed)
+        decision = _compaction(partition, lesser, limits, now_ms)
+        if any(grown.compactable) and decision.reason is Reason.HEALTHY:
+            decision = replace(decision, reason=Reason.ACCUMULATING)
+        decision = replace(decision, action=_action(limits), min_dead_ratio=NO_FILE)
+    return _of_dead_rows(partition, decision, limits, now_ms)
 
 
-def _positions(
-    partition: Partition, idle: Decision, weighed: CostBenefit, limits: Thresholds, now_ms: int
+def _action(limits: Thresholds) -> Action:
+    return Action.COMPACT if limits.convert is Conversions.NEVER else Action.CONVERT
+
+
+def _of_dead_rows(
+    partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """What conversions have left is compacted when readers have paid for it; where it is many
-    files, when it has waited for long enough; at the latest after the retention, or what was
-    deleted would never leave the storage."""
-    marks = partition.counters.holds.positional_files
-    many = marks >= max(limits.min_position_deletes, 1)
-    reason, due_ms = Reason.POSITION_DELETES, weighed.from_ms if many else weighed.paid_ms
-    recycled_ms = weighed.since_ms + limits.retention_ms
-    if marks and limits.gc_enabled and recycled_ms < due_ms:
-        reason, due_ms = Reason.RECYCLING, recycled_ms
-    if now_ms < due_ms:
-        known_ms = due_ms if due_ms < FAR_MS else None
-        return replace(idle, until_ms=earliest(idle.until_ms, known_ms))
-    waits_until_ms = weighed.since_ms + limits.max_wait_ms
+    """The files that a decision takes beside, or that are an order's only reason: those of which
+    readers have paid the price, and after `max-wait-ms` those of `SURE_RATIO`. More than a slice of
+    them goes before conversions, which are one order. Where the owner asks for it, all of them go
+    after the retention, or masked rows would stay on the storage."""
+    found = steps(partition, limits)
+    due = [step for step in found if step.cost_benefit.from_ms <= now_ms]
+    slice_bytes = max_bytes(limits, Action.COMPACT)
+    size = sum(step.cost_benefit.work.bytes_read for step in due)
+    if decision.reason in ORDERS and (not slice_bytes or size <= slice_bytes):
+        ratio = min((step.min_dead_ratio for step in due), default=decision.min_dead_ratio)
+        return replace(decision, min_dead_ratio=min(ratio, decision.min_dead_ratio))
+    if decision.reason not in CALM and decision.reason not in ORDERS:
+        return decision
+    wanted = Decision(Reason.POSITION_DELETES, action=Action.COMPACT)
+    moments = [(step.cost_benefit.from_ms, step.min_dead_ratio) for step in found]
+    if (at_ms := look_ms(partition, limits)) is not None:
+        moments.append((at_ms, max(SURE_RATIO, limits.min_dead_ratio)))
+    if (at_ms := _recycled_ms(partition, limits)) is not None and at_ms <= now_ms:
+        wanted, moments = Decision(Reason.RECYCLING), [(at_ms, EVERY_FILE)]
+    elif at_ms is not None:
+        moments.append((at_ms, EVERY_FILE))
+    ratios = [ratio for from_ms, ratio in moments if from_ms <= now_ms]
+    if not ratios:
+        until_ms = min((from_ms for from_ms, _ in moments if from_ms < FAR_MS), default=None)
+        return replace(decision, until_ms=earliest(decision.until_ms, until_ms))
+    since_ms = since(partition)
+    waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms
     if restless := _recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(restless[0], until_ms=restless[1])
-    return Decision(reason, rank=weighed.paid_back(now_ms))
+    rank = max((step.cost_benefit.paid_back(now_ms) for step in due), default=0.0)
+    return replace(wanted, min_dead_ratio=min(ratios), rank=rank)
+
+
+def _recycled_ms(partition: Partition, limits: Thresholds) -> int | None:
+    since_ms = partition.work.positions_since_ms
+    if not limits.recycle or not limits.gc_enabled or since_ms is None:
+        return None
+    return since_ms + limits.retention_ms
 
 
 def _merge(

@@ -7,6 +7,7 @@ from firnline_domain.counters.sizes import mendable_error, size_error
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.cost_benefit import CostBenefit
 from firnline_domain.policy.costs import FIRNLINE
+from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.lanes import set_bytes
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -32,6 +33,18 @@ def counts(
         "failures": partition.work.failures,
         "in_flight": len(table.work.running),
         "max_commits": limits.max_commits,
+    }
+
+
+def dead_rows(partition: Partition, limits: Thresholds, ratio: float) -> dict[str, float]:
+    """How many rows are dead by position, and from which share on files are rewritten for that."""
+    holds = partition.counters.holds
+    dead, records = positional_records(holds), max(holds.data.records, 1)
+    return {
+        "dead_rows": dead,
+        "dead_ratio": round(dead / records, 4),
+        "min_dead_ratio": ratio,
+        "least_dead_ratio": limits.min_dead_ratio,
     }
 
 

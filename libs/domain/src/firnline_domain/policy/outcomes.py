@@ -7,6 +7,7 @@ from zlib import crc32
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.records.dead_rows import Histogram
 from firnline_domain.records.results import OUT_OF_MEMORY
 from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Thresholds
@@ -63,8 +64,9 @@ def _with_equality_ages(work: PartitionWork, holds: Debt, added: Debt, at_ms: in
 
 def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
     """With the times since which there is debt."""
-    if work.converted_ms is not None and not holds.position_deletes:
-        work = replace(work, converted_ms=None)
+    positions = _since(work.positions_since_ms, holds.position_deletes > 0, now_ms)
+    if positions != work.positions_since_ms:
+        work = replace(work, positions_since_ms=positions)
     grown = holds.beyond(work.floor)
     counted = _since(work.debt_since_ms, any(grown.compactable), now_ms)
     undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
@@ -98,30 +100,45 @@ def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:
     """A person took its rewrite back: the same is not ordered again before `until_ms`. The floor
     that it left no longer counts."""
     earlier = max(work.earlier_attempts, work.last_attempt)
-    return replace(work, floor=NO_DEBT, earlier_attempts=earlier).paused(UNDONE, until_ms)
+    known = replace(work, floor=NO_DEBT, dead_rows=(), positions_seen=0)
+    return replace(known, earlier_attempts=earlier).paused(UNDONE, until_ms)
 
 
 def succeeded(
-    work: PartitionWork, holds: Debt, task: RunningTask, limits: Thresholds, now_ms: int
+    work: PartitionWork,
+    holds: Debt,
+    task: RunningTask,
+    limits: Thresholds,
+    now_ms: int,
+    positions: int = 0,
 ) -> PartitionWork:
     """A task is done and its commit, if it made one, is in the counters.
 
     What it left, without what came meanwhile, is the floor from now on. Only a merge can do
     anything about undersized files, and one that has lessened them may do so again. After a slice
-    that is not the last of its pass there is no floor yet.
+    that is not the last of its pass there is no floor yet. Where files were chosen by their dead
+    rows alone, equality deletes still wait for a conversion. `positions`: rows that are dead by
+    position, in the counters.
     """
     if task.slice is not None and not task.slice.is_last:
-        return _with_next_slice(work, task, task.slice, now_ms)
+        return _with_next_slice(work, task, task.slice)
     merged, floor = task.action == Action.MERGE, holds.beyond(work.arrived)
     lessened = holds.undersized < task.numbers.get("undersized", 0)
     known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
+    took_all = task.action == Action.COMPACT and task.min_dead_ratio == 0
+    if task.action == Action.COMPACT and not took_all:
+        waiting = min(work.floor.equality_deletes, holds.equality_deletes)
+        floor = replace(floor, equality_deletes=waiting)
     rested = PartitionWork(
         floor=replace(floor, undersized=min(known, holds.undersized)),
         arrived=work.arrived,
         undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
-        converted_ms=_converted_ms(work, task, now_ms),
         equality_since_ms=_oldest_left_ms(work, holds),
         equality_arrived_ms=work.equality_arrived_ms if holds.equality_deletes else None,
+        positions_since_ms=None if took_all else work.positions_since_ms,
+        chosen_ms=now_ms if task.min_dead_ratio < 1 else work.chosen_ms,
+        dead_rows=task.dead_rows,
+        positions_seen=positions,
         pause=work.pause,
         until_ms=work.until_ms,
         last_task_id=task.task_id,
@@ -142,15 +159,11 @@ def _oldest_left_ms(work: PartitionWork, holds: Debt) -> int | None:
     return work.equality_arrived_ms
 
 
-def _with_next_slice(
-    work: PartitionWork, task: RunningTask, done: Slice, now_ms: int
-) -> PartitionWork:
-    converted_ms = _converted_ms(work, task, now_ms)
+def _with_next_slice(work: PartitionWork, task: RunningTask, done: Slice) -> PartitionWork:
     after = replace(
         work,
         unfinished=done,
         floor=NO_DEBT,
-        converted_ms=work.converted_ms if converted_ms is None else converted_ms,
         last_task_id=task.task_id,
         last_attempt=work.attempt,
         hot_since_ms=None,
@@ -165,19 +178,16 @@ def _with_next_slice(
     return _with_room(after, work)
 
 
-def told_of_slice(work: PartitionWork, task_id: str, done: Slice | None) -> PartitionWork:
+def told_late(
+    work: PartitionWork, task_id: str, done: Slice | None, left: Histogram
+) -> PartitionWork:
     """The committer's word came after the commit was in the counters, and its task has ended."""
-    if done is None or done.is_last or work.last_task_id != task_id:
+    if work.last_task_id != task_id:
         return work
+    if done is None or done.is_last:
+        return replace(work, dead_rows=left) if left else work
     after = replace(work, unfinished=done, floor=NO_DEBT)
     return replace(after, pause="", until_ms=None) if work.pause == "cooling" else after
-
-
-def _converted_ms(work: PartitionWork, task: RunningTask, now_ms: int) -> int | None:
-    """A compaction takes the positions along; a merge is never ordered where there are any."""
-    if task.action != Action.CONVERT:
-        return None
-    return now_ms if work.converted_ms is None else work.converted_ms
 
 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:

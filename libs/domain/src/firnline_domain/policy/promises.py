@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 
-from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.work import Partition, Table
-from firnline_domain.policy.cost_benefit import Action, weigh_conversion
-from firnline_domain.policy.decisions import NO_FILE, Assessment, Decision, Reason
+from firnline_domain.policy.cost_benefit import Action, rewrites_everything
+from firnline_domain.policy.decisions import EVERY_FILE, NO_FILE, Assessment, Decision, Reason
 from firnline_domain.policy.slices import max_bytes, unfinished_of
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 
@@ -59,31 +58,17 @@ def turnaround_after(known_ms: int, took_ms: int) -> int:
     return max(took_ms, int(known_ms * FADING))
 
 
-def kept(
-    partition: Partition,
-    wanted: Decision,
-    assessment: Assessment,
-    limits: Thresholds,
-) -> Decision:
+def kept(partition: Partition, assessment: Assessment, limits: Thresholds) -> Decision:
     """What is ordered to keep the promise: the pass that has begun, or whatever removes equality
-    deletes at the better price."""
-    debt, grown, compaction = assessment
+    deletes and rewrites the least."""
+    debt, _, _ = assessment
     if (after := unfinished_of(partition, limits)) is not None:
         action, ratio = Action(after.action), after.min_dead_ratio
-    elif _converts(partition, debt, grown, compaction.gain, limits):
-        action, ratio = Action.CONVERT, NO_FILE
+    elif rewrites_everything(partition.counters.holds, limits, debt):
+        action, ratio = Action.COMPACT, EVERY_FILE
     else:
-        action, ratio = Action.COMPACT, wanted.min_dead_ratio
-        ratio = 0.0 if wanted.action is not Action.COMPACT else ratio
+        action, ratio = Action.CONVERT, NO_FILE
     return Decision(Reason.EQUALITY_DELETE_AGE, rank=FIRST, action=action, min_dead_ratio=ratio)
-
-
-def _converts(
-    partition: Partition, debt: Debt, grown: Debt, gain: float, limits: Thresholds
-) -> bool:
-    conversion = weigh_conversion(partition, limits, debt, grown)
-    asked = limits.convert is Conversions.ALWAYS
-    return conversion is not None and (asked or conversion.gain > gain)
 
 
 def _is_global(table: Table, partition: Partition) -> bool:

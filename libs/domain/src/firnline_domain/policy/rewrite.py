@@ -8,14 +8,16 @@ from firnline_domain.identity import task_id
 from firnline_domain.policy.cost_benefit import (
     Action,
     CostBenefit,
+    rewrites_everything,
     weigh_compaction,
-    weigh_conversion,
     weigh_merge,
+    weigh_minor,
 )
+from firnline_domain.policy.dead_files import with_dead_files
 from firnline_domain.policy.deadlines import QUEUE_MS, run_ms
-from firnline_domain.policy.decisions import ORDERS, Assessment, Decision, Reason
+from firnline_domain.policy.decisions import EVERY_FILE, ORDERS, Assessment, Decision, Reason
 from firnline_domain.policy.demand import demand_of
-from firnline_domain.policy.evidence import counts, weights
+from firnline_domain.policy.evidence import counts, dead_rows, weights
 from firnline_domain.policy.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
 from firnline_domain.policy.promises import due_ms, kept
 from firnline_domain.policy.slices import max_bytes, unfinished_of
@@ -41,7 +43,7 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     assessment = _assess(table, partition, limits)
     wanted = demand_of(partition, assessment, limits, now_ms)
     if is_due:
-        wanted = kept(partition, wanted, assessment, limits)
+        wanted = kept(partition, assessment, limits)
     wanted = replace(wanted, assessment=assessment)
     decision = admit(table, partition, wanted, limits, now_ms)
     if promised_ms is None or decision.order or is_due:
@@ -92,35 +94,33 @@ def explain(
 ) -> Decision:
     """The decision with the numbers that it was made from."""
     debt, grown, _ = assessment = decision.assessment or _assess(table, partition, limits)
-    weighed = _of_action(partition, decision.action, assessment, limits)
+    decision = replace(decision, assessment=assessment)
+    weighed = cost_benefit_of(table, partition, decision, limits)
     numbers = counts(table, partition, debt, grown, limits)
     numbers |= weights(partition, limits, weighed, now_ms)
+    numbers |= dead_rows(partition, limits, decision.min_dead_ratio)
     return replace(decision, numbers=numbers)
 
 
 def _assess(table: Table, partition: Partition, limits: Thresholds) -> Assessment:
     debt, grown = debts(table, partition, limits.target_bytes)
-    return debt, grown, weigh_compaction(partition, limits, debt, grown)
+    whole = rewrites_everything(partition.counters.holds, limits, debt)
+    weigh = weigh_compaction if whole else weigh_minor
+    return debt, grown, weigh(partition, limits, debt, grown)
 
 
 def cost_benefit_of(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
 ) -> CostBenefit:
-    """What a decision's action costs and spares."""
+    """What a decision's order costs and spares."""
     assessment = decision.assessment or _assess(table, partition, limits)
-    return _of_action(partition, decision.action, assessment, limits)
-
-
-def _of_action(
-    partition: Partition, action: Action, assessment: Assessment, limits: Thresholds
-) -> CostBenefit:
-    debt, grown, compaction = assessment
-    other = None
-    if action is Action.MERGE:
-        other = weigh_merge(partition, limits)
-    elif action is Action.CONVERT:
-        other = weigh_conversion(partition, limits, debt, grown)
-    return other or compaction
+    debt, grown, weighed = assessment
+    if decision.action is Action.MERGE:
+        return weigh_merge(partition, limits) or weighed
+    whole = rewrites_everything(partition.counters.holds, limits, debt)
+    if decision.min_dead_ratio == EVERY_FILE:
+        return weighed if whole else weigh_compaction(partition, limits, debt, grown)
+    return with_dead_files(partition, limits, weighed, decision.min_dead_ratio)
 
 
 def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:
@@ -195,6 +195,7 @@ def order_for(
         numbers=decision.numbers,
         group=limits.served_by,
         run_ms=longest_ms,
+        min_dead_ratio=ratio,
     )
     order = RewriteFiles(
         task_id=identity,

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.results import KeyChecksums
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import FileTally
@@ -241,6 +242,7 @@ class RewriteCommitted(Value):
     key_bytes: int = 0
     delete_records: int = 0
     converted_bytes: int = 0  # of the files whose keys these were
+    dead_rows: tuple[DeadRows, ...] = ()  # that are left in larger files; () = not known
 
 
 class RewriteConflicted(Value):
@@ -268,6 +270,7 @@ class RewriteSkipped(Value):
     scope: Scope | None
     reason: str
     at_ms: int
+    dead_rows: tuple[DeadRows, ...] = ()  # as of `RewriteCommitted`
 
 
 class OutputsSwept(Value):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.slices import Slice
 from firnline_domain.values import Value, field
 
@@ -140,6 +141,7 @@ class RewriteFinished(Value):
     bytes_read: int = 0  # of files that were rewritten, and of delete files
     key_bytes: int = 0  # of the key columns of converted files, as often as they were read
     delete_records: int = 0  # in the equality deletes that were applied
+    dead_rows: tuple[DeadRows, ...] = ()  # that are left in larger files; () = not known
 
     @property
     def form(self) -> TableForm:

@@ -61,6 +61,7 @@ UNDERSTOOD = {
     # Amoro counts both kinds together; each has its own threshold here.
     "self-optimizing.minor.trigger.file-count": Meaning(("min_fragments", "min_equality_deletes")),
     "self-optimizing.minor.trigger.interval": Meaning(("max_age_ms",), _interval),
+    "self-optimizing.major.trigger.duplicate-ratio": Meaning(("min_dead_ratio",)),
     # Whoever has told Amoro to keep snapshots means it, whoever expires them.
     "table-expire.enabled": Meaning(("gc_enabled",)),
     "snapshot.keep.duration": Meaning(

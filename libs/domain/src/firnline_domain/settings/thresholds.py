@@ -72,6 +72,8 @@ class Thresholds(Value):
     payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`cost_benefit`)
     reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
     reads_from: ReadsFrom = ReadsFrom.AT_LEAST  # firnline.reads-from
+    min_dead_ratio: float = 0.2  # firnline.rewrite.min-dead-ratio: of larger files (`dead_files`)
+    recycle: bool = False  # firnline.rewrite.recycle: dead rows leave the storage after a time
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
@@ -209,6 +211,16 @@ PROPERTIES = {
     ),
     "firnline.reads-from": Property(
         "reads_from", set_where="all readers report, or reports are not to be believed"
+    ),
+    # below a hundredth a file would be written anew for every hundredth row of it
+    "firnline.rewrite.min-dead-ratio": Property(
+        "min_dead_ratio",
+        real(0.01, 1),
+        "storage is slow, so that dead rows cost readers more; or writing is dear, and they may lie"
+        " longer",
+    ),
+    "firnline.rewrite.recycle": Property(
+        "recycle", set_where="rows that were deleted have to leave the storage by a date"
     ),
     "firnline.rewrite.max-wait-ms": Property(
         "max_wait_ms", PAUSE, "a table is read so rarely that debt may wait for days"

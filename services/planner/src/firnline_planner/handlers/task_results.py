@@ -7,7 +7,7 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import Work, key_share
 from firnline_domain.policy.deadlines import after_commit, after_heartbeat, awaiting_counters
-from firnline_domain.policy.outcomes import committed_late, rows_differed, told_of_slice
+from firnline_domain.policy.outcomes import committed_late, rows_differed, told_late
 from firnline_domain.policy.promises import turnaround_after
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.conflict_reasons import ConflictReason
@@ -51,7 +51,7 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
     counted = with_duplicate(_counted(context, table, event), event)
     after = _rewrite_ended(context, counted, event)
     late = _note_late(context, table, event)
-    told = [late] if late else _told_of_slice(context, table, event)
+    told = [late] if late else _told_late(context, table, event)
     if after != table or told:
         reconcile(context, after, [*(task.scope for task in table.work.running), *told])
 
@@ -99,7 +99,7 @@ def _rewrite_ended(
         case RewriteCommitted():
             return _committed(context, table, task, event)
         case RewriteSkipped():
-            return finish(context, table, task)
+            return finish(context, table, replace(task, dead_rows=event.dead_rows))
         case RewriteConflicted():
             note_success(context, task)
             retryable = event.reason not in NON_RETRYABLE
@@ -138,9 +138,12 @@ def _committed(
     turnaround_ms = turnaround_after(table.work.service.turnaround_ms, took_ms)
     service = replace(table.work.service, turnaround_ms=turnaround_ms)
     table = replace(table, work=replace(table.work, service=service))
-    reported = after_commit(task, event, context.limits, context.now_ms)
+    known = context.partition(table, task.scope).work.dead_rows
+    left = known if event.groups_lost else event.dead_rows
+    told = replace(task, dead_rows=left)
+    reported = after_commit(told, event, context.limits, context.now_ms)
     if is_in_counters(table.counters, reported):
-        return finish(context, table, task, event.slice)
+        return finish(context, table, told, event.slice)
     return _with_task(table, task, reported)
 
 
@@ -149,7 +152,7 @@ def _with_task(table: Table, task: RunningTask, after: RunningTask) -> Table:
     return replace(table, work=replace(table.work, running=running))
 
 
-def _told_of_slice(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
+def _told_late(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
     """The partition whose pass goes on, where the commit was in the counters before this word of
     the committer's. Another order of the partition may be out by now: then that is a new pass."""
     if not isinstance(event, RewriteCommitted) or event.scope is None:
@@ -157,7 +160,7 @@ def _told_of_slice(context: TableContext, table: Table, event: TaskResult) -> li
     if table.work.task_of(event.scope) is not None:
         return []
     partition = context.partition(table, event.scope)
-    work = told_of_slice(partition.work, event.task_id, event.slice)
+    work = told_late(partition.work, event.task_id, event.slice, event.dead_rows)
     if work == partition.work:
         return []
     context.put_partition(table, replace(partition, work=work))

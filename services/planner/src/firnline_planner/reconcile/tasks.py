@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import SLOTS, PartitionWork, RunningTask, Table
+from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import rewrite_hold_of
 from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded, waited_in_vain
@@ -60,9 +61,11 @@ def finish(
     # A crash may keep the partition without the table. The event then comes again, and what came
     # while the order was out, forgotten since, would be taken for what the rewrite left behind.
     if not has_succeeded(work, task):
-        holds = context.debt(table, context.partition(table, task.scope).counters.holds)
+        held = context.partition(table, task.scope).counters.holds
+        positions = positional_records(held)
+        debt = context.debt(table, held)
         told = task if done is None else replace(task, slice=done)
-        work = succeeded(work, holds, told, context.limits, context.now_ms)
+        work = succeeded(work, debt, told, context.limits, context.now_ms, positions)
     return end_task(context, table, task, work)
 
 
