@@ -253,3 +253,13 @@ def test_an_announced_expiry_says_when_and_how_much_and_how_to_stop_it(make: Mak
 def test_a_number_of_snapshots_that_is_unknown_is_not_0(make: Make) -> None:
     found = answer(make(STATE, snapshot_count=None))
     assert (found["expiry"]["snapshots"], found["table"]["snapshots"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "extent"),
+    [(0.0, "full: every"), (1.0, "minor: no larger"), (0.2, "major: larger files")],
+)
+def test_an_order_says_how_much_it_rewrites(ratio: float, extent: str) -> None:
+    numbers = {"fragments": 9, "min_fragments": 8, "min_dead_ratio": ratio}
+    assert f"; {extent}" in label_of("fragments", numbers)
+    assert extent not in label_of("fixed_point", numbers)

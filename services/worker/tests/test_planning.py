@@ -4,12 +4,13 @@ import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.records.results import DeleteKind
+from firnline_domain.records.dead_rows import DeadRows
+from firnline_domain.records.results import DeleteKind, InputFile, OutputFile, RewriteGroup
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.planning import LiveFiles
 from firnline_worker import outputs
-from firnline_worker.dead_ratios import dead_ratios
+from firnline_worker.dead_ratios import dead_ratios, dead_rows_left
 from firnline_worker.planning import (
     ANY_SPAN,
     MAX_OUTPUTS,
@@ -224,6 +225,22 @@ def test_a_global_delete_is_spread_over_all_partitions():
     live = LiveFiles(1, (*files, data("d", 1, partition="[3]")), (delete("g", 2, "[]"),))
     found = dead_ratios(live.files_of_scope(Scope(0, "[1]")), live)
     assert round(found["a"], 3) == round(1 - 2.7182818**-0.25, 3)
+
+
+def test_how_dead_rows_lie_after_a_rewrite():
+    """`a` is rewritten, `b` converted, `c` left, and `f` is a fragment."""
+    files = [data(name, 1) for name in "abc"] + [data("f", 1, 10)]
+    live = LiveFiles(1, tuple(files), (vector("a", 9), vector("b", 1), vector("c", 3)))
+    taken = [InputFile(name, 1, 10, 500) for name in "ab"]
+    groups = [
+        RewriteGroup(taken[:1], (OutputFile("o", 1, 200, "{}"),), 10, 9, 1),
+        RewriteGroup(taken[1:], (), 10, 4, 6, converts=True),
+    ]
+    empty, left = DeadRows(), dead_rows_left(live, Scope(0, "[1]"), groups, TARGET)
+    assert left[0] == DeadRows(1, 200, 1, 0)
+    assert left[1:] == (empty, empty, empty, DeadRows(1, 500, 10, 3), DeadRows(1, 500, 10, 5))
+    before = dead_rows_left(live, Scope(0, "[1]"), (), TARGET)
+    assert [one.dead for one in before] == [0, 0, 1, 0, 3, 9]
 
 
 def test_more_position_deletes_than_a_few_become_one():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.identity import normal_path
+from firnline_domain.values import replace
 from firnline_iceberg.planning import live_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_in_one_order_files_are_rewritten_converted_and_left(version, lab, rewritten):
+def test_in_one_order_files_are_rewritten_converted_and_left(version, lab, rewriter, rewritten):
     """Of 1,000 rows each: of one 400 are dead by position, of one 50; an equality delete reaches
     both, and of a newer one 20 are dead, which it does not reach."""
     lab.create(
@@ -39,6 +40,13 @@ def test_in_one_order_files_are_rewritten_converted_and_left(version, lab, rewri
     assert dead == {normal_path(below): 51, normal_path(newer): 20}
     assert {below, newer} < {file.path for file in head.data}
     assert above not in {file.path for file in head.data}
+    assert sum(one.dead for one in result.dead_rows) == 51 + 20
+    assert sum(one.files for one in result.dead_rows) == len(head.data)
+    assert sum(one.records for one in result.dead_rows) == sum(one.records for one in head.data)
+    again = rewriter.rewrite(
+        replace(lab.order(), action="compact", min_dead_ratio=0.3), lambda _: None
+    )
+    assert (again.groups, again.dead_rows) == ((), result.dead_rows)  # and it says so
 
 
 def files(lab):
