@@ -15,12 +15,14 @@ from firnline_domain.counters.work import (
     ExpiryWork,
     Partition,
     Promised,
+    RunningTask,
     ServiceLevel,
     Table,
     TableWork,
 )
 from firnline_domain.counters.writer_activity import Hour, WriterActivity
 from firnline_domain.identity import Scope
+from firnline_domain.policy.deadlines import QUEUE_MS
 from firnline_domain.records.events import TableLayout
 from firnline_domain.records.results import Going
 from firnline_domain.records.tallies import FileTally, Tally, target_bytes_of
@@ -42,6 +44,7 @@ def known(
     filters: Filters | None = None,
     duplicate: str = "",
     expiry_reason: str = "",
+    running: tuple[RunningTask, ...] = (),
     turnaround_ms: int = 0,
     promised: Promised | None = None,
     **counters: Any,
@@ -51,6 +54,7 @@ def known(
     table = Table(
         TableCounters(TABLE, "main", known=True, settings=said, **counters),
         TableWork(
+            running=running,
             activity=WriterActivity(hour or Hour()),
             expiry=replace(expiry or ExpiryWork(), reason=expiry_reason),
             filters=filters,
@@ -80,6 +84,13 @@ def many(count: int, held_bytes: int, **more: int) -> dict[str, int]:
 
 def hour(**counts: int) -> Hour:
     return Hour(NOW_MS - 60_000, **counts)
+
+
+def ordered(minutes: float, deadline_ms: int = 0, **more: Any) -> RunningTask:
+    """An order that went out so long ago."""
+    at_ms = NOW_MS - int(minutes * 60_000)
+    told = deadline_ms or at_ms + QUEUE_MS
+    return RunningTask("t", Scope(0, "[]"), "compact", "fragments", 1, 1, at_ms, told, **more)
 
 
 def holding(**kinds: int) -> Totals:

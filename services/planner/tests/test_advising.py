@@ -10,6 +10,7 @@ from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.advice.writers import METADATA_COMMITS, REFUSED
 from firnline_domain.counters.filters import TAU_MS
 from firnline_domain.identity import Scope
+from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
@@ -22,7 +23,7 @@ from firnline_domain.records.events import (
     TableLayout,
     TableScanned,
 )
-from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.results import TaskFailed, TaskRunning
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -30,7 +31,7 @@ from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
 from firnline_planner.effects import ADVICE
 
-from tests.kit.planner_world import TABLE, PlannerWorld, part
+from tests.kit.planner_world import TABLE, PlannerWorld, committed, part
 
 LIMITS = Thresholds(quiet_ms=0, min_fragments=2)
 MISSPELT = {"firnline.rewrite.min-fragment": "3"}
@@ -117,6 +118,39 @@ def test_results_that_writers_spoil_are_counted_once(world: World) -> None:
         world.take(spoilt)
         world.now_ms += 60_000
     assert ("write_conflicts", False) in world.advice_sent()
+
+
+def test_an_order_that_no_worker_begins_is_told_of_until_one_does(world: World) -> None:
+    world.append()
+    [order] = [one for one in world.append() if hasattr(one, "max_bytes")]
+    world.advice_sent()
+    world.now_ms += 16 * 60_000
+    world.append()
+    assert world.advice_sent() == [("waiting_orders", False)]
+    at_work = TaskRunning(
+        order.task_id, TABLE, "main", order.scope, 1, "w", world.now_ms, world.now_ms
+    )
+    world.take(at_work)
+    world.append()
+    assert world.advice_sent() == [("waiting_orders", True)]
+
+
+@pytest.mark.parametrize(("worked_ms", "told"), [(230_000, False), (400_000, True)])
+def test_rewrites_that_take_longer_than_their_work_are_told_of(
+    world: World, worked_ms: int, told: bool
+) -> None:
+    """A minute of work by the model; prices learn from each, so the third was foretold longer."""
+    bytes_read = int(60 * FIRNLINE.cores / FIRNLINE.read_s)
+    world.append()
+    for _ in range(3):
+        [order] = [one for one in world.append() if hasattr(one, "max_bytes")]
+        numbers = {"worked_ms": worked_ms, "bytes_read": bytes_read}
+        world.take(replace(committed(order, world.head + 1), **numbers))
+        world.commit(task_id=order.task_id, operation="replace")
+        world.now_ms += 60_000
+        world.append()
+        world.tick()
+    assert ("slow_rewrites" in world.listed()) is told
 
 
 def refused(commits: int) -> CommitsRefused:

@@ -16,6 +16,7 @@ from firnline_domain.advice.layout import (
 from firnline_domain.advice.rules import RULES, advise
 from firnline_domain.advice.snapshots import FRUITLESS, MANIFEST_BYTES, MANIFESTS, SNAPSHOTS
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
+from firnline_domain.advice.workers import SLOW, WAITING_MINUTES
 from firnline_domain.advice.writers import (
     COMMITS,
     CONFLICTS,
@@ -39,6 +40,7 @@ from tests.kit.advice_input import (
     hour,
     known,
     many,
+    ordered,
     rules,
 )
 
@@ -185,6 +187,31 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "refused_commits",
         {"hour": hour(commits=4 * REFUSED, refused=REFUSED)},
         {"hour": hour(commits=4 * REFUSED + 1, refused=REFUSED)},
+    ),
+    (
+        "waiting_orders",
+        {"running": (ordered(1), ordered(WAITING_MINUTES))},
+        {"running": (ordered(1), ordered(WAITING_MINUTES - 0.1))},
+    ),
+    (
+        "waiting_orders",
+        {"running": (ordered(WAITING_MINUTES),)},
+        {"running": (ordered(WAITING_MINUTES, begun_ms=5),)},
+    ),
+    (  # a heartbeat has said that its result waits for the committer
+        "waiting_orders",
+        {"running": (ordered(WAITING_MINUTES),)},
+        {"running": (ordered(WAITING_MINUTES, deadline_ms=NOW_MS + 1),)},
+    ),
+    (
+        "slow_rewrites",
+        {"hour": hour(timed=5 * SLOW, slow=SLOW, slow_ms=900, slow_expected_ms=90)},
+        {"hour": hour(timed=5 * SLOW + 1, slow=SLOW, slow_ms=900, slow_expected_ms=90)},
+    ),
+    (
+        "slow_rewrites",
+        {"hour": hour(timed=SLOW, slow=SLOW, slow_ms=900, slow_expected_ms=90)},
+        {"hour": hour(timed=SLOW, slow=SLOW - 1, slow_ms=900, slow_expected_ms=90)},
     ),
     ("many_snapshots", {"snapshot_count": SNAPSHOTS}, {"snapshot_count": SNAPSHOTS - 1}),
     (

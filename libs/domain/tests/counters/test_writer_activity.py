@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from firnline_domain.counters.writer_activity import (
     MAX_CLIENTS,
+    SLOW_LEAST_MS,
+    SLOW_TIMES,
     WriterActivity,
     after_commit,
     after_refusals,
@@ -26,6 +28,7 @@ from firnline_domain.records.events import (
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.times import HOUR_MS
 
+from tests.examples import make
 from tests.kit.names import TABLE
 
 NOW_MS = 1_795_000_000_000
@@ -154,3 +157,22 @@ def test_a_writer_of_many_names_costs_no_state() -> None:
     activity = after_refusals(WriterActivity(), refused(*many), NOW_MS)
     assert activity.current.refused == 100
     assert len(activity.current.refused_by) == MAX_CLIENTS
+
+
+@pytest.mark.parametrize(
+    ("worked_ms", "expected_ms", "slow"),
+    [
+        (SLOW_LEAST_MS, SLOW_LEAST_MS // SLOW_TIMES, 1),
+        (SLOW_LEAST_MS, SLOW_LEAST_MS // SLOW_TIMES + 1, 0),
+        (SLOW_LEAST_MS - 1, 1, 0),  # nobody minds
+    ],
+)
+def test_a_rewrite_is_slow_by_what_was_foretold(
+    worked_ms: int, expected_ms: int, slow: int
+) -> None:
+    event = make("rewrite_committed/native", worked_ms=worked_ms)
+    hour = after_result(WriterActivity(), event, NOW_MS, expected_ms).current
+    assert (hour.timed, hour.slow) == (1, slow)
+    assert (hour.slow_ms, hour.slow_expected_ms) == (worked_ms * slow, expected_ms * slow)
+    untold = after_result(WriterActivity(), event, NOW_MS, None).current
+    assert (untold.results, untold.timed) == (1, 0)

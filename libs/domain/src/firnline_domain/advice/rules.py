@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.advice import layout, settings, snapshots, sorting, writers
+from firnline_domain.advice import layout, settings, snapshots, sorting, workers, writers
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, Rule, without_limit
 from firnline_domain.counters.work import GivenAdvice, Table
 from firnline_domain.records.states import TableAdvice
@@ -38,6 +38,8 @@ RULES: dict[str, Rule] = {
     "equality_delete_promise": writers.equality_delete_promise,
     "write_conflicts": writers.write_conflicts,
     "refused_commits": writers.refused_commits,
+    "waiting_orders": workers.waiting_orders,
+    "slow_rewrites": workers.slow_rewrites,
     "many_snapshots": snapshots.many_snapshots,
     "many_manifests": snapshots.many_manifests,
     "held_snapshots": snapshots.held_snapshots,

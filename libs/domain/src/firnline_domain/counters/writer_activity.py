@@ -21,6 +21,8 @@ from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value, field, replace
 
 MAX_CLIENTS = 4  # that are named; of the state's bytes
+SLOW_TIMES = 4  # what was foretold; `deadlines.TIMES_EXPECTED`: one that takes longer may be lost
+SLOW_LEAST_MS = 60_000  # nobody minds a shorter one
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
 # A writer had changed what a result replaces, or was faster at every try.
 WITH_WRITERS = frozenset(
@@ -44,6 +46,10 @@ class Hour(Value):
     returned_records: int = 0  # in the files that came in their place
     results: int = 0  # committed, or refused because of writers
     conflicts: int = 0  # of these, refused, or committed without some of their groups
+    timed: int = 0  # of the results, those whose worker said how long it took
+    slow: int = 0  # of these, such as took much longer than was foretold
+    slow_ms: int = 0  # that they took
+    slow_expected_ms: int = 0  # and were foretold
     refused: int = 0  # commits of writers, as another one came first
     refused_by: dict[str, int] = field(default_factory=dict)  # of some clients
 
@@ -103,9 +109,13 @@ def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
 
 
 def after_result(
-    activity: WriterActivity, event: RewriteCommitted | RewriteConflicted, now_ms: int
+    activity: WriterActivity,
+    event: RewriteCommitted | RewriteConflicted,
+    now_ms: int,
+    expected_ms: int | None = None,
 ) -> WriterActivity:
-    """With a result of ours that was committed, or that writers made impossible to commit."""
+    """With a result of ours that was committed, or that writers made impossible to commit.
+    `expected_ms`: what was foretold for the work that was done; None = nothing."""
     if isinstance(event, RewriteConflicted):
         if event.reason not in WITH_WRITERS:
             return activity
@@ -115,7 +125,22 @@ def after_result(
     known = activity.at(now_ms)
     hour = known.current
     after = replace(hour, results=hour.results + 1, conflicts=hour.conflicts + lost)
+    worked_ms = event.worked_ms if isinstance(event, RewriteCommitted) else None
+    if worked_ms is not None and expected_ms is not None:
+        after = _with_duration(after, worked_ms, expected_ms)
     return replace(known, current=after)
+
+
+def _with_duration(hour: Hour, worked_ms: int, expected_ms: int) -> Hour:
+    timed = replace(hour, timed=hour.timed + 1)
+    if worked_ms < SLOW_LEAST_MS or worked_ms < SLOW_TIMES * expected_ms:
+        return timed
+    return replace(
+        timed,
+        slow=hour.slow + 1,
+        slow_ms=hour.slow_ms + worked_ms,
+        slow_expected_ms=hour.slow_expected_ms + expected_ms,
+    )
 
 
 def after_refusals(activity: WriterActivity, event: CommitsRefused, now_ms: int) -> WriterActivity:

@@ -25,6 +25,12 @@ TIMES_EXPECTED = 4  # several tasks share a worker's cores, and prices are estim
 MAX_RUN_MS = 12 * HOUR_MS  # a result that took longer is too old to be committed (`lifetimes`)
 
 
+def waits_for_worker(task: RunningTask) -> bool:
+    """Nobody has said anything of it since it was ordered."""
+    untouched = task.deadline_ms == task.ordered_at_ms + QUEUE_MS
+    return untouched and task.begun_ms is None and task.committed_at_ms is None
+
+
 def run_ms(cpu_s: float, limits: Thresholds) -> int:
     """How long a task may run that is expected to take so much CPU: at least what the table's
     owner says, and else no longer than its result would be worth anything."""

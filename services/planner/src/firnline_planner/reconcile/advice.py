@@ -6,8 +6,9 @@ from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import EASE, advise
 from firnline_domain.advice.sorting import RULE, SCANS, sought
 from firnline_domain.counters.other_maintainers import noticed
-from firnline_domain.counters.work import Table, TableWork
+from firnline_domain.counters.work import RunningTask, Table, TableWork
 from firnline_domain.counters.writer_activity import after_commit, after_refusals, after_result
+from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.records.events import (
     CommitsRefused,
     FilesChanged,
@@ -15,7 +16,7 @@ from firnline_domain.records.events import (
     RewriteConflicted,
     RewriteSkipped,
 )
-from firnline_domain.records.results import DUPLICATE_FILES, TaskFailed
+from firnline_domain.records.results import DUPLICATE_FILES, Mode, TaskFailed
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.times import earliest
 from firnline_domain.values import replace
@@ -72,8 +73,20 @@ def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
 
 def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
     """With one more result of ours in it."""
-    activity = after_result(table.work.activity, event, now_ms)
+    task = table.work.task(event.task_id)
+    foretold = _foretold_ms(task, event) if task and isinstance(event, RewriteCommitted) else None
+    activity = after_result(table.work.activity, event, now_ms, foretold)
     return replace(table, work=replace(table.work, activity=activity))
+
+
+def _foretold_ms(task: RunningTask, event: RewriteCommitted) -> int | None:
+    """For what the worker has read and written, at the prices of the order: how much that would be
+    was only estimated. Iceberg's own action has no price."""
+    if event.mode != Mode.NATIVE or event.redelivered:
+        return None
+    read = event.bytes_read + event.key_bytes
+    work = Work(read, event.bytes_after, event.delete_records)
+    return int(FIRNLINE.wall_s(work) * task.numbers.get("price_factor", 1.0) * 1000)
 
 
 def with_refusals(table: Table, event: CommitsRefused, now_ms: int) -> Table:

@@ -1,0 +1,49 @@
+"""Advice about the workers that rewrite a table: orders that wait, and work that takes long."""
+
+from __future__ import annotations
+
+from firnline_domain.advice.finding import Finding, Known
+from firnline_domain.counters.writer_activity import SLOW_TIMES, Hour
+from firnline_domain.policy.deadlines import waits_for_worker
+
+MINUTE_MS = 60_000
+WAITING_MINUTES = 15  # a heartbeat says within a minute of its begin that an order is at work
+SLOW = 3  # an hour
+SLOW_SHARE = 0.2  # of the table's rewrites
+
+
+def waiting_orders(known: Known, ease: float) -> Finding | None:
+    """An order that nobody begins: too few workers, or none of the table's group."""
+    since = [one.ordered_at_ms for one in known.table.work.running if waits_for_worker(one)]
+    minutes = (known.now_ms - min(since, default=known.now_ms)) / MINUTE_MS
+    if minutes < WAITING_MINUTES * ease:
+        return None
+    group = known.limits.served_by
+    return Finding(
+        f"{len(since):,} orders wait for a worker of the group '{group}', the oldest for "
+        f"{minutes:,.0f} minutes",
+        "see whether the group's workers run, and how many are wanted: /api/workers of the console",
+        {"waiting_orders": len(since), "waiting_minutes": minutes},
+        {"waiting_minutes": WAITING_MINUTES},
+        lead=minutes,
+    )
+
+
+def slow_rewrites(known: Known, ease: float) -> Finding | None:
+    """Prices are learned by the bucket: a table of its own speed is foretold wrongly, and one whose
+    worker has little of its host is slow itself."""
+    hours = known.table.work.activity.hours(known.now_ms)
+    hour = max(hours, key=lambda one: one.slow, default=Hour())
+    share = hour.slow / max(hour.timed, 1)
+    if hour.slow < SLOW * ease or share < SLOW_SHARE * ease:
+        return None
+    times = hour.slow_ms / max(hour.slow_expected_ms, 1)
+    return Finding(
+        f"{hour.slow:,} of {hour.timed:,} rewrites in an hour took {times:,.1f} times as long as "
+        "their work was foretold to take",
+        "see whether workers share their cores with others, wait for slow storage, or have too "
+        "little memory; where only this table is slow, very wide rows or a dear codec are",
+        {"slow_per_hour": hour.slow, "slow_share": share, "times_foretold": times},
+        {"slow_per_hour": SLOW, "slow_share": SLOW_SHARE, "times_foretold": SLOW_TIMES},
+        lead=hour.slow,
+    )
