@@ -65,6 +65,10 @@ class Delete(Value):
         return self.path
 
     @property
+    def records(self) -> int:
+        return len(self.keys) + len(self.named)
+
+    @property
     def is_global(self) -> bool:
         return self.kind is DeleteKind.EQUALITY and self.scope == ALL
 

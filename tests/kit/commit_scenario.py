@@ -12,6 +12,7 @@ import numpy as np
 from firnline_deletes import row_map, vectors
 from firnline_domain.commits import conflicts
 from firnline_domain.identity import MAIN
+from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,
@@ -21,10 +22,14 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
+from firnline_domain.records.slices import Slice
 from firnline_domain.values import replace
+from firnline_iceberg import mark_files
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.naming import Run
 from firnline_iceberg.planning import PlannedFile, live_files
+from firnline_worker import pass_marks
+from firnline_worker.slices import Left, slice_of
 
 from tests.kit.scenario_table import Row, ScenarioTable, read
 from tests.kit.table_writer import local
@@ -87,6 +92,27 @@ class CommitScenario(ScenarioTable):
             local(output.path).unlink()
         path = self._row_map(others, kept)
         return replace(whole, groups=tuple(groups), row_map=path)
+
+    def slice(self, *paths: str, after: Slice | None = None, left: int = 0) -> RewriteFinished:
+        """A slice of a conversion: these files alone, with its marks; `left` more are to follow."""
+        whole = self.convert(*paths)
+        for output in conflicts.outputs(whole):
+            local(output.path).unlink()
+        start = whole.start_sequence_number
+        order = RewriteFiles(
+            task_id=whole.task_id, table=self.name, ref=MAIN, scope=whole.scope, action="convert",
+            reason="equality_deletes", trigger_snapshot_id=1, attempt=1, ordered_at_ms=1,
+            deadline_ms=1, after=after,
+        )  # fmt: skip
+        groups = tuple(group for group in whole.groups if group.converts)
+        live = live_files(self.loaded, whole.start_snapshot_id)
+        known = pass_marks.read(self.loaded, order, live)
+        marks = pass_marks.marks_after(order, start, live, known, groups)
+        assert self.run is not None
+        path = f"{self.loaded.metadata.location}/metadata/{self.run.marks_name}"
+        stored = mark_files.write(self.loaded.io, path, marks)
+        done = slice_of(order, start, Left(left, left), stored)
+        return replace(whole, groups=groups, slice=done)
 
     def output_path(self) -> str:
         """Of the last rewrite's next one."""

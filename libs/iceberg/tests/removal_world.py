@@ -61,11 +61,14 @@ class Owned:
         self.table.append(pa.table({"id": [5]}))
         self.live = [old, *mine]
         killed = self.run(KILLED)
-        row_map = self.root / "metadata" / killed.row_map_name
+        row_map, marks = (
+            self.root / "metadata" / name for name in (killed.row_map_name, killed.marks_name)
+        )
         row_map.write_bytes(b"x")
+        marks.write_bytes(b"x")
         outputs = [self.write(killed.output_name(0, number)) for number in range(2)]
         deletes = self.write(killed.delete_name(0, False))
-        self.leftovers = [*outputs, deletes, row_map]
+        self.leftovers = [*outputs, deletes, row_map, marks]
 
 
 class World:
@@ -146,10 +149,11 @@ def honest(world: World, task: str = KILLED) -> dict[str, Any]:
     """What a killed worker's list says: everything that it may have written."""
     run, data = world.mine.run(task), f"file://{world.mine.root}/data"
     names = [run.output_name(0, number) for number in range(3)] + [run.delete_name(0, False)]
-    row_map = f"file://{world.mine.root}/metadata/{run.row_map_name}"
+    metadata = f"file://{world.mine.root}/metadata"
+    beside = [f"{metadata}/{name}" for name in (run.row_map_name, run.marks_name)]
     return {
         "task_id": task, "attempt": 1, "table_uuid": world.mine.uuid, "worker": "w",
-        "written_at_ms": OLD_S, "outputs": [*(f"{data}/{name}" for name in names), row_map],
+        "written_at_ms": OLD_S, "outputs": [*(f"{data}/{name}" for name in names), *beside],
         "deadline_ms": 0,
     }  # fmt: skip
 

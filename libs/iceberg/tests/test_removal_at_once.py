@@ -26,7 +26,7 @@ from .removal_world import (
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_after_a_commit_only_the_runs_own_list_and_row_map_go(
+def test_after_a_commit_only_what_lies_beside_the_runs_list_goes(
     world: World, data: st.DataObject
 ) -> None:
     world.restore()
@@ -38,7 +38,8 @@ def test_after_a_commit_only_the_runs_own_list_and_row_map_go(
     named = [mangled(f"file://{path}", how) for path, how in chosen]
     task = data.draw(st.sampled_from(TASKS))
     removal.remove_unneeded(world.load(), task, named)
-    allowed = {metadata / run.row_map_name} if task == KILLED else set()
+    mine = {metadata / run.row_map_name, metadata / run.marks_name}
+    allowed = mine if task == KILLED else set()
     assert world.gone() <= allowed
     assert task == KILLED or listed.exists()
 

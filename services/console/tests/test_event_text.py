@@ -23,7 +23,7 @@ Make = Callable[..., Any]
             "rewrite_committed/native",
             "committed",
             "2026-11-21: 10 → 1 data file, 12 delete files gone, 12.3 kB → 8.0 kB, "
-            "10 dead rows dropped",
+            "10 dead rows dropped, 7 files left for the next order",
         ),
         (
             "rewrite_conflicted/new_position_deletes",

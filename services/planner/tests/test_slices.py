@@ -144,6 +144,7 @@ def test_a_terabyte_is_served_in_slices_of_the_set_share_of_the_deadline(
     most = max_bytes(LARGE, seen[0].action)
     assert 10 * GB < max_bytes(LARGE, "compact") < 11 * GB  # five minutes on two cores
     assert {order.max_bytes for order in seen} == {most}
+    assert max(order.run_ms for order in seen) <= LARGE.deadline_ms
     slices = TB * (KEYS if convert == "always" else 1) / most
     assert lake.passes >= 2
     first = [order.after for order in seen].index(None, 1)

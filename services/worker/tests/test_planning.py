@@ -326,6 +326,22 @@ def test_the_next_slice_does_not_take_what_the_pass_has_written_nor_what_came_si
     assert ([f.path for f in made.inputs], made.left) == (["old"], NOTHING_LEFT)
 
 
+def test_a_slice_of_a_conversion_leaves_out_what_marks_answer_for():
+    """It counts the bytes of the keys; files whose marks are void come last, and are not left."""
+    files = [data(name, n, 400) for n, name in enumerate("abcde", 1)]
+    deletes = [delete("d", 20)]
+    limit = SliceLimit(130, 20, answered={files[0].normal}, void={files[1].normal})
+    made = planned(files, deletes, action=Action.CONVERT, slice_limit=limit)
+    assert [file.path for file in made.converted] == ["c", "d"]
+    assert (made.groups, made.left) == ((), Left(1, 60))
+    last = SliceLimit(
+        130, 20, {one.normal for one in files[2:4]}, {one.normal for one in files[:2]}
+    )
+    made = planned(files, deletes, action=Action.CONVERT, slice_limit=last)
+    assert [file.path for file in made.converted] == ["a", "e"]
+    assert made.left == NOTHING_LEFT
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.sampled_from([20, 99, 300, 500, 900])), max_size=14),

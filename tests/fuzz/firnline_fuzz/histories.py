@@ -56,6 +56,7 @@ class History:
     floats: bool  # floating-point equality keys, too
     budget: int  # bytes for delete sets: few of them cut each set into parts
     actions: tuple[Selection, ...]  # of the rewrites, in turn
+    slice_bytes: int  # that one order takes; 0 = all
     steps: tuple[Step, ...]
 
 
@@ -77,6 +78,7 @@ HISTORIES = st.builds(
     floats=st.integers(0, 9).map(lambda n: n == 9),
     budget=st.sampled_from([1 << 30, 1 << 30, 100]),
     actions=st.sampled_from([(FULL,), (MINOR,), (MINOR, MINOR, FULL), (MAJOR, MINOR)]),
+    slice_bytes=st.sampled_from([0, 0, 1, 400, 3_000]),
     steps=_steps(),
 )
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope, task_id
-from firnline_domain.records.events import RewriteConflicted
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import Mode, RewriteFinished
+from firnline_domain.records.slices import Slice
 from firnline_iceberg.planning import live_files
 from hypothesis import reject
 from py4j.protocol import Py4JJavaError
@@ -54,13 +55,15 @@ class Bench:
         table = created(self.jvm, self.catalog, self.namespace, f"t{next(_numbers)}", history)
         rewriter = replace(self.rewriter, set_budget_bytes=history.budget)
         bench, actions = replace(self, rewriter=rewriter), itertools.cycle(history.actions)
-        trial = Trial(bench, table, history.exotic, actions)
+        trial = Trial(bench, table, history.exotic, actions, history.slice_bytes)
         life = Life(history, table, trial.ordered, trial.stock)
         try:
             life.live()
             for ref in life.refs:
                 for scope in trial.scopes(ref)[:MOST_SCOPES]:
                     trial.whole(ref, scope)
+                    while (ref, scope) in trial.passes:
+                        trial.whole(ref, scope)
         except Unreadable as error:
             life.told.append(f"unreadable: {error}")
             reject()
@@ -84,6 +87,8 @@ class Trial:
     table: Table
     exotic: bool
     actions: Iterator[Selection] = field(default_factory=lambda: itertools.repeat(FULL))
+    slice_bytes: int = 0
+    passes: dict[tuple[str, Scope], Slice] = field(default_factory=dict)  # that are to go on
     lineage: bool = False
     known: tuple[str, str, bool, readers.Seen] | None = None
 
@@ -128,7 +133,7 @@ class Trial:
         """Rewrite, commit, compare."""
         before = self.before(ref)
         result = self.run(ref, scope)
-        for event in self.bench.handlers.handle([result]):
+        for event in self.handle(ref, result):
             assert not isinstance(event, RewriteConflicted), event
         self.compare(ref, before, f"{result.mode} {result.handover_reason}")
 
@@ -146,8 +151,21 @@ class Trial:
     def _land(self, ref: str, result: RewriteFinished) -> None:
         """Commit late: it may conflict with what came between, rows must stay either way."""
         before = self.before(ref)
-        self.bench.handlers.handle([result])
+        self.handle(ref, result)
         self.compare(ref, before, f"landed {result.mode}")
+
+    def handle(self, ref: str, result: RewriteFinished) -> list[Any]:
+        """Commit, and remember like a planner what the next order has to go on with."""
+        events = self.bench.handlers.handle([result])
+        for event in events:
+            if isinstance(event, RewriteConflicted):
+                continue
+            done = event.slice if isinstance(event, RewriteCommitted) else None
+            self.passes.pop((ref, result.scope), None)
+            if done is not None and not done.is_last:
+                self.passes[ref, result.scope] = done
+            self.bench.modes["slices"] += done is not None
+        return list(events)
 
     def run(self, ref: str, scope: Scope) -> RewriteFinished:
         """The worker's result, with its proof looked at; nothing is committed."""
@@ -179,12 +197,14 @@ class Trial:
 
     def _order(self, ref: str, scope: Scope) -> RewriteFiles:
         number, now, selection = next(_numbers), int(time.time() * 1000), next(self.actions)
-        action, ratio = selection
+        after = self.passes.get((ref, scope))
+        action, ratio = (after.action, after.min_dead_ratio) if after else selection
         text = f"{scope.spec_id}{scope.partition}"
         head = self.bench.tables.load(self.table.name).head(ref).snapshot_id
         task = task_id(self.table.name.uuid, ref, text, action, number)
         return RewriteFiles(
             task_id=task, table=self.table.name, ref=ref, scope=scope, action=action,
             reason="fuzz", trigger_snapshot_id=head, attempt=1, ordered_at_ms=now,
-            deadline_ms=now + 600_000, min_dead_ratio=ratio,
+            deadline_ms=now + 600_000, min_dead_ratio=ratio, max_bytes=self.slice_bytes,
+            after=after,
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.identity import Scope
+from firnline_domain.settings.thresholds import KEY_SHARE
 from firnline_domain.values import replace
 from firnline_iceberg.planning import live_files
 
@@ -59,3 +60,39 @@ def test_a_partition_takes_four_slices_while_upserts_come(lab, rewriter, committ
     assert whole.slice is None
     assert live(lab).deletes == ()
     assert lab.scopes() == [Scope(0, "[]")]
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_conversion_takes_four_slices_and_the_last_one_the_deletes(
+    lab, rewriter, committer, version
+):
+    lab.create(
+        "id BIGINT, v STRING",
+        **{"format-version": version, "write.target-file-size-bytes": "1000"},
+    )
+    for number in range(8):
+        lab.insert(", ".join(f"({number * 100 + i}, 'x{number}{i}')" for i in range(100)))
+    lab.equality_delete(["id"], "(1), (101), (102), (301), (401), (501), (701)")
+    data = {file.path for file in live(lab).data}
+    size = max(file.bytes for file in live(lab).data)
+    most, after, taken = int(2 * size * KEY_SHARE), None, []
+    for number in range(9):
+        order = replace(lab.order(), action="convert", min_dead_ratio=1.0, max_bytes=most)
+        result = rewriter.rewrite(replace(order, after=after), no_note)
+        assert result.mode == "native", result.handover_reason
+        paths = [file.path for group in result.groups for file in group.inputs]
+        assert len(paths) == 2
+        lab.equality_delete(["id"], f"({number * 2}), (700)", rows=f"({number * 2}, 'new')")
+        before = lab.seen()
+        commit(committer, result)
+        assert lab.seen() == before
+        taken, after = [*taken, *paths], result.slice
+        if after.is_last:
+            break
+        equality = [d for d in live(lab).deletes if d.kind == "equality"]
+        assert len(equality) == number + 2
+    assert (number, len(set(taken)), data) == (3, 8, set(taken))
+    left = [d.sequence_number for d in live(lab).deletes if d.kind == "equality"]
+    assert len(left) == 4
+    assert all(one > after.sequence_number for one in left), left
+    assert [path for path in lab.stored() if path.endswith(".marks")] == []

@@ -96,15 +96,21 @@ class Pinned:
         return start if usable else self.head.snapshot_id
 
 
-def pinned(table: LoadedTable, ref: str, results: Iterable[RewriteFinished]) -> Pinned:
-    """As far as these results need it. Raises RefGone, MetadataFileGone, RetryLater; TaskRefused
+def pinned(
+    table: LoadedTable,
+    ref: str,
+    results: Iterable[RewriteFinished],
+    marked: Iterable[str] = (),
+) -> Pinned:
+    """As far as these results need it. `marked`: normal paths of files that earlier slices have
+    converted. Raises RefGone, MetadataFileGone, RetryLater; TaskRefused
     where too many deletes are about them."""
     snapshot_id = table.head(ref).snapshot_id
     known = tuple(results)
     # an output that is live already must be seen, too
     named = [file.path for result in known for file in inputs(result)]
     named += [file.path for result in known for file in outputs(result)]
-    paths = frozenset(map(normal_path, named))
+    paths = frozenset((*map(normal_path, named), *marked))
     about = Subject(paths, frozenset(result.scope for result in known))
     live, rest = examined(table, snapshot_id, about)
     ancestors = list(table.ancestors(snapshot_id))

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 PREFIX = "firnline-"
-LIST_SUFFIX, ROW_MAP_SUFFIX = ".json", ".rows.puffin"
+LIST_SUFFIX, ROW_MAP_SUFFIX, MARKS_SUFFIX = ".json", ".rows.puffin", ".marks"
 _SHOWN = 16  # characters of a task's id, for people
 _DIGEST = 24  # hexadecimal digits: 96 bits, which nobody finds a second task for
 _TASK = re.compile(r"[0-9A-Za-z_-]{1,64}")
@@ -50,6 +50,16 @@ class Run:
     def row_map_name(self) -> str:
         """The row map, beside the list."""
         return self.stem + ROW_MAP_SUFFIX
+
+    @property
+    def marks_name(self) -> str:
+        """The marks of a conversion's slice, beside the list."""
+        return self.stem + MARKS_SUFFIX
+
+    @property
+    def names_beside(self) -> tuple[str, str, str]:
+        """Of all that lies beside the table's metadata files."""
+        return self.list_name, self.row_map_name, self.marks_name
 
     def output_name(self, group: int, number: int) -> str:
         """A data file."""

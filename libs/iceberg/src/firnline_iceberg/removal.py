@@ -76,9 +76,10 @@ class StoredList:
         return self.place.path
 
     def names(self, path: str) -> bool:
-        """Whether the run gives this name: to an output, or to its row map beside the list."""
+        """Whether the run gives this name: to an output, or to its row map or marks beside the
+        list."""
         name = file_name(path)
-        if name == self.run.row_map_name:
+        if name in (self.run.row_map_name, self.run.marks_name):
             beside = address(folder_of(path))
             return beside is not None and beside == address(folder_of(self.path))
         return self.run.names_content(name)
@@ -156,8 +157,8 @@ class Removal:
 
 
 def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None]) -> int:
-    """After a commit that left no output out: the run's row map and write-ahead list, in this
-    order. No table ever has a file of these names, so nothing has to be read. Raises OSError."""
+    """After a commit that left no output out: the run's row map, marks and write-ahead list, in
+    this order. No table has a file of these names, so nothing has to be read. Raises OSError."""
     mine = [path for path in paths if path is not None and _is_beside(table, task_id, path)]
     return sum(_delete(table.io, path) for path in mine)
 
@@ -165,7 +166,7 @@ def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None
 def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
     name = file_name(path)
     run = run_of(table.identity.uuid, task_id, name)
-    known = run is not None and name in (run.list_name, run.row_map_name)
+    known = run is not None and name in run.names_beside
     return known and Locations.of(table).beside_metadata(path)
 
 
@@ -176,7 +177,7 @@ def remove_unpublished(table: LoadedTable, run: Run, paths: Iterable[str], liste
 
     def is_ours(path: str) -> bool:
         name = file_name(path)
-        if name in (run.list_name, run.row_map_name):
+        if name in run.names_beside:
             return locations.beside_metadata(path)
         return run.names_content(name) and locations.holds(path)
 

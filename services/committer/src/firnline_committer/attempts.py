@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_domain.commits.commit_plan import PlannedSnapshot, Written
+from firnline_domain.commits.marks import Marks
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
@@ -75,6 +76,7 @@ class Batch:
     failures: list[str] = field(default_factory=list)  # why, of each attempt that left one open
     leftovers: Leftovers = field(default_factory=Leftovers)
     search: OutputSearch = field(default_factory=OutputSearch)
+    marks: dict[str, Marks | None] = field(default_factory=dict)  # by task id, of earlier slices
     waits: int = 0  # for a writer's commit
     writer_just_committed: bool = False
 

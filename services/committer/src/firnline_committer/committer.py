@@ -15,6 +15,7 @@ from firnline_adapters.logs import Log
 from firnline_domain.commits.commit_plan import plan
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.commits.marks import Marks
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN
 from firnline_domain.records.conflict_reasons import ConflictReason
@@ -37,6 +38,7 @@ from firnline_committer.conversions import Conversions
 from firnline_committer.examination import Examiner
 from firnline_committer.outputs import Outputs
 from firnline_committer.repairs import Repairs
+from firnline_committer.slice_marks import answered_at, marks_of
 
 ATTEMPTS_IN_A_ROW = 3  # then the thread is another table's
 MAX_ATTEMPTS = 24  # of a batch against a head that moves, before what is old is refused
@@ -190,11 +192,15 @@ class Committer:
 
     def _examine(self, batch: Batch, table: LoadedTable) -> Examined:
         """Refuse what cannot be committed onto this head, and plan the rest."""
-        head = pinned(table, batch.ref, batch.open.values())
+        known = [marks for one in batch.open.values() if (marks := _marks(batch, table, one))]
+        marked = {path for marks in known for path in marks.files}
+        head = pinned(table, batch.ref, batch.open.values(), marked)
         self._refuse_too_old(batch, head.snapshot_id)
         since_ms = self._now_ms()
         chosen = self._examiner.examine(head, batch.open.values(), batch.leftovers.deletes)
-        made = plan(chosen.fit, head.head, chosen.repairs, chosen.conversions)
+        fit = [batch.marks.get(one.task_id) for one in chosen.fit]
+        answered = answered_at(head, [marks for marks in fit if marks is not None])
+        made = plan(chosen.fit, head.head, chosen.repairs, chosen.conversions, answered)
         self._refuse_unless_committed(batch, chosen.refused | made.refused, head.snapshot_id)
         still_open = all(one.task_id in batch.open for one in chosen.fit)
         snapshots = made.snapshots if still_open else ()
@@ -319,7 +325,7 @@ class Committer:
         if not redelivered:  # else it may be another attempt's, whose outputs its list must name
             elapsed_ms = event.committed_at_ms - result.ordered_at_ms
             metrics.observe("order_to_commit_seconds", elapsed_ms / 1000)
-            self._outputs.clear(table, result, commit.lost)
+            self._outputs.clear(table, result, commit.lost, batch.marks.get(task_id))
 
     def _refuse(self, batch: Batch, task_id: str, conflict: Conflict, head: int | None) -> None:
         result = batch.open.pop(task_id)
@@ -370,6 +376,13 @@ class Committer:
             if repair.task_id not in self._unknown and not left.refused:
                 self._repairs.close(batch.table, repair)
                 left.deletes.remove(repair)
+
+
+def _marks(batch: Batch, table: LoadedTable, result: RewriteFinished) -> Marks | None:
+    """Read once. Raises RetryLater."""
+    if result.task_id not in batch.marks:
+        batch.marks[result.task_id] = marks_of(table, result)
+    return batch.marks[result.task_id]
 
 
 def _hold(batch: Batch) -> Hold:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_domain.commits.marks import Marks
 from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
@@ -15,6 +16,8 @@ from firnline_iceberg import removal
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.tables import LoadedTable, Tables
+
+from firnline_committer.slice_marks import replaced_by
 
 
 class Outputs:
@@ -33,13 +36,26 @@ class Outputs:
         except OSError as error:
             raise StorageUnreachable(f"storage: {error}") from error
 
-    def clear(self, table: LoadedTable, result: RewriteFinished, lost: Collection[int]) -> None:
+    def clear(
+        self,
+        table: LoadedTable,
+        result: RewriteFinished,
+        lost: Collection[int],
+        marks: Marks | None = None,
+    ) -> None:
         """After its commit: the row map and the write-ahead list, which goes last. Where groups
-        were lost both stay, for the list names their outputs."""
-        if lost:
-            return
+        were lost both stay, for the list names their outputs. A slice's marks stay until the next
+        one has its own, with the list: a pass that is given up leaves them to the sweep. `marks`:
+        of the slices before."""
+        done = result.slice
+        own = [result.row_map, result.output_list]
+        if done is not None and done.marks is not None:
+            own[1:] = [done.marks.path, result.output_list] if done.is_last else []
         try:
-            removal.remove_unneeded(table, result.task_id, (result.row_map, result.output_list))
+            if not lost:
+                removal.remove_unneeded(table, result.task_id, own)
+            if before := replaced_by(table, marks):
+                removal.remove_unneeded(table, *before)
         except OSError as error:  # the sweep's
             self._log.warning("not_removed", task=result.task_id, why=error)
 

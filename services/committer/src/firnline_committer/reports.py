@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from firnline_domain.commits.conflicts import Conflict, outputs, replaced
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     Classification,
     GroupProof,
@@ -13,6 +14,8 @@ from firnline_domain.records.events import (
     RewriteSkipped,
 )
 from firnline_domain.records.results import RewriteFinished
+from firnline_domain.records.slices import Slice
+from firnline_domain.values import replace
 from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
@@ -58,7 +61,7 @@ def committed(
             for group in result.groups
         ),
         worked_ms=result.finished_at_ms - result.started_at_ms,
-        slice=result.slice,
+        slice=_slice(result, commit),
         bytes_read=whole.bytes_read,
         key_bytes=whole.key_bytes,
         delete_records=whole.delete_records,
@@ -67,6 +70,19 @@ def committed(
         ),
         dead_rows=() if commit.lost else result.dead_rows,
     )
+
+
+# The worker's word for its own files is in doubt, or what it said of them is gone.
+UNPROVEN = frozenset(
+    {ConflictReason.PROOF_FAILED, ConflictReason.OUTPUTS_GONE, ConflictReason.INVALID_OUTPUTS}
+)
+
+
+def _slice(result: RewriteFinished, commit: FoundCommit) -> Slice | None:
+    """What the next order begins with; without marks the whole pass is read again."""
+    if result.slice is None or UNPROVEN.isdisjoint(commit.lost.values()):
+        return result.slice
+    return replace(result.slice, marks=None)
 
 
 def _classified(result: RewriteFinished, table: LoadedTable, commit: FoundCommit) -> Classification:

@@ -27,7 +27,9 @@ def first_flaw(at: Pinned, result: RewriteFinished) -> str | None:
 def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
     uuid, locations = at.table.identity.uuid, Locations.of(at.table)
     files = list(outputs(result))
-    beside = [path for path in (result.row_map, result.output_list) if path is not None]
+    marks = result.slice.marks if result.slice is not None else None
+    named = (result.row_map, result.output_list, None if marks is None else marks.path)
+    beside = [path for path in named if path is not None]
     runs = {
         path: run_of(uuid, result.task_id, file_name(path))
         for path in (*beside, *(file.path for file in files))
@@ -39,8 +41,8 @@ def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
         yield "its files are of several runs"
     for path in beside:
         found = runs[path]
-        if not found or file_name(path) not in (found.row_map_name, found.list_name):
-            yield f"{path} is neither a row map nor a write-ahead list"
+        if not found or file_name(path) not in found.names_beside:
+            yield f"{path} is no row map, no write-ahead list, and no file of marks"
         if not locations.beside_metadata(path):
             yield f"{path} is not beside the table's metadata files"
     seen: set[str] = set()

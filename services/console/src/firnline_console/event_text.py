@@ -164,6 +164,8 @@ def _rewritten(fact: RewriteCommitted) -> EventView:
     parts.append(f"{in_bytes(fact.bytes_before)} → {in_bytes(fact.bytes_after)}")
     if fact.rows_masked:
         parts.append(f"{counted(fact.rows_masked, 'dead row')} dropped")
+    if fact.slice is not None and not fact.slice.is_last:
+        parts.append(f"{counted(fact.slice.left_files, 'file')} left for the next order")
     text = f"{scope_label(fact.scope)}: {', '.join(parts)}"
     fact_id, at = f"committed:{fact.task_id}", fact.committed_at_ms
     return _event(fact_id, at, "committed", fact.table, text, fact.task_id)

@@ -1,6 +1,6 @@
 """Names of outputs, which are on a write-ahead list (`firnline_iceberg.output_lists`) before the
-stage starts. The list lies beside the table's metadata files, and beside it the row map, which is
-on the list.
+stage starts. The list lies beside the table's metadata files, and beside it the row map and the
+marks, which are on the list.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ class TaskFiles:
 
     list: str  # the write-ahead list of everything that it may write
     row_map: str
+    marks: str  # of a conversion that is done in slices
 
 
 def files_of(run: Run, metadata_location: str) -> TaskFiles:
     """Beside the table's metadata files, wherever these are."""
     folder = folder_of(metadata_location)
-    return TaskFiles(f"{folder}/{run.list_name}", f"{folder}/{run.row_map_name}")
+    return TaskFiles(*(f"{folder}/{name}" for name in run.names_beside))
 
 
 def new_run(order: RewriteFiles) -> Run:

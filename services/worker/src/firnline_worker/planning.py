@@ -146,6 +146,7 @@ def plan(
     if action == Action.CONVERT:
         chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
     rewritten = [f for f in files if f.data.normal in chosen]
+    kept = {path: kept[path] for path in kept if path not in slice_limit.answered}
     cut = _slice_of(files, rewritten, kept, target_bytes, limit, slice_limit)
     rewritten = [f for f in rewritten if f.data.normal in cut.taken]
     kept = {path: deletes for path, deletes in kept.items() if path in cut.taken}
@@ -217,15 +218,15 @@ def _slice_of(
     slice_limit: SliceLimit,
 ) -> Cut:
     """Files with deletes come first; the rest is only to be merged."""
-    with_deletes = [f for f in chosen if f.deletes]
-    costs = [Costed(f.data, f.data.bytes) for f in with_deletes]
-    costs += [Costed(f.data, int(f.data.bytes * KEY_SHARE)) for f in files if f.data.normal in kept]
+    with_deletes = [Costed(f.data, f.data.bytes) for f in chosen if f.deletes]
+    with_deletes += [
+        Costed(f.data, int(f.data.bytes * KEY_SHARE), f.data.normal in slice_limit.void)
+        for f in files
+        if f.data.normal in kept
+    ]
     runs = limit.runs([f.data for f in chosen if not f.deletes])
-    return cut(sorted(costs, key=_oldest), runs, _ROOM * target_bytes, slice_limit)
-
-
-def _oldest(one: Costed) -> tuple[int, str]:
-    return by_age(one.file)
+    by_need = sorted(with_deletes, key=lambda one: (one.again, by_age(one.file)))
+    return cut(by_need, runs, _ROOM * target_bytes, slice_limit)
 
 
 def _tally(files: Sequence[DataFileEntry]) -> Tally:

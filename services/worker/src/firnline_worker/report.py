@@ -20,6 +20,7 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
+from firnline_domain.records.slices import Slice
 from firnline_domain.values import replace
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.tables import LoadedTable
@@ -28,7 +29,6 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_worker.java import JavaTable
 from firnline_worker.outputs import TaskFiles
 from firnline_worker.planning import Plan
-from firnline_worker.slices import Left, slice_of
 from firnline_worker.stage import GroupDone
 
 
@@ -49,11 +49,11 @@ def finished(
     deletes: Sequence[DeleteFileEntry],
     files: TaskFiles | None,
     at_ms: int,
-    left: Left,
+    done: Slice | None,
     dead_rows: Histogram,
     key_bytes: int = 0,
 ) -> RewriteFinished:
-    """A native result; no groups = there was nothing to do. `left`: of its pass; `dead_rows`: in
+    """A native result; no groups = there was nothing to do. `dead_rows`: in
     files that stay or come; `key_bytes`: read of the files that were converted."""
     applied = tuple(_applied(delete) for delete in deletes)
     result = _result(task, Mode.NATIVE, at_ms, groups, applied, files, dead_rows=dead_rows)
@@ -61,7 +61,7 @@ def finished(
     equality = (delete for delete in deletes if delete.kind is DeleteKind.EQUALITY)
     return replace(
         result,
-        slice=slice_of(task.order, result.start_sequence_number, left),
+        slice=done,
         bytes_read=sum(file.bytes for file in rewritten) + sum(one.bytes for one in deletes),
         key_bytes=key_bytes,
         delete_records=sum(delete.records for delete in equality),

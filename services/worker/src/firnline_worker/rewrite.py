@@ -16,16 +16,17 @@ from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
+from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.parquet import readable
-from firnline_iceberg import output_lists, removal
+from firnline_iceberg import mark_files, output_lists, removal
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.tables import LoadedTable, Tables
 
-from firnline_worker import outputs, report
+from firnline_worker import outputs, pass_marks, report
 from firnline_worker.columns import proving_ids, target_schema
 from firnline_worker.dead_ratios import dead_rows_left
 from firnline_worker.delete_set_cache import DeleteSetCache
@@ -34,10 +35,12 @@ from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.live_files import LiveFilesCache
+from firnline_worker.outputs import TaskFiles
+from firnline_worker.pass_marks import PassMarks, marks_after
 from firnline_worker.planning import Plan, plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import refuse_stale, yield_to_writers
 from firnline_worker.report import Clock, TaskContext
-from firnline_worker.slices import ANY_SIZE, slice_limit
+from firnline_worker.slices import slice_limit, slice_of
 from firnline_worker.stage import (
     GroupDone,
     GroupOrder,
@@ -89,6 +92,7 @@ class Rewriter:
         yield_to_writers(table, order.ref, self.now_ms())
         live = self.snapshots.live(table, head.snapshot_id)
         refuse_duplicates(live)
+        known = pass_marks.read(table, order, live)
         chosen = plan(
             live,
             order.scope,
@@ -96,17 +100,17 @@ class Rewriter:
             order.action,
             time_span_limit(table),
             order.min_dead_ratio,
-            slice_limit(order) if order.action != Action.CONVERT else ANY_SIZE,
+            slice_limit(order, known),
         )
         clock.lap("plan")
         task = TaskContext(order, table, head, self.worker, clock)
         if not chosen.taken:
             dead = dead_rows_left(live, order.scope, (), target_bytes(table))
-            return report.finished(task, (), (), None, self.now_ms(), chosen.left, dead)
+            return report.finished(task, (), (), None, self.now_ms(), None, dead)
         reason: str | None = next(reasons(table, chosen), None)
         if reason is None:
             try:
-                return self._rewrite_natively(task, chosen, live)
+                return self._rewrite_natively(task, chosen, live, known)
             except Refused as refused:
                 reason = refused.reason
             except OutsideLocations:
@@ -116,7 +120,7 @@ class Rewriter:
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
     def _rewrite_natively(
-        self, task: TaskContext, chosen: Plan, live: LiveFiles
+        self, task: TaskContext, chosen: Plan, live: LiveFiles, known: PassMarks
     ) -> RewriteFinished:
         """Every output is on the write-ahead list before it can exist; if the attempt fails they
         are removed, for no result has named them."""
@@ -128,13 +132,14 @@ class Rewriter:
         paths = [path for group in groups for path in group.output_paths]
         if not all(map(Locations.of(table).holds, paths)):
             raise OutsideLocations
-        listed_paths = [*paths, files.row_map]
+        listed_paths = [*paths, files.row_map, files.marks]
         self._write_ahead(task, files.list, listed_paths)
         try:
             done = self._run_groups(task, chosen, groups, files.row_map)
             ids = proving_ids(table, chosen.deletes)
             described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
             _refuse_unproved(described)
+            slice_done = _slice(task, chosen, files, live, known, described)
         except BaseException:
             removal.remove_unpublished(table, run, listed_paths, files.list)
             raise
@@ -143,8 +148,10 @@ class Rewriter:
         task.clock.seconds["names_unused"] = float(len(unused))
         key_bytes = sum(one.tally.key_bytes for one in done)
         dead = dead_rows_left(live, order.scope, described, target_bytes(table))
-        at_ms, left = self.now_ms(), chosen.left
-        return report.finished(task, described, chosen.deletes, files, at_ms, left, dead, key_bytes)
+        at_ms = self.now_ms()
+        return report.finished(
+            task, described, chosen.deletes, files, at_ms, slice_done, dead, key_bytes
+        )
 
     def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
         order = task.order
@@ -217,6 +224,24 @@ def _write_row_map(
     masked = {name: blob for one in done for name, blob in one.masked.items()}
     with table.io.new_output(path).create(overwrite=True) as sink:
         row_map.write(sink, masked, marked)
+
+
+def _slice(
+    task: TaskContext,
+    chosen: Plan,
+    files: TaskFiles,
+    live: LiveFiles,
+    known: PassMarks,
+    groups: Sequence[RewriteGroup],
+) -> Slice | None:
+    """What there is to say of it to the next one, with its marks on storage."""
+    order, start = task.order, task.head.sequence_number or 0
+    done = slice_of(order, start, chosen.left)
+    if done is None or order.action != Action.CONVERT:
+        return done
+    marks = marks_after(order, start, live, known, groups)
+    stored = mark_files.write(task.table.io, files.marks, marks)
+    return slice_of(order, start, chosen.left, stored)
 
 
 def _refuse_unproved(groups: Sequence[RewriteGroup]) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.records.slices import Slice
+from firnline_domain.records.slices import Slice, StoredFile
 from firnline_iceberg.files import DataFileEntry
+
+from firnline_worker.pass_marks import NO_MARKS, PassMarks
 
 
 @dataclass(frozen=True)
 class SliceLimit:
     """`max_bytes` to be read; 0 = any number. `before`: files from that data sequence number on
-    are not the pass's; 0 = all are."""
+    are not the pass's; 0 = all are. By normal path, of a conversion: `answered` files need not be
+    read again; `void` ones are, as far as there is room for them, for the pass has had them once.
+    """
 
     max_bytes: int = 0
     before: int = 0
+    answered: Collection[str] = ()
+    void: Collection[str] = ()
 
     def is_of_pass(self, file: DataFileEntry) -> bool:
         """What a slice of the same pass has written is not: its number is that of its start."""
@@ -27,9 +33,10 @@ class SliceLimit:
 ANY_SIZE = SliceLimit()
 
 
-def slice_limit(order: RewriteFiles) -> SliceLimit:
+def slice_limit(order: RewriteFiles, known: PassMarks = NO_MARKS) -> SliceLimit:
     """Of a v1 table, whose files all have the number 0, a pass takes whatever is left of it."""
-    return SliceLimit(order.max_bytes, order.after.sequence_number if order.after else 0)
+    before = order.after.sequence_number if order.after else 0
+    return SliceLimit(order.max_bytes, before, known.answered.keys(), known.void)
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,11 @@ NOTHING_LEFT = Left()
 
 @dataclass(frozen=True)
 class Costed:
-    """A data file, and how many of its bytes are to be read."""
+    """A data file, and how many of its bytes are to be read. `again`: the pass has had it."""
 
     file: DataFileEntry
     bytes: int
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,7 @@ def cut(
         merged = frozenset(_fitting(list(chain(*known)), limit.max_bytes - size))
     else:
         merged = frozenset(_merged(known, max(limit.max_bytes, group_bytes)))
+    waiting = [one for one in waiting if not one.again]
     left = [*waiting, *_left(known, merged, bool(waiting))]
     chosen = merged | {one.file.normal for one in taken}
     return Cut(chosen, Left(len(left), sum(one.bytes for one in left)))
@@ -120,10 +129,12 @@ def _left(
             yield from (Costed(file, file.bytes) for file in left)
 
 
-def slice_of(order: RewriteFiles, start: int, left: Left) -> Slice | None:
+def slice_of(
+    order: RewriteFiles, start: int, left: Left, marks: StoredFile | None = None
+) -> Slice | None:
     """What the result says of it; None: the order was the whole pass."""
     if order.after is None and not left.files:
         return None
     number = order.after.sequence_number if order.after else start
     ratio = order.min_dead_ratio
-    return Slice(order.action, order.reason, number, ratio, left.files, left.bytes)
+    return Slice(order.action, order.reason, number, ratio, left.files, left.bytes, marks)

@@ -137,6 +137,7 @@ class CommitPlan(Value):
 
 NO_REPAIRS: Mapping[str, Repair] = {}
 NO_CONVERSIONS: Mapping[str, Conversion] = {}
+NO_MARKS: Mapping[str, int] = {}
 
 
 def plan(
@@ -144,10 +145,12 @@ def plan(
     head: Head,
     repairs: Mapping[str, Repair] = NO_REPAIRS,
     conversions: Mapping[str, Conversion] = NO_CONVERSIONS,
+    answered: Mapping[str, int] = NO_MARKS,
 ) -> CommitPlan:
     """Snapshots of `results`, each of which `judge` has passed on `head`, no two sharing an input.
     `repairs` and `conversions`: by task id, of the former no two of one scope. Conversions come
-    last, for what they free equality deletes of may need to be rewritten first.
+    last, for what they free equality deletes of may need to be rewritten first. `answered`: by
+    normal path of files that earlier slices have converted (`marks.answered`).
 
     Only the first snapshot, with the lowest sequence number, is exposed: its outputs protect the
     later ones. So where no form is safe, its results are refused and the rest is tried again.
@@ -158,7 +161,10 @@ def plan(
         snapshots = _by_sequence_number(left, repairs, converts=False) + _by_sequence_number(
             left, {}, converts=True
         )
-        last = (*snapshots[:-1], replace(snapshots[-1], removed_deletes=spent_deletes(left, head)))
+        last = (
+            *snapshots[:-1],
+            replace(snapshots[-1], removed_deletes=spent_deletes(left, head, answered)),
+        )
         if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
             whole = _converted(_repaired(safe, repairs), conversions)
             return CommitPlan(_without_dropped(whole, head), refused)
@@ -305,11 +311,14 @@ def _outputs(snapshot: PlannedSnapshot) -> dict[str, int]:
     return {normal_path(file.path): snapshot.sequence_number for file in files}
 
 
-def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveDelete, ...]:
+def spent_deletes(
+    results: Sequence[RewriteFinished], head: Head, answered: Mapping[str, int] = NO_MARKS
+) -> tuple[LiveDelete, ...]:
     """Delete files of the results' scopes, and global ones, that apply to nothing afterwards.
 
     An equality delete: number <= the lowest of the live data in its scope, outputs included, and
-    converted files as if they were outputs; a global one looks at all specs. A position delete: no
+    converted files as if they were outputs, also those of earlier slices; a global one looks at
+    all specs. A position delete: no
     file is left that it may name; outputs are new, so it cannot name them. DVs go with their data
     file, by Iceberg itself.
     """
@@ -318,13 +327,16 @@ def spent_deletes(results: Sequence[RewriteFinished], head: Head) -> tuple[LiveD
     rest = tuple(head.rest.by_scope.items())
     left = _lowest([*((file.scope, file.sequence_number) for file in kept.values()), *rest])
     converted = {normal_path(file.path) for result in results for file in _converts(result)}
-    unconverted = (file for path, file in kept.items() if path not in converted)
+    unconverted = {path: file for path, file in kept.items() if path not in converted}
     output_numbers = [
         (result.scope, result.start_sequence_number)
         for result in results
         if any(group.outputs or group.converts for group in result.groups)
     ]
-    numbers = [(file.scope, file.sequence_number) for file in unconverted]
+    numbers = [
+        (file.scope, max(file.sequence_number, answered.get(path, 0)))
+        for path, file in unconverted.items()
+    ]
     after = _lowest([*numbers, *output_numbers, *rest])
     everywhere = [number for number in (head.rest.lowest,) if number is not None]
     scopes = {result.scope for result in results}

@@ -14,7 +14,7 @@ from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.cost_benefit import Action, rewrites_everything
 from firnline_domain.policy.decisions import EVERY_FILE, NO_FILE, Assessment, Decision, Reason
 from firnline_domain.policy.slices import max_bytes, unfinished_of
-from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
 
 UNKNOWN_MS = 5 * 60_000  # as `slice_ms`
 MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
@@ -45,11 +45,12 @@ def lead_ms(table: Table, limits: Thresholds, orders: int = 1) -> int:
 
 
 def orders_of(partition: Partition, limits: Thresholds) -> int:
-    """Orders that it takes to rid a large partition of its equality deletes."""
+    """Orders that it takes to rid a large partition of its equality deletes: as its files are
+    counted by workers (`max_bytes`)."""
     action = Action.COMPACT if limits.convert is Conversions.NEVER else Action.CONVERT
     most = max_bytes(limits, action)
     holds = partition.counters.holds
-    taken = holds.data.bytes if action is Action.COMPACT else holds.data.bytes * limits.key_share
+    taken = holds.data.bytes if action is Action.COMPACT else holds.data.bytes * KEY_SHARE
     return max(math.ceil(taken / most), 1) if most else 1
 
 

@@ -20,7 +20,7 @@ from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, dead_rows, weights
 from firnline_domain.policy.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
 from firnline_domain.policy.promises import due_ms, kept
-from firnline_domain.policy.slices import max_bytes, unfinished_of
+from firnline_domain.policy.slices import max_bytes, share_of, unfinished_of
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
 from firnline_domain.settings.thresholds import Thresholds
@@ -182,7 +182,8 @@ def order_for(
     head, action = counters.head_snapshot_id, decision.action
     ratio = decision.min_dead_ratio
     identity = task_id(counters.table.uuid, counters.ref, text, action, head, ratio)
-    longest_ms = run_ms(decision.numbers.get("rewrite_cpu_s", 0.0), limits)
+    price_s = decision.numbers.get("rewrite_cpu_s", 0.0)
+    longest_ms = run_ms(price_s * share_of(price_s, limits), limits)
     task = RunningTask(
         task_id=identity,
         scope=scope,

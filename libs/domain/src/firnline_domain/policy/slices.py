@@ -7,26 +7,40 @@ slice, and the next one goes out when it is committed, until the pass is over (d
 
 from __future__ import annotations
 
+import math
+
 from firnline_domain.counters.work import Partition
 from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.records.slices import Slice
-from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
 
-DEADLINE_SHARE = 2  # a slice is planned for half of its deadline at the most; one may queue
+DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: prices are estimates
+
+
+def cpu_s(limits: Thresholds) -> float:
+    """That one order may take, at the learned price."""
+    if limits.slice_ms <= 0:
+        return math.inf
+    return min(limits.slice_ms, limits.deadline_ms / DEADLINE_SHARE) / 1000 * FIRNLINE.cores
 
 
 def max_bytes(limits: Thresholds, action: str) -> int:
     """Of data files, that one order reads; 0 = all. Each byte is written again, but for those of
-    the keys that a conversion reads."""
+    the keys that a conversion reads: the worker takes a file for `KEY_SHARE` of its bytes, and the
+    table's conversions may have read more of them, or less."""
     if limits.slice_ms <= 0:
         return 0
-    wall_ms = min(limits.slice_ms, limits.deadline_ms / DEADLINE_SHARE)
     if action == Action.CONVERT:
-        byte_s = FIRNLINE.read_s * limits.conversion_factor
+        byte_s = FIRNLINE.read_s * limits.conversion_factor * limits.key_share / KEY_SHARE
     else:
         byte_s = (FIRNLINE.read_s + FIRNLINE.write_s) * limits.cost_factor
-    return max(int(wall_ms / 1000 * FIRNLINE.cores / byte_s), 1)
+    return max(int(cpu_s(limits) / byte_s), 1)
+
+
+def share_of(price_s: float, limits: Thresholds) -> float:
+    """Of a rewrite's price in CPU seconds, what one order costs."""
+    return min(cpu_s(limits) / price_s, 1.0) if price_s > 0 else 1.0
 
 
 def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
@@ -36,11 +50,3 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
         return None
     unwanted = after.action == Action.CONVERT and limits.convert is Conversions.NEVER
     return None if unwanted else after
-
-
-def share_of(partition: Partition, work: Work, limits: Thresholds, action: str) -> float:
-    """Of a rewrite's price, what its next slice costs."""
-    most, after = max_bytes(limits, action), unfinished_of(partition, limits)
-    size = work.bytes_read if after is None else min(after.left_bytes, work.bytes_read)
-    size = min(size, most) if most else size
-    return size / work.bytes_read if work.bytes_read > 0 else 1.0

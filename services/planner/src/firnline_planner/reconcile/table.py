@@ -140,7 +140,7 @@ def _request_budget(
     if decision.reason is Reason.WAITING_FOR_BUDGET:
         limits = context.limits_of(table, partition)
         weighed = cost_benefit_of(table, partition, decision, limits)
-        share = share_of(partition, weighed.work, limits, decision.action)
+        share = share_of(weighed.price_s, limits)
         candidate = candidate_of(place, weighed, share, limits, context.now_ms)
         context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
 
