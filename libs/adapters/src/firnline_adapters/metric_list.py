@@ -130,6 +130,10 @@ GAUGES: Meanings = {
         "partitions_waiting": (
             "Partitions of this planner that wait for their turn within the budget."
         ),
+        "partitions_off_objective": (
+            "Partitions of this planner that miss an objective of their table "
+            "(firnline.objective.*), as of the table's last published state."
+        ),
         "equality_delete_age_of_promise": (
             "Age of the oldest equality delete over firnline.equality-deletes.max-age-ms of its "
             "table, the worst of this planner's tables. 1 and more: a promise is broken."

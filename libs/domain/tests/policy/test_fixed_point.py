@@ -166,6 +166,9 @@ BY_HAND: dict[str, st.SearchStrategy[Any]] = {
     "payback": st.sampled_from([0.1, 1.0]),
     "max_size_error": st.sampled_from([0.0, 0.05, 0.2]),
     "convert": st.sampled_from(Conversions),
+    "max_read_amplification": st.sampled_from([0.0, 1.01, 1.25]),
+    "max_oldest_debt_ms": st.sampled_from([0, 60_000]),
+    "max_equality_delete_age_ms": st.sampled_from([0, 60_000]),
     "max_in_flight": st.just(16),  # with none nothing is ordered
 }
 DRAWN = {  # a new number of rewrites is tried without a line here: its least, two, its default

@@ -55,6 +55,7 @@ class Bucket:
         self._tables: set[bytes] = set()
         self._in_flight: dict[bytes, int] = {}  # of the tables that have any
         self._paused: set[bytes] = set()
+        self._off_objective: dict[bytes, int] = {}  # of the same
         self._promised: dict[bytes, Promised] = {}  # of the tables that were read since the start
         for key, head, paused in self._state.heads():
             self._schedule.add_unread(key, head.due_ms)
@@ -94,6 +95,11 @@ class Bucket:
         all; above 1 = broken."""
         ages = ((self._now_ms - one.oldest_ms) / one.max_age_ms for one in self._promised.values())
         return max(ages, default=0.0)
+
+    @property
+    def off_objective(self) -> int:
+        """Partitions that miss an objective of their table."""
+        return sum(self._off_objective.values())
 
     @property
     def in_flight(self) -> int:
@@ -185,10 +191,13 @@ class Bucket:
         (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
         self._promised.pop(key, None)
+        self._off_objective.pop(key, None)
         self._paused.discard(key)
         if table is None or table.counters.removed:
             self._budget_queue.drop(key)
         if table is not None:
+            if (off := table.work.service.off_objective) and not table.counters.removed:
+                self._off_objective[key] = off
             promised = table.work.service.promised
             if promised is not None and not table.counters.removed:
                 self._promised[key] = promised

@@ -96,6 +96,7 @@ def show(buckets: Iterable[Bucket]) -> None:
     metrics.gauge("partitions_waiting", sum(bucket.waiting for bucket in owned))
     used = max((bucket.promise_used for bucket in owned), default=0.0)
     metrics.gauge("equality_delete_age_of_promise", used)
+    metrics.gauge("partitions_off_objective", sum(bucket.off_objective for bucket in owned))
     metrics.gauge("tasks_in_flight", sum(bucket.in_flight for bucket in owned))
     waited_s = dict.fromkeys(_budgets, 0.0)
     for bucket in owned:

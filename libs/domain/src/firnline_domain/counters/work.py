@@ -155,10 +155,12 @@ class Promised(Value):
 
 class ServiceLevel(Value):
     """How the table is served. `turnaround_ms`: from an order to its commit, of the longest of the
-    last ones; `promised`: as of the last publication."""
+    last ones; the others are as of the last publication. `off_objective`: partitions that miss an
+    objective."""
 
     turnaround_ms: int = 0
     promised: Promised | None = None
+    off_objective: int = 0
 
 
 class TableWork(Value):

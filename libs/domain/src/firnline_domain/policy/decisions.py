@@ -54,6 +54,14 @@ class Reason(ReasonCode):
         "readers have paid their part (firnline.rewrite.payback) of what its rewrite costs "
         "({read_s_spared} CPU s a scan, {rewrite_cpu_s} for the rewrite)",
     )
+    OBJECTIVE = (
+        "objective",
+        "an objective of the table is in danger: `firnline.objective.read-amplification` or "
+        "`firnline.objective.oldest-debt-ms`",
+        "an objective is in danger: reads cost {read_amplification} times those of a tidy "
+        "partition ({objective_read_amplification} allowed, 0 = any), and its debt is "
+        "{oldest_debt_s} s old ({objective_oldest_debt_s} allowed, 0 = any)",
+    )
     OLD_DEBT = (
         "old_debt",
         "some debt is older than `max-age-ms`",
@@ -194,6 +202,7 @@ ORDERS = frozenset(
         Reason.OLD_DEBT,
         Reason.RECYCLING,
         Reason.EQUALITY_DELETE_AGE,
+        Reason.OBJECTIVE,
     }
 )
 

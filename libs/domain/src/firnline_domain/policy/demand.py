@@ -23,6 +23,7 @@ from firnline_domain.policy.decisions import (
     Reason,
 )
 from firnline_domain.policy.heat import hot_until_ms
+from firnline_domain.policy.objectives import endangered_ms
 from firnline_domain.policy.slices import max_bytes, unfinished_of
 from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Conversions, Thresholds
@@ -154,11 +155,18 @@ def _compaction(
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT
-    if reason is None:
+    endangered = endangered_ms(partition, debt, grown, weighed, limits)
+    is_endangered = endangered is not None and endangered <= now_ms and _worth_it(debt, grown)
+    if is_endangered and (reason is None or now_ms < weighed.from_ms):
+        reason = Reason.OBJECTIVE
+    elif reason is None:
         until_ms = earliest(_aging_until(partition, debt, grown, limits), weighed.paid_at)
+        until_ms = earliest(until_ms, None if is_endangered else endangered)
         return Decision(_idle(debt, grown, limits), until_ms=until_ms)
-    if now_ms < weighed.from_ms:
-        return Decision(Reason.MINIMUM_GAIN, until_ms=weighed.from_ms)
+    elif now_ms < weighed.from_ms:
+        until_ms = weighed.from_ms
+        until_ms = earliest(until_ms, None if is_endangered else endangered) or until_ms
+        return Decision(Reason.MINIMUM_GAIN, until_ms=until_ms)
     pressing = _over_threshold(_part(grown, PRESSING), limits) is not None
     since_ms = partition.work.debt_since_ms
     waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms

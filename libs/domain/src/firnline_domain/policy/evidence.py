@@ -70,6 +70,7 @@ def weights(
         "out_of_memory": partition.work.out_of_memory,
         "reads_per_hour": limits.reads_per_hour,
         **_promise(partition, limits, now_ms),
+        **_objectives(partition, limits, now_ms),
     }
 
 
@@ -79,4 +80,13 @@ def _promise(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str,
     return {
         "equality_delete_age_s": round(age_ms / 1000),
         "max_equality_delete_age_s": limits.max_equality_delete_age_ms / 1000,
+    }
+
+
+def _objectives(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str, float]:
+    since_ms = partition.work.debt_since_ms
+    return {
+        "objective_read_amplification": limits.max_read_amplification,
+        "oldest_debt_s": 0 if since_ms is None else round(max(now_ms - since_ms, 0) / 1000),
+        "objective_oldest_debt_s": limits.max_oldest_debt_ms / 1000,
     }

@@ -55,6 +55,8 @@ class Thresholds(Value):
     min_position_deletes: int = 8  # firnline.rewrite.min-position-deletes: files and DVs
     max_age_ms: int = HOUR_MS  # firnline.rewrite.max-age-ms: any debt older than that is served
     max_equality_delete_age_ms: int = 0  # firnline.equality-deletes.max-age-ms; 0 = any age
+    max_read_amplification: float = 0.0  # firnline.objective.read-amplification; 0 = any
+    max_oldest_debt_ms: int = 0  # firnline.objective.oldest-debt-ms; 0 = any age
     quiet_ms: int = 1_000  # firnline.rewrite.quiet-ms: a partition that changes is left to cool
     hot_ms: int = 10_000  # firnline.rewrite.hot-ms: after a writer changed rows of its files
     hot_max_ms: int = 60_000  # firnline.rewrite.hot-max-ms: then debt goes before
@@ -154,6 +156,16 @@ PROPERTIES = {
         "max_equality_delete_age_ms",
         PAUSE,
         "readers cannot apply equality deletes (Snowflake and others) and see what was deleted",
+    ),
+    "firnline.objective.read-amplification": Property(
+        "max_read_amplification",
+        real(0, 1_000),
+        "reads shall never cost more than so many times those of a tidy table, whoever pays for it",
+    ),
+    "firnline.objective.oldest-debt-ms": Property(
+        "max_oldest_debt_ms",
+        PAUSE,
+        "no debt shall be older than that, however large its partition and few its readers",
     ),
     "firnline.rewrite.quiet-ms": Property(
         "quiet_ms", PAUSE, "a writer's bursts have longer pauses than a second"

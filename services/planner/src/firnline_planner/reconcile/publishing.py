@@ -13,10 +13,12 @@ from firnline_domain.counters.partition_heat import age_of
 from firnline_domain.counters.reads import reads_in_force
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, Promised, Table
+from firnline_domain.policy.burden import burden_of
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import begins_ms
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
+from firnline_domain.policy.objectives import is_missed
 from firnline_domain.policy.rewrite import admit, decide, explain, mendable, status_of
 from firnline_domain.records.states import (
     ExpiryPlan,
@@ -67,12 +69,15 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     span = PartitionSpan(table, context.now_ms)
     oldest = OldestEqualityDelete(context.limits)
     every = span.through(recount.through(_without_gone(context, table)))
+    missed = OffObjective(context.limits, context.now_ms)
+    every = missed.through(every)
     every = oldest.through(statuses.through(spread.through(every)))
     debt = DebtFiles(table, context.limits)
     counted = ((debt.counted(partition), partition) for partition in every)
     deepest = heapq.nlargest(PUBLISHED_PARTITIONS, counted, key=itemgetter(0))
     table = replace(table, counters=recount.checked(context.now_ms))
-    service = replace(table.work.service, promised=oldest.promised)
+    service = table.work.service
+    service = replace(service, promised=oldest.promised, off_objective=missed.count)
     if service != table.work.service:
         table = replace(table, work=replace(table.work, service=service))
     if (reads := table.work.reads) and reads.span != span.units:
@@ -228,6 +233,26 @@ class OldestEqualityDelete:
         if not self._max_age_ms or self._oldest_ms is None:
             return None
         return Promised(self._max_age_ms, self._oldest_ms)
+
+
+class OffObjective:
+    """Counts the partitions that pass `through` and miss an objective of their table."""
+
+    def __init__(self, limits: Thresholds, now_ms: int) -> None:
+        self._limits, self._now_ms = limits, now_ms
+        self._any = limits.max_read_amplification > 0 or limits.max_oldest_debt_ms > 0
+        self.count = 0
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            self.count += self._any and self._misses(partition)
+            yield partition
+
+    def _misses(self, partition: Partition) -> bool:
+        limits = self._limits
+        amplification = burden_of(partition.counters.holds, limits.target_bytes).amplification
+        return is_missed(partition, amplification, limits, self._now_ms)
 
 
 class PartitionSpan:
