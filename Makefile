@@ -141,8 +141,8 @@ policy-year: setup ## A year of single tables beside its peers: DAYS=n (365), SY
 	$(BIN)/python -m bench.simulate.year --folder $(YEAR_FOLDER) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS)) $(if $(TARGET),--target $(TARGET)) $(if $(SYSTEMS),--systems $(SYSTEMS))
 
 .PHONY: simulate-sweep
-simulate-sweep: setup ## Which assumption of the simulator changes its conclusion
-	$(BIN)/python -m bench.simulate.sweep
+simulate-sweep: setup ## Which assumption of the simulator changes its conclusion: TABLES=n, DAYS=n
+	$(BIN)/python -m bench.simulate.sweep $(if $(TABLES),--tables $(TABLES)) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS))
 
 FLEETS ?= 1000,100000,1000000
 DRIVERS ?= kafka,faust
