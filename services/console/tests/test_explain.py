@@ -263,3 +263,9 @@ def test_an_order_says_how_much_it_rewrites(ratio: float, extent: str) -> None:
     numbers = {"fragments": 9, "min_fragments": 8, "min_dead_ratio": ratio}
     assert f"; {extent}" in label_of("fragments", numbers)
     assert extent not in label_of("fixed_point", numbers)
+
+
+def test_a_full_rewrite_says_how_often_it_comes() -> None:
+    text = label_of("full_interval", {"full_interval_h": 168.0, "min_dead_ratio": 0.0})
+    assert "every 168 h" in text
+    assert text.endswith("; full: every file is rewritten")

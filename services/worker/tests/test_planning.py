@@ -20,21 +20,25 @@ from firnline_worker.planning import (
     plan,
     refuse_duplicates,
 )
-from firnline_worker.slices import ANY_SIZE, NOTHING_LEFT, Left, SliceLimit, cut
+from firnline_worker.slices import ANY_SIZE, NOTHING_LEFT, Left, SliceLimit, cut, slice_limit
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.examples import make
 
 TARGET = 800
 
 
-def entry(path: str, sequence: int, size: int, partition: str) -> dict[str, object]:
+def entry(
+    path: str, sequence: int, size: int, partition: str, added: int | None = None
+) -> dict[str, object]:
     return {
         "path": path,
         "manifest_path": "m",
         "status": Status.ADDED,
         "snapshot_id": 1,
         "sequence_number": sequence,
-        "file_sequence_number": sequence,
+        "file_sequence_number": sequence if added is None else added,
         "spec_id": 0,
         "partition": partition,
         "format": "PARQUET",
@@ -43,8 +47,14 @@ def entry(path: str, sequence: int, size: int, partition: str) -> dict[str, obje
     }
 
 
-def data(path: str, sequence: int = 1, size: int = 500, partition: str = "[1]") -> DataFileEntry:
-    return DataFileEntry(**entry(path, sequence, size, partition))
+def data(
+    path: str,
+    sequence: int = 1,
+    size: int = 500,
+    partition: str = "[1]",
+    added: int | None = None,
+) -> DataFileEntry:
+    return DataFileEntry(**entry(path, sequence, size, partition, added))
 
 
 def delete(path: str, sequence: int, partition: str = "[1]") -> DeleteFileEntry:
@@ -321,9 +331,41 @@ def test_what_is_only_merged_waits_for_all_that_has_deletes():
 
 
 def test_the_next_slice_does_not_take_what_the_pass_has_written_nor_what_came_since():
-    files = [data("old", 3), data("out", 10), data("new", 11, 99), data("other", 12, 99)]
+    files = [data("old", 3), data("start", 10), data("out", 10, added=11)]
+    files += [data("new", 11, 99), data("other", 12, 99)]
     made = planned(files, [delete("d", 13)], slice_limit=SliceLimit(10_000, before=10))
-    assert ([f.path for f in made.inputs], made.left) == (["old"], NOTHING_LEFT)
+    assert ([f.path for f in made.inputs], made.left) == (["old", "start"], NOTHING_LEFT)
+
+
+def test_a_full_rewrite_takes_every_file_and_applies_every_delete():
+    files = [data("a", 1), data("b", 9), data("c", 1, 900), data("alone", 3, 99)]
+    full = planned(files, [delete("d", 5)], action=Action.FULL, ratio=0.0)
+    assert sorted(f.path for f in full.inputs) == ["a", "alone", "b", "c"]
+    assert [one.path for one in full.deletes] == ["d"]
+    one = planned([data("a", 1, TARGET)], action=Action.FULL, ratio=0.0)
+    assert [f.path for f in one.inputs] == ["a"]
+    assert planned([data("a", 1, TARGET)], action=Action.COMPACT) == NOTHING
+
+
+def test_a_full_pass_takes_each_file_once_slice_by_slice_and_what_its_start_has_added():
+    """Such as a table that one commit has filled: no file is older than the start."""
+    files, start, taken = [data(f"f{n}", 7) for n in range(5)], 7, list[str]()
+    limit = SliceLimit(1_000)
+    for number in range(3):
+        made = planned(files, action=Action.FULL, ratio=0.0, slice_limit=limit)
+        taken += [f.path for f in made.inputs]
+        gone = {f.path for f in made.inputs}
+        files = [f for f in files if f.path not in gone]
+        files.append(data(f"o{number}", start, added=start + 1))
+        limit, start = SliceLimit(1_000, before=7), start + 1
+    assert (taken, made.left) == ([f"f{n}" for n in range(5)], NOTHING_LEFT)
+
+
+def test_a_full_rewrite_of_a_v1_table_is_one_order():
+    """Its files have no sequence numbers by which a pass would know its own outputs."""
+    order = make("rewrite_files/compact", action="full", after=None)
+    assert slice_limit(order).max_bytes > 0
+    assert slice_limit(order, has_sequence_numbers=False) == ANY_SIZE
 
 
 def test_a_slice_of_a_conversion_leaves_out_what_marks_answer_for():
@@ -364,7 +406,8 @@ def test_every_pass_ends_and_has_taken_what_one_order_would(sizes, action, most,
         assert size <= max(most, 1.5 * TARGET) or len(made.inputs) <= (1 if with_deletes else 2)
         assert paths_of or not made.left.files
         taken |= paths_of
-        outputs_of = [data(f"o{number}", start, max(size, 1))] if paths_of else []
+        written = data(f"o{number}", start, max(size, 1), added=start + 1)
+        outputs_of = [written] if paths_of else []
         files = [f for f in files if f.path not in paths_of] + outputs_of
         if not made.left.files:
             break

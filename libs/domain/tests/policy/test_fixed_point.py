@@ -21,6 +21,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.full_rewrites import with_full_interval
 from firnline_domain.policy.outcomes import after_change, ordered, succeeded
 from firnline_domain.policy.rewrite import decide, order_for
 from firnline_domain.records.dead_rows import histogram
@@ -69,6 +70,7 @@ class Life:
         return Partition(counters, self.work)
 
     def decision(self) -> Decision:
+        self.work = with_full_interval(self.work, self.limits, "a", self.now_ms)
         return decide(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
 
     def commit(self, sizes: list[int], deletes: FileTally) -> None:
@@ -117,7 +119,8 @@ class Life:
         holds = self.partition.counters.holds
         done = replace(task, dead_rows=told)
         debt, masked = debt_of(holds, TARGET), positional_records(holds)
-        self.work = succeeded(self.work, debt, done, self.limits, self.now_ms, masked)
+        changed = self.changed_ms
+        self.work = succeeded(self.work, debt, done, self.limits, self.now_ms, masked, changed)
         self.rewrites += 1
 
     def _left_of_deletes(self, action: Action, left: list[int]) -> FileTally:
@@ -130,6 +133,8 @@ class Life:
 
     def _taken(self, decision: Decision) -> list[int]:
         action, ratio = decision.action, decision.min_dead_ratio
+        if action is Action.FULL:
+            return list(self.sizes)
         holds = self.partition.counters.holds
         by_level = action is not Action.COMPACT and fills_target(holds, TARGET)
         small = [s for s in self.sizes if s * 100 < TARGET * (75 if by_level else 12.5)]

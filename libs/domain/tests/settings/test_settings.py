@@ -81,6 +81,8 @@ def test_a_namespaces_names_are_never_a_tables() -> None:
         ({"self-optimizing.minor.trigger.interval": "60000"}, "max_age_ms", 60_000),
         ({"self-optimizing.minor.trigger.interval": "-1"}, "max_age_ms", NEVER_MS),
         ({AMORO_COUNT: "a dozen"}, "min_fragments", 8),
+        ({"self-optimizing.full.trigger.interval": "86400000"}, "full_interval_ms", 86_400_000),
+        ({"self-optimizing.full.trigger.interval": "-1"}, "full_interval_ms", 0),
         ({"table-expire.enabled": "false"}, "gc_enabled", False),
         ({"snapshot.keep.min-count": "12"}, "min_snapshots", 12),
         ({"snapshot.keep.duration": "720min"}, "max_snapshot_age_ms", 43_200_000),

@@ -10,6 +10,7 @@ from typing import Any
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import DUPLICATE_FILES
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID, number_in
@@ -56,6 +57,8 @@ class Handover:
             action = self._actions.rewriteDataFiles(self.java.load(order.table).java)
             for name, value in OPTIONS.items():
                 action = action.option(name, value)
+            if order.action == Action.FULL:
+                action = action.option("rewrite-all", "true")
             if condition := condition_of(self.java.iceberg, table, order.scope):
                 action = action.filter(condition)
             self._configured(action, order, reason).execute()

@@ -121,7 +121,8 @@ def plan(
 
     - a CONVERT leaves them where they are: what equality deletes say of them, or more than
       `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector,
-    - a COMPACT or MERGE does nothing: their deletes stay.
+    - a COMPACT or MERGE does nothing: their deletes stay,
+    - a FULL takes all.
 
     Files whose ages `limit` keeps apart are not merged with each other. Of all that, as much as
     `slice_limit` allows.
@@ -140,14 +141,15 @@ def plan(
         fragment = size_class(file.data.bytes, target_bytes) is SizeClass.FRAGMENT
         return ratio is not None and (fragment or ratio >= min_dead_ratio)
 
-    chosen = {f.data.normal for f in files if f.data.normal in merged or is_dead_enough(f)}
+    every = action == Action.FULL
+    chosen = {f.data.normal for f in files if every or f.data.normal in merged or is_dead_enough(f)}
     left = [f for f in files if f.data.normal not in chosen]
     kept = _kept(left, live) if action == Action.CONVERT else {}
     if action == Action.CONVERT:
         chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
     rewritten = [f for f in files if f.data.normal in chosen]
     kept = {path: kept[path] for path in kept if path not in slice_limit.answered}
-    cut = _slice_of(files, rewritten, kept, target_bytes, limit, slice_limit)
+    cut = _slice_of(files, rewritten, kept, target_bytes, limit, slice_limit, every)
     rewritten = [f for f in rewritten if f.data.normal in cut.taken]
     kept = {path: deletes for path, deletes in kept.items() if path in cut.taken}
     applied = [delete for file in rewritten for delete in file.deletes]
@@ -156,7 +158,7 @@ def plan(
     inputs = [f.data for f in rewritten]
     goal = raised(target_bytes, inputs)
     groups = _groups(inputs, goal, len(inputs) == len(live.data), limit)
-    if not deletes and len(groups) >= len(inputs):
+    if not every and not deletes and len(groups) >= len(inputs):
         groups = ()  # a merge that would not lessen the files changes nothing
     if not groups and not kept:
         return NOTHING
@@ -216,15 +218,17 @@ def _slice_of(
     target_bytes: int,
     limit: TimeSpanLimit,
     slice_limit: SliceLimit,
+    every: bool,
 ) -> Cut:
-    """Files with deletes come first; the rest is only to be merged."""
-    with_deletes = [Costed(f.data, f.data.bytes) for f in chosen if f.deletes]
+    """Files with deletes come first; the rest is only to be merged, and none of it alone. Of a full
+    rewrite all are taken as those with deletes are."""
+    with_deletes = [Costed(f.data, f.data.bytes) for f in chosen if f.deletes or every]
     with_deletes += [
         Costed(f.data, int(f.data.bytes * KEY_SHARE), f.data.normal in slice_limit.void)
         for f in files
         if f.data.normal in kept
     ]
-    runs = limit.runs([f.data for f in chosen if not f.deletes])
+    runs = limit.runs([f.data for f in chosen if not (f.deletes or every)])
     by_need = sorted(with_deletes, key=lambda one: (one.again, by_age(one.file)))
     return cut(by_need, runs, _ROOM * target_bytes, slice_limit)
 

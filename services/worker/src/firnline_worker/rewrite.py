@@ -100,7 +100,7 @@ class Rewriter:
             order.action,
             time_span_limit(table),
             order.min_dead_ratio,
-            slice_limit(order, known),
+            slice_limit(order, known, table.format_version > 1),
         )
         clock.lap("plan")
         task = TaskContext(order, table, head, self.worker, clock)

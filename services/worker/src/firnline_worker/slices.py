@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.slices import Slice, StoredFile
 from firnline_iceberg.files import DataFileEntry
@@ -15,10 +16,10 @@ from firnline_worker.pass_marks import NO_MARKS, PassMarks
 
 @dataclass(frozen=True)
 class SliceLimit:
-    """`max_bytes` to be read; 0 = any number. `before`: files from that data sequence number on
-    are not the pass's; 0 = all are. By normal path, of a conversion: `answered` files need not be
-    read again; `void` ones are, as far as there is room for them, for the pass has had them once.
-    """
+    """`max_bytes` to be read; 0 = any number. `before`: the sequence number of the pass's start;
+    0 = it begins, and all files are the pass's. By normal path, of a conversion: `answered` files
+    need not be read again; `void` ones are, as far as there is room for them, for the pass has had
+    them once."""
 
     max_bytes: int = 0
     before: int = 0
@@ -26,15 +27,24 @@ class SliceLimit:
     void: Collection[str] = ()
 
     def is_of_pass(self, file: DataFileEntry) -> bool:
-        """What a slice of the same pass has written is not: its number is that of its start."""
-        return not self.before or file.sequence_number < self.before
+        """What a slice of the same pass has written is not: its data sequence number is that of the
+        start, as of files that the start itself has added, but it was added later."""
+        if not self.before or file.sequence_number < self.before:
+            return True
+        added = file.file_sequence_number
+        return added is not None and added <= self.before
 
 
 ANY_SIZE = SliceLimit()
 
 
-def slice_limit(order: RewriteFiles, known: PassMarks = NO_MARKS) -> SliceLimit:
-    """Of a v1 table, whose files all have the number 0, a pass takes whatever is left of it."""
+def slice_limit(
+    order: RewriteFiles, known: PassMarks = NO_MARKS, has_sequence_numbers: bool = True
+) -> SliceLimit:
+    """Of a v1 table, whose files all have the number 0, a pass takes whatever is left of it. A full
+    rewrite always leaves files, so there it is one order."""
+    if order.action == Action.FULL and not has_sequence_numbers:
+        return ANY_SIZE
     before = order.after.sequence_number if order.after else 0
     return SliceLimit(order.max_bytes, before, known.answered.keys(), known.void)
 

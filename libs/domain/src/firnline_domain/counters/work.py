@@ -58,6 +58,8 @@ class PartitionWork(Value):
     positions_seen: int = 0  # dead rows by the counters, when that became known
     head_start: float = 0.0  # by which its waits are shorter, as a share of them (`spread`)
     unfinished: Slice | None = None  # the last one of a pass that has to go on
+    full_ms: int | None = None  # that its interval of full rewrites counts from (`full_rewrites`)
+    full_seen_ms: int = 0  # the last change that a full rewrite has left nothing to do about
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by

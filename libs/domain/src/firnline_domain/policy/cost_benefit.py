@@ -29,6 +29,7 @@ class Action(StrEnum):
     COMPACT = "compact"  # every file that an equality delete reaches is rewritten
     CONVERT = "convert"  # equality deletes of larger files become positions
     MERGE = "merge"  # fragments and undersized files fill a file of the target size
+    FULL = "full"  # every file is rewritten
 
 
 class Offer(Value):

@@ -80,6 +80,11 @@ class Reason(ReasonCode):
         " removes them from storage",
         "what was deleted by position has outlasted the retention, and would stay on the storage",
     )
+    FULL_INTERVAL = (
+        "full_interval",
+        "`full-interval-ms` has passed since all files of the partition were rewritten",
+        "all its files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
+    )
     # not ordered
     HEALTHY = (
         "healthy",
@@ -203,6 +208,7 @@ ORDERS = frozenset(
         Reason.RECYCLING,
         Reason.EQUALITY_DELETE_AGE,
         Reason.OBJECTIVE,
+        Reason.FULL_INTERVAL,
     }
 )
 

@@ -22,6 +22,7 @@ from firnline_domain.policy.decisions import (
     Decision,
     Reason,
 )
+from firnline_domain.policy.full_rewrites import full_at_ms
 from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.policy.objectives import endangered_ms
 from firnline_domain.policy.slices import max_bytes, unfinished_of
@@ -37,10 +38,27 @@ CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reaso
 def demand_of(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """An order's reason, or why none is wanted and when time may change that. Deletes go before a
-    merge. A pass that has begun goes on, whatever is left of its debt."""
+    """An order's reason, or why none is wanted and when time may change that. A pass that has begun
+    goes on, whatever is left of its debt. A full rewrite that is due goes before all others: it
+    does their work, too."""
     if (after := unfinished_of(partition, limits)) is not None:
         return _next_slice(partition, after, assessment, limits, now_ms)
+    if (due_ms := full_at_ms(partition, limits)) is None:
+        return _of_debt(partition, assessment, limits, now_ms)
+    if due_ms <= now_ms:
+        restless = _recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms)
+        if restless is None:
+            rank = (now_ms - due_ms) / limits.full_interval_ms
+            return Decision(Reason.FULL_INTERVAL, action=Action.FULL, rank=rank)
+        due_ms = restless[1]
+    wanted = _of_debt(partition, assessment, limits, now_ms)
+    return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
+
+
+def _of_debt(
+    partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
+) -> Decision:
+    """Deletes go before a merge."""
     compaction = _of_deletes(partition, assessment, limits, now_ms)
     _, grown, _ = assessment
     if not grown.undersized or limits.max_size_error <= 0 or compaction.reason not in CALM:

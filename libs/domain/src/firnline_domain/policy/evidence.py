@@ -10,6 +10,7 @@ from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.lanes import set_bytes
 from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
 
 
 def counts(
@@ -69,6 +70,7 @@ def weights(
         "heavy_bytes": limits.heavy_bytes,
         "out_of_memory": partition.work.out_of_memory,
         "reads_per_hour": limits.reads_per_hour,
+        "full_interval_h": round(limits.full_interval_ms / HOUR_MS, 2),
         **_promise(partition, limits, now_ms),
         **_objectives(partition, limits, now_ms),
     }

@@ -7,6 +7,7 @@ from zlib import crc32
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.full_rewrites import after_full
 from firnline_domain.records.dead_rows import Histogram
 from firnline_domain.records.results import OUT_OF_MEMORY
 from firnline_domain.records.slices import Slice
@@ -111,6 +112,7 @@ def succeeded(
     limits: Thresholds,
     now_ms: int,
     positions: int = 0,
+    changed_ms: int = 0,
 ) -> PartitionWork:
     """A task is done and its commit, if it made one, is in the counters.
 
@@ -118,14 +120,15 @@ def succeeded(
     anything about undersized files, and one that has lessened them may do so again. After a slice
     that is not the last of its pass there is no floor yet. Where files were chosen by their dead
     rows alone, equality deletes still wait for a conversion. `positions`: rows that are dead by
-    position, in the counters.
+    position, in the counters. `changed_ms`: the partition's last change in them.
     """
     if task.slice is not None and not task.slice.is_last:
         return _with_next_slice(work, task, task.slice)
-    merged, floor = task.action == Action.MERGE, holds.beyond(work.arrived)
-    lessened = holds.undersized < task.numbers.get("undersized", 0)
+    full, floor = task.action == Action.FULL, holds.beyond(work.arrived)
+    merged = full or task.action == Action.MERGE
+    lessened = not full and holds.undersized < task.numbers.get("undersized", 0)
     known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
-    took_all = task.action == Action.COMPACT and task.min_dead_ratio == 0
+    took_all = full or (task.action == Action.COMPACT and task.min_dead_ratio == 0)
     if task.action == Action.COMPACT and not took_all:
         waiting = min(work.floor.equality_deletes, holds.equality_deletes)
         floor = replace(floor, equality_deletes=waiting)
@@ -146,7 +149,7 @@ def succeeded(
         touched_ms=work.touched_ms,
         failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
     )
-    rested = _with_room(rested, work)
+    rested = after_full(_with_room(rested, work), work, full, changed_ms, now_ms)
     return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
 

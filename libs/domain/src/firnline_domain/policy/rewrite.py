@@ -18,6 +18,7 @@ from firnline_domain.policy.deadlines import QUEUE_MS, run_ms
 from firnline_domain.policy.decisions import EVERY_FILE, ORDERS, Assessment, Decision, Reason
 from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, dead_rows, weights
+from firnline_domain.policy.full_rewrites import weigh_full
 from firnline_domain.policy.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
 from firnline_domain.policy.promises import due_ms, kept
 from firnline_domain.policy.slices import max_bytes, share_of, unfinished_of
@@ -115,6 +116,8 @@ def cost_benefit_of(
     """What a decision's order costs and spares."""
     assessment = decision.assessment or _assess(table, partition, limits)
     debt, grown, weighed = assessment
+    if decision.action is Action.FULL:
+        return weigh_full(partition, limits, debt.global_deletes)
     if decision.action is Action.MERGE:
         return weigh_merge(partition, limits) or weighed
     whole = rewrites_everything(partition.counters.holds, limits, debt)

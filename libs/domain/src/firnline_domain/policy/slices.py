@@ -48,5 +48,6 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
     after = partition.work.unfinished
     if after is None or partition.counters.holds.data_files <= 0:
         return None
-    unwanted = after.action == Action.CONVERT and limits.convert is Conversions.NEVER
-    return None if unwanted else after
+    if after.action == Action.CONVERT and limits.convert is Conversions.NEVER:
+        return None
+    return None if after.action == Action.FULL and limits.full_interval_ms <= 0 else after

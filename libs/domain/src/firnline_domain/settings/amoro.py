@@ -28,6 +28,11 @@ def _interval(text: str) -> str:
     return str(NEVER_MS) if _BELOW_ZERO.fullmatch(text.strip(" \t\r\n")) else text
 
 
+def _interval_or_zero(text: str) -> str:
+    """Milliseconds; below zero means never, which is 0 here."""
+    return "0" if _BELOW_ZERO.fullmatch(text.strip(" \t\r\n")) else text
+
+
 _DURATION = re.compile(r"(\d{1,15}) *([a-z]*)", re.ASCII)
 _UNITS_MS = {
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
@@ -62,6 +67,7 @@ UNDERSTOOD = {
     "self-optimizing.minor.trigger.file-count": Meaning(("min_fragments", "min_equality_deletes")),
     "self-optimizing.minor.trigger.interval": Meaning(("max_age_ms",), _interval),
     "self-optimizing.major.trigger.duplicate-ratio": Meaning(("min_dead_ratio",)),
+    "self-optimizing.full.trigger.interval": Meaning(("full_interval_ms",), _interval_or_zero),
     # Whoever has told Amoro to keep snapshots means it, whoever expires them.
     "table-expire.enabled": Meaning(("gc_enabled",)),
     "snapshot.keep.duration": Meaning(
@@ -76,6 +82,6 @@ NO_DIFFERENCE = frozenset(
         ("self-optimizing.fragment-ratio", "8"),
         ("self-optimizing.min-target-size-ratio", "0.75"),
         ("self-optimizing.allow-partial-commit", "true"),
-        ("self-optimizing.full.trigger.interval", "-1"),
+        ("self-optimizing.full.rewrite-all-files", "true"),
     }
 )

@@ -84,6 +84,7 @@ class Thresholds(Value):
     expire_grace_ms: int = DAY_MS  # firnline.expire.grace-ms: from the announcement
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
+    full_interval_ms: int = 0  # firnline.rewrite.full-interval-ms: of every file; 0 = never
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
@@ -236,6 +237,12 @@ PROPERTIES = {
     ),
     "firnline.rewrite.max-wait-ms": Property(
         "max_wait_ms", PAUSE, "a table is read so rarely that debt may wait for days"
+    ),
+    "firnline.rewrite.full-interval-ms": Property(
+        "full_interval_ms",
+        PAUSE,
+        "deleted rows have to leave the storage by a date, or old files shall get the codec or the "
+        "order that writers write now",
     ),
     "gc.enabled": Property(
         "gc_enabled", set_where="another table shares the files: Iceberg's own switch"

@@ -9,6 +9,7 @@ from firnline_domain.counters.missing_snapshots import next_held
 from firnline_domain.counters.work import Partition, Table, TableWork
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.expiry import after_expired, retry_allowed
+from firnline_domain.policy.full_rewrites import with_full_interval
 from firnline_domain.policy.heat import heated
 from firnline_domain.policy.outcomes import (
     after_change,
@@ -20,7 +21,7 @@ from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.values import replace
 
 from firnline_planner.reconcile.advice import with_commit
-from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.context import TableContext, spread_name
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import finish, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_success
@@ -106,10 +107,10 @@ def _keep_partitions(
         if change.kind is ChangeKind.ABSOLUTE:
             came = debt_added_by(counters.holds).beyond(debt_added_by(entry.counters.holds))
         work = heated(entry.work, change, part, context.now_ms)
+        name = spread_name(table, counters.scope)
         if change.kind is ChangeKind.ABSOLUTE and entry.counters.epoch == 0:
-            scope = counters.scope
-            name = f"{table.counters.table.uuid} {scope.spec_id} {scope.partition}"
             work = with_head_start(work, name)
+        work = with_full_interval(work, context.limits, name, context.now_ms)
         work = after_change(work, holds, came, context.now_ms, change.timestamp_ms)
         context.put_partition(table, Partition(counters, work))
 

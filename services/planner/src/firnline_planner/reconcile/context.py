@@ -20,6 +20,11 @@ from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.fleet_share import MEASURED
 
 
+def spread_name(table: Table, scope: Scope) -> str:
+    """Of a partition, for the hash that keeps partitions from falling due in one minute."""
+    return f"{table.counters.table.uuid} {scope.spec_id} {scope.partition}"
+
+
 class TableContext(Value):
     """One per record; `for_table` makes it that of the record's table."""
 

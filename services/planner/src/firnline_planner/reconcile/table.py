@@ -8,6 +8,7 @@ from firnline_domain.counters.missing_snapshots import resync_request
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.full_rewrites import with_full_interval
 from firnline_domain.policy.heat import waiting
 from firnline_domain.policy.lanes import lane_of, topic_of
 from firnline_domain.policy.outcomes import ordered, with_debt_ages
@@ -29,7 +30,7 @@ from firnline_planner.effects import (
     TABLE_TASKS,
     Output,
 )
-from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.context import TableContext, spread_name
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
@@ -120,9 +121,12 @@ def _order_all(
 
 
 def _aged(context: TableContext, table: Table, partition: Partition) -> Partition:
-    """With the times since which it has debt: another target size makes other debt."""
+    """With the times since which it has debt: another target size makes other debt. And with that
+    which full rewrites count from."""
     debt, _ = debts(table, partition, context.limits.target_bytes)
     work = with_debt_ages(partition.work, debt, context.now_ms)
+    name = spread_name(table, partition.counters.scope)
+    work = with_full_interval(work, context.limits, name, context.now_ms)
     if work == partition.work:
         return partition
     partition = replace(partition, work=work)

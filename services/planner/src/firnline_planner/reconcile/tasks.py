@@ -56,16 +56,17 @@ def finish(
     context: TableContext, table: Table, task: RunningTask, done: Slice | None = None
 ) -> Table:
     """A task is done: its partition rests on a new floor, or wants the next slice at once."""
-    work = context.partition(table, task.scope).work
+    partition = context.partition(table, task.scope)
+    counters, work = partition.counters, partition.work
     context.effects.outcomes.append("finished")
     # A crash may keep the partition without the table. The event then comes again, and what came
     # while the order was out, forgotten since, would be taken for what the rewrite left behind.
     if not has_succeeded(work, task):
-        held = context.partition(table, task.scope).counters.holds
-        positions = positional_records(held)
-        debt = context.debt(table, held)
+        positions = positional_records(counters.holds)
+        debt = context.debt(table, counters.holds)
         told = task if done is None else replace(task, slice=done)
-        work = succeeded(work, debt, told, context.limits, context.now_ms, positions)
+        changed_ms = counters.changed_ms
+        work = succeeded(work, debt, told, context.limits, context.now_ms, positions, changed_ms)
     return end_task(context, table, task, work)
 
 
