@@ -96,3 +96,33 @@ def test_a_conversion_takes_four_slices_and_the_last_one_the_deletes(
     assert len(left) == 4
     assert all(one > after.sequence_number for one in left), left
     assert [path for path in lab.stored() if path.endswith(".marks")] == []
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_full_rewrite_replaces_clean_files_too_though_its_start_has_added_them(
+    lab, rewriter, committer, version
+):
+    lab.create(
+        "id BIGINT, v STRING",
+        **{"format-version": version, "write.target-file-size-bytes": "2000"},
+    )
+    lab.insert(", ".join(f"({i}, 'a{i}')" for i in range(300)))
+    lab.equality_delete(["id"], "(1), (2)", rows="(1, 'new')")
+    # One commit, several files, none of which is reached by a delete.
+    lab.sql("INSERT INTO {t} SELECT /*+ REPARTITION(4) */ id, 'b' FROM range(1000, 2000)")
+    before = {file.path for file in live(lab).data}
+    most, after, taken = max(file.bytes for file in live(lab).data) * 2, None, []
+    for _ in range(9):
+        order = replace(lab.order(), action="full", max_bytes=most, after=after)
+        result = rewriter.rewrite(order, no_note)
+        assert result.mode == "native", result.handover_reason
+        taken += [file.path for group in result.groups for file in group.inputs]
+        lab.equality_delete(["id"], "(1000)", rows="(1000, 'late')")
+        rows = lab.seen()
+        commit(committer, result)
+        assert lab.seen() == rows
+        after = result.slice
+        if after.is_last:
+            break
+    assert sorted(taken) == sorted(before)
+    assert before.isdisjoint(file.path for file in live(lab).data)
