@@ -57,6 +57,20 @@ def test_every_order_of_arrival_gives_the_same_task(make: Make) -> None:
     assert [one.status.value for one in view.outcomes] == ["failed", "conflicted", "committed"]
 
 
+def test_the_newest_heartbeat_says_who_is_at_work(make: Make) -> None:
+    order = make(ORDER, attempt=2, ordered_at_ms=10)
+    beats = [
+        make("task_running/rewrite", attempt=1, at_ms=90, worker="lost"),
+        make("task_running/rewrite", attempt=2, at_ms=70),
+        make("task_running/rewrite", attempt=2, at_ms=80, finished=True),
+    ]
+    for facts in itertools.permutations([order, *beats]):
+        view = folded(*facts)
+        assert view.status is Status.ORDERED
+        assert view.run is not None
+        assert (view.run.worker, view.run.at_ms, view.run.finished) == ("worker-1", 80, True)
+
+
 def test_told_twice_is_told_once(make: Make) -> None:
     facts = [make(ORDER), make(CONFLICT), make(COMMIT)]
     assert folded(*facts, *facts) == folded(*facts)

@@ -106,6 +106,7 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
         "status": status_of(view, now_ms),
         "changed_at_ms": view.changed_at_ms,
         "order": _order_json(view.order) if view.order else None,
+        "run": to_plain(view.run) if view.run else None,
         "outcome": _outcome_json(last) if last else None,
         "outcomes": [_outcome_json(one) for one in view.outcomes],
     }

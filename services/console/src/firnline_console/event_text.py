@@ -30,7 +30,13 @@ from firnline_domain.records.orders import (
     TableOrder,
     UnparkTable,
 )
-from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TableResult, TaskFailed
+from firnline_domain.records.results import (
+    RowsCompared,
+    SnapshotsExpired,
+    TableResult,
+    TaskFailed,
+    TaskRunning,
+)
 from firnline_domain.records.summaries import TASK_ID, number_in
 from firnline_domain.values import Value
 
@@ -141,6 +147,13 @@ def _on_table_ordered(fact: TableOrder) -> EventView:
     text = f"{_named(fact.action)}: {label_of(fact.reason, fact.numbers)}"
     fact_id = f"order:{fact.task_id}:{fact.attempt}"
     return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+
+
+def _running(fact: TaskRunning) -> EventView:
+    """One line for an attempt, though it is said every minute."""
+    text = f"{scope_label(fact.scope)}: {fact.worker} is at work on it for more than a minute"
+    fact_id = f"running:{fact.task_id}:{fact.attempt}"
+    return _event(fact_id, fact.started_at_ms, "running", fact.table, text, fact.task_id)
 
 
 def _on_table_ended(fact: TableResult) -> EventView:
@@ -282,6 +295,7 @@ MAKERS: Mapping[type, Any] = {
     FilesChanged: _counters,
     RewriteFiles: _rewrite_ordered,
     TableOrder: _on_table_ordered,
+    TaskRunning: _running,
     ExpireSnapshots: _expiry_ordered,
     RewriteCommitted: _rewritten,
     RewriteConflicted: _conflicted,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles, TableOrder
-from firnline_domain.records.results import TableResult, TaskFailed
+from firnline_domain.records.results import TableResult, TaskFailed, TaskRunning
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
@@ -58,6 +58,16 @@ class Outcome(Value):
     numbers: dict[str, float] = field(default_factory=dict)
 
 
+class Run(Value):
+    """A worker's newest heartbeat for an attempt that takes longer than a minute."""
+
+    attempt: int
+    at_ms: int
+    started_at_ms: int
+    worker: str
+    finished: bool = False  # the result is written and waits for the committer
+
+
 class TaskView(Value):
     """One task; `outcomes` are in order of time."""
 
@@ -68,6 +78,7 @@ class TaskView(Value):
     scope: Scope | None
     order: Order | None = None
     outcomes: tuple[Outcome, ...] = ()
+    run: Run | None = None
 
     @property
     def last(self) -> Outcome | None:
@@ -101,12 +112,14 @@ class TaskView(Value):
 
 
 TaskEnd = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | TableResult
-TaskFact = RewriteFiles | TableOrder | TaskEnd
+TaskFact = RewriteFiles | TableOrder | TaskRunning | TaskEnd
 
 
 def fold_task(old: TaskView | None, fact: TaskFact, group: str = "") -> TaskView:
-    """An order, of a group, or an outcome."""
+    """An order, of a group, a heartbeat, or an outcome."""
     view = old or _blank(fact)
+    if isinstance(fact, TaskRunning):
+        return _running(view, fact)
     if isinstance(fact, RewriteFiles | TableOrder):
         return _ordered(view, fact, group)
     return _ended(view, outcome_of(fact), getattr(fact, "scope", None))
@@ -128,6 +141,13 @@ def _ordered(view: TaskView, fact: RewriteFiles | TableOrder, group: str) -> Tas
     if view.order and _rank(view.order) >= _rank(order):
         return view
     return replace(view, order=order, scope=getattr(fact, "scope", None), table=fact.table)
+
+
+def _running(view: TaskView, fact: TaskRunning) -> TaskView:
+    run = Run(fact.attempt, fact.at_ms, fact.started_at_ms, fact.worker, fact.finished)
+    if view.run and (view.run.attempt, view.run.at_ms) >= (run.attempt, run.at_ms):
+        return view
+    return replace(view, run=run, scope=view.scope or fact.scope)
 
 
 def _rank(order: Order) -> tuple[int, int]:
