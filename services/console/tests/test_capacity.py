@@ -40,6 +40,12 @@ def test_who_waits_longer_than_was_foretold_gets_more() -> None:
     assert wanted(orders(100, 0.001, 600)) == 4  # predictions that are nothing at all
 
 
+def test_an_order_that_a_worker_is_at_wants_nobody_else() -> None:
+    begun = [Waiting(Lane.ORDINARY, 4.0, NOW - 2_000_000, begun=True)] * 120
+    assert wanted(begun) == 4
+    assert wanted([*begun, *orders(1, 4.0, 120)]) == 9
+
+
 def test_never_more_than_orders_nor_than_there_may_be() -> None:
     assert wanted(orders(2, 4_000)) == 2
     assert wanted(orders(50, 4_000)) == 10

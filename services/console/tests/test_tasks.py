@@ -69,6 +69,8 @@ def test_the_newest_heartbeat_says_who_is_at_work(make: Make) -> None:
         assert view.status is Status.ORDERED
         assert view.run is not None
         assert (view.run.worker, view.run.at_ms, view.run.finished) == ("worker-1", 80, True)
+        assert view.is_begun
+    assert not folded(order, beats[0]).is_begun
 
 
 def test_told_twice_is_told_once(make: Make) -> None:

@@ -12,11 +12,13 @@ MAX_FACTOR = 4.0  # times as many, where orders wait longer than was predicted
 
 
 class Waiting(Value):
-    """An order without an outcome, and the CPU seconds that it was predicted to take."""
+    """An order without an outcome, and the CPU seconds that it was predicted to take. `begun`: a
+    worker has been at it for more than a minute, so nobody else is wanted for its age."""
 
     lane: Lane
     cpu_s: float
     ordered_at_ms: int
+    begun: bool = False
 
 
 class WorkerCapacity(Value):
@@ -28,7 +30,8 @@ class WorkerCapacity(Value):
 
 
 class WorkerDemand(Value):
-    """What a lane asks for, and the numbers that it was worked out from."""
+    """What a lane asks for, and the numbers that it was worked out from. `oldest_s`: of those that
+    no worker has been at for a minute."""
 
     wanted: int
     orders: int
@@ -46,12 +49,14 @@ def demand_by_lane(
 
 
 def _demand(orders: Collection[Waiting], capacity: WorkerCapacity, now_ms: int) -> WorkerDemand:
-    """As many as do all the work within `drain_s`. Where the oldest order has waited for longer,
-    predictions are too low or workers are stuck: more, by as much. Never more than orders."""
+    """As many as do all the work within `drain_s`. Where the oldest that waits has done so for
+    longer, predictions are too low or workers are stuck: more, by as much. Never more than
+    orders."""
     if not orders:
         return WorkerDemand(0, 0, 0.0, 0.0)
     cpu_s = sum(order.cpu_s for order in orders)
-    oldest_s = max(0, now_ms - min(order.ordered_at_ms for order in orders)) / 1000
+    waits = [now_ms - order.ordered_at_ms for order in orders if not order.begun]
+    oldest_s = max([0, *waits]) / 1000
     factor = min(max(oldest_s / capacity.drain_s, 1.0), MAX_FACTOR)
     enough = max(math.ceil(factor), math.ceil(factor * cpu_s / (capacity.cores * capacity.drain_s)))
     return WorkerDemand(

@@ -105,6 +105,12 @@ class TaskView(Value):
         return self.order.ordered_at_ms > last.at_ms
 
     @property
+    def is_begun(self) -> bool:
+        """True if a worker has been at the newest order for a minute."""
+        run, order = self.run, self.order
+        return run is not None and order is not None and run.attempt >= order.attempt
+
+    @property
     def changed_at_ms(self) -> int:
         """When something was last said of it."""
         times = [one.at_ms for one in self.outcomes]

@@ -52,9 +52,9 @@ def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]
         if order is None or order.deadline_ms < now_ms:
             continue
         if task.kind != REWRITE:
-            one = Waiting(Lane.ORDINARY, EXPIRY_CPU_S, order.ordered_at_ms)
+            lane, cpu_s = Lane.ORDINARY, EXPIRY_CPU_S
         else:
-            cpu_s = order.numbers.get("rewrite_cpu_s", 0.0)
-            one = Waiting(lane_of_order(order.numbers), cpu_s, order.ordered_at_ms)
+            lane, cpu_s = lane_of_order(order.numbers), order.numbers.get("rewrite_cpu_s", 0.0)
+        one = Waiting(lane, cpu_s, order.ordered_at_ms, task.is_begun)
         found[order.group].append(one)
     return found
