@@ -76,7 +76,7 @@ class Visitor:
                 answer = self.running.ask(limit_s, where=where, **asked)
             answer["table"] = name
             if self.committer is not None:
-                answer["commit"] = _committed(self.committer, answer.pop("results"))
+                answer["commit"] = committed(self.committer, answer.pop("results"))
             return self._of_table(origin, name, watch.usage, answer)
         finally:
             if not keep:
@@ -176,7 +176,7 @@ def question(origin: Source, name: str) -> dict[str, Any]:
     }
 
 
-def _committed(committer: Running, results: str) -> dict[str, Any]:
+def committed(committer: Running, results: str) -> dict[str, Any]:
     """By the committer's code, warm as in a service."""
     with Watch(committer.pid) as watch:
         answer = committer.ask(LIMIT_S, results=results)

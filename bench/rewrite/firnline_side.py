@@ -86,19 +86,20 @@ def _settings(given: Question, folder: Path) -> Settings:
 def _order(question: Question, number: int) -> RewriteFiles:
     table = TableName(question["uuid"], tuple(question["namespace"]), question["table"])
     scope = Scope(*question["scopes"][number])
-    now = _now_ms()
+    now, action = _now_ms(), question.get("action", "compact")
     text = f"{scope.spec_id}{scope.partition}"
     return RewriteFiles(
-        task_id=task_id(table.uuid, table.name, text, "compact", now),
+        task_id=task_id(table.uuid, table.name, text, action, now),
         table=table,
         ref=MAIN,
         scope=scope,
-        action="compact",
+        action=action,
         reason="bench",
         trigger_snapshot_id=question["head"],
         attempt=1,
         ordered_at_ms=now,
         deadline_ms=now + HOUR_MS,
+        min_dead_ratio=question.get("min_dead_ratio", 0.0),
     )
 
 

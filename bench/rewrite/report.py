@@ -10,6 +10,7 @@ from typing import Any
 from bench.rewrite.markdown import commit, figure, megabytes, shortened, table
 from bench.rewrite.peers_report import peers_tables
 from bench.rewrite.plot import svg
+from bench.rewrite.prices_report import prices_tables
 from bench.rewrite.run import PARTS, RESULTS
 
 PAGE = Path(__file__).parents[1] / "results" / "README.md"
@@ -338,6 +339,10 @@ def _requests(name: str, result: Any) -> str:
     return "\n\n".join([_head(name, result), table(heads, rows)])
 
 
+def _prices(name: str, result: Any) -> str:
+    return f"{_head(name, result)}\n\n{prices_tables(result)}"
+
+
 TITLES = {
     "main": "Long keys",
     "keys": "Composite string keys",
@@ -352,6 +357,7 @@ TITLES = {
     "statements": "Beside MERGE and DELETE statements",
     "streams": "A table that is appended to all the time, on two busy cores",
     "head": "A commit into a table of very many files",
+    "prices": "What readers pay, and what conversions cost",
     "peers": "Sail and Trino beside us",
 }
 RENDERERS = {
@@ -368,6 +374,7 @@ RENDERERS = {
     "statements": _statements,
     "streams": _streams,
     "head": _commit_into_many,
+    "prices": _prices,
     "peers": _peers,
 }
 

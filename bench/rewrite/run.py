@@ -24,6 +24,7 @@ from bench.rewrite.parts import (
     head,
     memory,
     peers,
+    prices,
     production,
     races,
     reads,
@@ -68,6 +69,7 @@ PARTS = {
     "statements": Part(statements.run),
     "streams": Part(streams.run, options=_load),
     "head": Part(head.run),
+    "prices": Part(prices.run),
     "peers": Part(peers.run, 3),
 }
 PEERS = "peers"  # left out of `all`, because it fetches what nothing else needs
@@ -101,7 +103,7 @@ def chosen(given: str, with_peers: bool) -> list[str]:
 def _measure(name: str, given: argparse.Namespace, count: int) -> None:
     print(f"== {name}", flush=True)
     part, start = PARTS[name], time.monotonic()
-    about = {"part": name, **_where(), "scale": given.scale * part.scale, "rounds": count}
+    about = {"part": name, **where(), "scale": given.scale * part.scale, "rounds": count}
     with arena(given.folder) as place:
         body = part.run(place, count, given.scale * part.scale, **part.options(given))
     seconds = round(time.monotonic() - start)
@@ -128,7 +130,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _where() -> dict[str, Any]:
+def where() -> dict[str, Any]:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )

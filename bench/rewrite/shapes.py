@@ -35,7 +35,7 @@ class Shape:
     def upserts_of(self, partition: int) -> int:
         """Upserted rows per commit of one partition."""
         weights = range(1, self.partitions + 1) if self.growing else [1] * self.partitions
-        return self.upserts * weights[partition] // sum(weights) // self.commits
+        return self.upserts * weights[partition] // sum(weights) // max(self.commits, 1)
 
     def scaled(self, factor: float) -> Shape:
         """The same with `factor` times the rows; the commits stay."""

@@ -90,13 +90,15 @@ def _load(duck: Any, live: LiveFiles, scope: Scope, keys: tuple[str, ...]) -> No
     pairs = [(local(one.path), one.sequence_number) for one in [*data, *deletes]]
     duck.executemany("INSERT INTO numbers VALUES (?, ?)", pairs)
     listed = ", ".join(keys)
-    marks = _listed([one.path for one in deletes], "filename=true")
+    paths = [file.path for file in data]
+    marks = _listed([one.path for one in deletes] or paths[:1], "filename=true")
     duck.execute(
         f"CREATE TABLE dead AS SELECT {listed}, max(number) AS until "
         f"FROM {marks} JOIN numbers ON name = filename GROUP BY ALL"
     )
+    if not deletes:  # then its columns were a data file's, and nothing is dead
+        duck.execute("DELETE FROM dead")
     same = " AND ".join(f"d.{key} IS NOT DISTINCT FROM f.{key}" for key in keys)
-    paths = [file.path for file in data]
     files = _listed(paths, "filename=true, file_row_number=true")
     duck.execute(
         f"CREATE VIEW alive AS SELECT f.* FROM {files} f JOIN numbers n ON n.name = f.filename "

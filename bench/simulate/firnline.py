@@ -313,12 +313,23 @@ class Firnline:
         p = self.world.p
         work, keys = work_of(p, batch), (batch.choice.converts * batch.held.bytes).sum(axis=1)
         took_s = np.asarray(p.costs.wall_s(work))
-        columns = (work.bytes_read, work.bytes_written, work.delete_records, keys, took_s)
+        columns = (
+            work.bytes_read,
+            work.bytes_written,
+            work.delete_records,
+            work.files,
+            work.converted,
+            keys,
+            took_s,
+        )
         factors = {False: self.limits.cost_factor, True: self.limits.conversion_factor}
         for row in np.flatnonzero(batch.changes):
-            read, written, records, key, took = (float(np.asarray(one)[row]) for one in columns)
+            each = [float(np.asarray(one)[row]) for one in columns]
+            read, written, records, files, converted, key, took = each
             known = factors[key > 0]
-            foretold_s = known * FIRNLINE.wall_s(Work(read, written, records))
+            foretold_s = known * FIRNLINE.wall_s(
+                Work(read, written, records, files=files, converted=converted)
+            )
             factors[key > 0] = learned(known, foretold_s, took)
         self._limits.clear()
         self.limits = replace(

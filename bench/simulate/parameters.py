@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.policy.costs import FIRNLINE, CostModel
-from firnline_domain.values import Value, field, replace
+from firnline_domain.values import Value, field
 
 MB = 1 << 20
 GB = 1 << 30
@@ -98,8 +98,7 @@ class Parameters(Value):
     kinds: tuple[Kind, ...] = KINDS
     reading: Reading = field(default_factory=Reading)
     metadata: Metadata = field(default_factory=Metadata)
-    # As measured, and 2 ms for every file that is opened or written, delete files included.
-    costs: CostModel = field(default_factory=lambda: replace(FIRNLINE, open_s=0.002))
+    costs: CostModel = FIRNLINE  # as measured
 
     @property
     def ticks(self) -> int:

@@ -21,8 +21,8 @@ from bench.simulate.parameters import DAY_S, GB, HOUR_S, MB
 from bench.simulate.tasks import Batch, Choice
 from bench.simulate.world import World
 
-SPARK = replace(STOCK_CACHED, open_s=0.002)
-OURS = replace(FIRNLINE, open_s=0.002)
+SPARK = replace(STOCK_CACHED, open_s=0.002, convert_s=FIRNLINE.convert_s)
+OURS = FIRNLINE
 
 
 class Peer:

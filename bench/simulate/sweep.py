@@ -56,7 +56,9 @@ CHANGES: dict[str, Change] = {
     "keys of any age alone": each(recent_share=0.0),
     "sizes alike (Zipf 0.5)": each(zipf=0.5, largest_bytes=200 * 1024.0 * MB),
     "keys are 40 % of the bytes": each(key_share=0.4),
-    "files cost a rewrite nothing": lambda p: replace(p, costs=replace(p.costs, open_s=0.0)),
+    "files cost a rewrite nothing": lambda p: replace(
+        p, costs=replace(p.costs, open_s=0.0, convert_s=0.0)
+    ),
     "fixed cost of a task: 10 s": lambda p: replace(p, costs=replace(p.costs, fixed_s=10.0)),
     "a tenth of the workers": each(workers_per_table=1 / 400),
 }

@@ -137,14 +137,15 @@ def work_of(p: Parameters, batch: Batch) -> Work:
     marks = (held.cohorts[PENDING] * choice.converts).sum(axis=1) / p.row_bytes
     positions = (held.positions * (choice.rewrites > 0)).sum(axis=1)
     opened = (
-        (held.files * either).sum(axis=1)
+        (held.files * choice.rewrites).sum(axis=1)
         + np.where(either, held.reach, 0.0).max(axis=1)
         + positions
-        + (batch.positions * choice.converts).sum(axis=1)
         + sum(files for files, _ in batch.groups)
     )
     idle = ~batch.changes
-    fields = (read + keys + records * p.delete_bytes, written + marks, records, loads, opened)
+    converted = (held.files * choice.converts * (held.reach > 0)).sum(axis=1)
+    read_bytes = read + keys + records * p.delete_bytes
+    fields = (read_bytes, written + marks, records, loads, opened, converted)
     return Work(*(np.where(idle, 0.0, one) for one in fields))  # type: ignore[arg-type]
 
 
@@ -245,7 +246,7 @@ def charge(ledger: Ledger, p: Parameters, own: CostModel, tables: Ints, batch: B
     ledger.bytes_read += float(np.sum(work.bytes_read))
     ledger.bytes_written += float(np.sum(work.bytes_written))
     m = p.metadata
-    files = float(np.sum(work.files))
+    files = float(np.sum(work.files + 2 * work.converted))  # a converted one is read, one written
     ledger.requests += files * (m.requests_per_file + m.requests_per_expired_file / 2)
     ledger.replaced_byte_s += float(replaced.sum()) * m.retained_s
     by = ledger.by_table

@@ -25,7 +25,7 @@ from prometheus_client import REGISTRY
 
 SCOPE = Scope(0, "[]")
 MB = 1 << 20
-PRICE = 0.000193  # GB-hours of eight fragments of a megabyte
+PRICE = 0.0001234  # GB-hours of eight fragments of a megabyte
 
 
 def part(scope: Scope, files: int, bytes_each: int = MB) -> PartitionChange:

@@ -134,7 +134,8 @@ def priced(world: PlannerWorld, took: RewriteCommitted) -> float:
 def test_prices_are_those_of_the_workers_that_there_are(world: PlannerWorld) -> None:
     order = only(world.commit(part(A, 8)))
     took = replace(committed(order, 9), bytes_read=10**9, bytes_after=10**9)
-    expected_ms = int(1000 * FIRNLINE.wall_s(Work(10**9, 10**9)))
+    work = Work(10**9, 10**9, files=took.files_removed)
+    expected_ms = int(1000 * FIRNLINE.wall_s(work))
     plain = priced(world, took)
     assert priced(world, replace(took, worked_ms=3 * expected_ms)) == pytest.approx(3 * plain, 0.02)
     fast = replace(took, worked_ms=expected_ms // 9)
@@ -147,9 +148,10 @@ def converting(world: PlannerWorld) -> RewriteCommitted:
     holds = FileTally(on_target=Tally(80, 10**8, 10 * GB), equality_deletes=Tally(4, 10**6, MB))
     [order] = orders(world.commit(PartitionChange(A, holds, FileTally())))
     keys = 10 * GB // 20
-    work = Work(25 * MB + keys, 25 * MB, 10**6)
+    work = Work(25 * MB + keys, 25 * MB, 10**6, files=3, converted=80)
     return replace(
         committed(order, 9),
+        files_removed=3,
         bytes_before=25 * MB,  # of what was replaced: a conversion leaves the large files
         bytes_after=25 * MB,
         bytes_read=25 * MB,

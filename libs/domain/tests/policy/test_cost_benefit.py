@@ -70,6 +70,21 @@ def test_global_deletes_burden_a_partition_too() -> None:
     assert compacting(holds, 3).bytes_read == LARGE.bytes
 
 
+def test_a_price_knows_how_many_files_there_are() -> None:
+    """A conversion takes each large file by itself: a thousand small ones cost as much as ten of
+    a gigabyte."""
+    holds = replace(UPSERTED, deletion_vectors=Tally(3, 100, MB))
+    assert compacting(holds, 0).files == 29 + 4 + 3
+    vectors = FileTally(on_target=LARGE, deletion_vectors=Tally(3, 100, MB))
+    assert compacting(vectors, 0).files == 3 + 3
+    found = {one.action: one.work for one in offers(UPSERTED, LIMITS)}
+    assert (found[Action.CONVERT].files, found[Action.CONVERT].converted) == (4 + 4, 25)
+    assert found[Action.COMPACT].converted == 0
+    small = FileTally(fragments=Tally(8, 1, MB))
+    [merge] = [one for one in offers(small, LIMITS) if one.action is Action.MERGE]
+    assert merge.work.files == 8
+
+
 def test_readers_pay_half_of_what_the_debt_is_now() -> None:
     assert paid_at_ms(30.0, 2.0, 60_000, LIMITS) == 60_000 + 5 * HOUR_MS  # 30 / (2 / 2 * 6)
     assert paid_at_ms(30.0, 2.0, 0, replace(LIMITS, payback=2.0)) == 10 * HOUR_MS

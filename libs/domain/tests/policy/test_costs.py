@@ -25,6 +25,20 @@ def test_the_constants_give_what_was_measured(model: CostModel, measured: float)
     assert 6 * model.cpu_s(MAIN) == pytest.approx(measured, rel=0.1)
 
 
+def test_a_file_that_is_converted_has_a_price_of_its_own() -> None:
+    model = CostModel(2.0, 0.0, 0.0, 0.0, 0.0, 1.0, open_s=0.5, convert_s=3.0)
+    assert model.cpu_s(Work(0, 0, files=4, converted=10)) == 2.0 + 2.0 + 30.0
+
+
+def test_a_thousand_small_files_cost_what_was_measured() -> None:
+    """bench/results/prices.json: worker and committer together, 200 rows a file."""
+    keys, small = 300_000, 5_000_000
+    converted = FIRNLINE.cpu_s(Work(keys, 0, 40_000, files=1, converted=1_000))
+    merged = FIRNLINE.cpu_s(Work(small, small, 40_000, files=1_001))
+    assert converted == pytest.approx(10.1, rel=0.1)  # 9.3 as v3, 10.8 as v2
+    assert merged == pytest.approx(2.1, rel=0.1)  # 1.8 to 2.2
+
+
 def test_gb_hours_are_memory_times_wall() -> None:
     model = CostModel(2.0, 0.0, 0.0, 0.0, 0.0, memory_gb=3.0, cores=2.0)
     assert model.wall_s(Work(1, 1)) == 1.0

@@ -94,7 +94,16 @@ def compacting(holds: FileTally, global_deletes: int) -> Work:
     """An upper bound: how many rows are left is not known before."""
     taken = _reached_bytes(holds, global_deletes)
     deletes = holds.equality_deletes
-    return Work(taken + deletes.bytes, taken, deletes.records)
+    files = _reached_files(holds, global_deletes) + holds.delete_files
+    return Work(taken + deletes.bytes, taken, deletes.records, files=files)
+
+
+def _reached_files(holds: FileTally, global_deletes: int) -> float:
+    """The number of those whose bytes are `_reached_bytes`."""
+    if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
+        return holds.data.files
+    others = holds.data.files - holds.fragments.files
+    return holds.fragments.files + min(holds.deletion_vectors.files, others)
 
 
 def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
@@ -116,7 +125,14 @@ def _converting(holds: FileTally, limits: Thresholds) -> Work:
     deletes, taken = holds.equality_deletes, taken_by_merge(holds, limits.target_bytes)
     small = max(taken.bytes, holds.fragments.bytes)
     keys = (holds.data.bytes - small) * limits.key_share if deletes.files else 0.0
-    return Work(small + keys + deletes.bytes, small, deletes.records)
+    rewritten = max(taken.files, holds.fragments.files)
+    return Work(
+        small + keys + deletes.bytes,
+        small,
+        deletes.records,
+        files=rewritten + deletes.files,
+        converted=holds.data.files - rewritten if deletes.files else 0.0,
+    )
 
 
 def _is_convertible(holds: FileTally) -> bool:
@@ -135,7 +151,7 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
     taken = taken_by_merge(holds, target_bytes)
     if holds.equality_deletes.files or taken.files < 2:
         return None
-    return Work(taken.bytes, taken.bytes)
+    return Work(taken.bytes, taken.bytes, files=taken.files)
 
 
 class CostBenefit(Value):

@@ -19,7 +19,7 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value, replace
 
-WORK = ("bytes_read", "bytes_written", "delete_records")
+WORK = ("bytes_read", "bytes_written", "delete_records", "delete_loads", "files", "converted")
 SURE_RATIO = 0.3  # from here on they go even if nobody reads, as with Iceberg's own rewrite
 
 
@@ -128,7 +128,8 @@ def rewriting(taken: list[Bin]) -> Work:
     """The work on these files."""
     dead = sum(one.dead for one in taken)
     left = sum(one.bytes * (1 - one.ratio) for one in taken)
-    return Work(sum(one.bytes for one in taken), left, dead)
+    files = sum(one.files for one in taken)
+    return Work(sum(one.bytes for one in taken), left, dead, files=files)
 
 
 def look_ms(partition: Partition, limits: Thresholds) -> int | None:

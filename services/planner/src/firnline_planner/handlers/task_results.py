@@ -174,13 +174,28 @@ def _with_prices(context: TableContext, table: Table, event: RewriteCommitted) -
         return table
     task, share = table.work.task(event.task_id), context.state.share
     group = task.group if task else context.limits.served_by
-    work = Work(event.bytes_read + event.key_bytes, event.bytes_after, event.delete_records)
+    work = _work_done(context, table, event)
     prices = share.prices_of(group).after(work, event.key_bytes > 0, event.worked_ms / 1000)
     context.state.put_share(share.with_prices(group, prices))
     if event.converted_bytes <= 0:
         return table
     keys = key_share(table.work.key_share, event.key_bytes / event.converted_bytes)
     return replace(table, work=replace(table.work, key_share=keys))
+
+
+def _work_done(context: TableContext, table: Table, event: RewriteCommitted) -> Work:
+    """Converted files are not counted by anybody: they are taken to be as large as the others."""
+    converted = 0.0
+    if event.converted_bytes > 0 and event.scope is not None:
+        data = context.partition(table, event.scope).counters.holds.data
+        converted = event.converted_bytes / data.bytes * data.files if data.bytes > 0 else 1.0
+    return Work(
+        event.bytes_read + event.key_bytes,
+        event.bytes_after,
+        event.delete_records,
+        files=event.files_removed,
+        converted=converted,
+    )
 
 
 def _failed(
