@@ -140,6 +140,10 @@ YEAR_FOLDER ?= bench/results
 policy-year: setup ## A year of single tables beside its peers: DAYS=n (365), SYSTEMS=a,b, YEAR_FOLDER=... for table and plot
 	$(BIN)/python -m bench.simulate.year --folder $(YEAR_FOLDER) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS)) $(if $(TARGET),--target $(TARGET)) $(if $(SYSTEMS),--systems $(SYSTEMS))
 
+.PHONY: bench-policy
+bench-policy: setup ## An accelerated hour on the real stack, beside what the simulator foretells
+	$(BIN)/python -m bench.policy.run --folder $(BENCH_FOLDER)
+
 .PHONY: simulate-sweep
 simulate-sweep: setup ## Which assumption of the simulator changes its conclusion: TABLES=n, DAYS=n
 	$(BIN)/python -m bench.simulate.sweep $(if $(TABLES),--tables $(TABLES)) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS))

@@ -1,0 +1,284 @@
+"""`make bench-policy`: an accelerated hour on the whole embedded stack, and beside Iceberg's action
+once an hour; and what the simulator foretells of both."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
+from firnline_adapters.logs import Log
+from firnline_domain.identity import TableName
+from firnline_domain.records.events import RewriteCommitted
+from firnline_iceberg.java import load_table, rest_catalog
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_local import stack as stacks
+from firnline_local.artifacts import iceberg_jar
+from firnline_local.stack import Stack
+from firnline_local.topics import buckets
+from pyiceberg.catalog.rest import RestCatalog
+
+from bench.policy.hours import (
+    ALL,
+    MINUTES,
+    ROW_BYTES,
+    STORIES,
+    Pair,
+    accelerated,
+    foretold,
+    pairs,
+)
+from bench.policy.report import table_of
+from bench.rewrite import local_files
+from bench.rewrite.engines import STOCK, Failed, Running, started
+from bench.rewrite.lake import NAMESPACE
+from bench.rewrite.run import RESULTS, where
+from bench.rewrite.trees import Watch
+from bench.simulate.stories import Story
+from tests.kit.table_writer import TableWriter, described
+
+PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
+WORKING = ("worker", "committer")  # whose CPU a rewrite takes
+HIT_SHARE = 0.7  # of upserts: their key is there
+KEY_BYTES = 8
+SCHEMA = pa.schema(
+    pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+    for number, (name, kind) in enumerate(
+        (("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())), 1
+    )
+)
+BLANK = "blank"  # a table of a row: what a query costs before it reads anything
+WARM = "warm"
+WARMING = Story(WARM, 60, 100_000, 1, 1e6, 1, upserts=True)
+WARM_REWRITES = 3
+REST_S = 8.0  # until what is under way has ended
+READS = 4
+WARM_S = 240.0
+
+
+@dataclass
+class Writer:
+    """One story's commits."""
+
+    story: Story
+    name: str
+    catalog: Any
+    machine: Any
+    dice: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+    rows: int = 0
+
+    def begin(self) -> None:
+        """The base."""
+        if count := int(self.story.base_bytes / ROW_BYTES):
+            self._commit([self._ids(count)], upserts=False)
+
+    def commit(self) -> None:
+        """As many rows as the story's commit has bytes, some of them of keys that are there."""
+        each = int(self.story.commit_bytes / ROW_BYTES / self.story.files)
+        if not self.story.upserts:
+            self._commit([self._ids(each) for _ in range(self.story.files)], upserts=False)
+            return
+        old = int(each * HIT_SHARE)
+        known = self.dice.choice(self.rows, old, replace=False)
+        self._commit([np.concatenate([known, self._ids(each - old)])], upserts=True)
+
+    def _ids(self, count: int) -> Any:
+        self.rows += count
+        return np.arange(self.rows - count, self.rows)
+
+    def _commit(self, parts: Sequence[Any], upserts: bool) -> None:
+        table = load_table(self.machine, self.catalog, TableName("", NAMESPACE, self.name))
+        folder = table.location() + "/data"
+        data = [self._data(folder, ids) for ids in parts]
+        deletes = [self._deletes(folder, ids) for ids in parts] if upserts else []
+        TableWriter(self.machine, lambda: table).row_delta(data, deletes)
+
+    def _data(self, folder: str, ids: Any) -> str:
+        numbers = {name: self.dice.integers(0, 1 << 60, len(ids)) for name in ("a", "b", "c")}
+        return _file(folder, pa.table({"id": ids, **numbers}, schema=SCHEMA))
+
+    def _deletes(self, folder: str, ids: Any) -> str:
+        rows = pa.table({"id": ids}, schema=pa.schema([SCHEMA.field("id")]))
+        return _file(folder, rows, content="equality-deletes", equality_ids=[1])
+
+
+def _file(folder: str, rows: pa.Table, content: str = "data", **more: Any) -> str:
+    path = f"{folder}/{uuid.uuid4().hex}.parquet"
+    place = Path("/" + path.removeprefix("file:").lstrip("/"))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, place, compression="zstd", store_schema=False)
+    return described((0, "[]"), path, place.stat().st_size, len(rows), content, **more)
+
+
+@dataclass
+class Told:
+    """What commits of maintenance have read and written, by table."""
+
+    read: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
+
+    def take(self, event: RewriteCommitted) -> None:
+        """Others than this hour's are counted, too; nobody asks for them."""
+        self.read[event.table.name] += event.bytes_read + event.key_bytes
+        self.written[event.table.name] += event.bytes_after
+        self.actions[event.table.name] += 1
+
+
+def hour(stack: Stack, folder: Path, factor: float, maintained: bool) -> dict[str, Any]:
+    """By Firnline where `maintained`, else by Iceberg's action at its end."""
+    suffix = "ours" if maintained else "cron"
+    names = {story.name: f"{story.name.replace(' ', '_')}_{suffix}" for story in STORIES}
+    properties = {**accelerated(factor), "firnline.enabled": str(maintained).lower()}
+    catalog = RestCatalog("bench", uri=stack.gateway_uri)
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    for name in (*names.values(), f"{BLANK}_{suffix}", f"{WARM}_{suffix}"):
+        catalog.create_table((*NAMESPACE, name), SCHEMA, properties=properties)
+    told = Told()
+    reader = replace(STOCK, name="reader").having(options={"rewrite-all": "false"}, heap="2g")
+    with (
+        IcebergJvm(iceberg_jar()) as machine,
+        started(reader, folder / suffix, uri=stack.gateway_uri) as spark,
+        _events(stack, told) as drain,
+    ):
+        java = rest_catalog(machine.jvm, stack.gateway_uri)
+        blank = Story(BLANK, 60, ROW_BYTES, 1, ROW_BYTES, 1)
+        Writer(blank, f"{BLANK}_{suffix}", java, machine.jvm).begin()
+        writers = [Writer(story, names[story.name], java, machine.jvm) for story in STORIES]
+        for writer in writers:
+            writer.begin()
+        if maintained:
+            _warm(Writer(WARMING, f"{WARM}_{suffix}", java, machine.jvm), drain, told)
+        with _watched(stack, spark, maintained) as cpu:
+            _write(writers, factor)
+            if not maintained:
+                _bin_pack(spark, catalog, names.values(), told)
+            drain(REST_S)
+        reads = _reads(spark, [*names.values(), f"{BLANK}_{suffix}"])
+    base_s = reads[f"{BLANK}_{suffix}"]
+    return {
+        "actions": dict(told.actions),
+        "figures": {
+            **{
+                story: {
+                    "bytes_written": told.written[name],
+                    "bytes_read": told.read[name],
+                    "read_s": max(reads[name] - base_s, 0.0),
+                }
+                for story, name in names.items()
+            },
+            ALL: {"cpu_s": cpu[0]},
+        },
+    }
+
+
+def _warm(writer: Writer, drain: Any, told: Told) -> None:
+    """Until the worker's session and the committer's JVM have done some rewrites."""
+    deadline = time.monotonic() + WARM_S
+    writer.begin()
+    while told.actions[writer.name] < WARM_REWRITES:
+        if time.monotonic() > deadline:
+            raise Failed(f"no {WARM_REWRITES} rewrites within {WARM_S:g} s")
+        writer.commit()
+        drain(0.5)
+
+
+def _write(writers: Sequence[Writer], factor: float) -> None:
+    """A commit of each a minute. Whoever is late goes on at once."""
+    due = time.monotonic()
+    for _ in range(MINUTES):
+        for writer in writers:
+            writer.commit()
+        due = max(due + 60 / factor, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _bin_pack(spark: Running, catalog: RestCatalog, names: Iterable[str], told: Told) -> None:
+    """What it has read and written, by the summaries of its commits."""
+    for name in names:
+        spark.ask(600.0, table=name)
+        for snapshot in catalog.load_table((*NAMESPACE, name)).snapshots():
+            summary = snapshot.summary
+            if summary is not None and summary.operation.value == "replace":
+                told.written[name] += int(summary["added-files-size"] or 0)
+                told.read[name] += int(summary["removed-files-size"] or 0)
+                told.actions[name] += 1
+
+
+@contextmanager
+def _watched(stack: Stack, spark: Running, maintained: bool) -> Iterator[list[float]]:
+    """CPU seconds of whoever rewrites, once the block is over."""
+    pids = [stack.part(name).pid for name in WORKING] if maintained else [spark.pid]
+    found: list[float] = []
+    with ExitStack() as held:
+        watches = [held.enter_context(Watch(pid)) for pid in pids if pid is not None]
+        yield found
+    found.append(sum(watch.usage.cpu_s for watch in watches))
+
+
+@contextmanager
+def _events(stack: Stack, told: Told) -> Iterator[Any]:
+    publisher = KafkaPublisher(stack.kafka, buckets(), "bench", signer=stack.signer)
+    inbox = KafkaInbox(
+        stack.kafka, f"bench-{uuid.uuid4()}", ["maintenance-events"], publisher, Log("bench")
+    )
+
+    def drain(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (found := inbox.poll(0.05)) or time.monotonic() < end:
+            for delivery in found:
+                inbox.done(delivery)
+                if isinstance(delivery.record, RewriteCommitted):
+                    told.take(delivery.record)
+
+    try:
+        yield drain
+    finally:
+        inbox.close()
+
+
+def _reads(spark: Running, names: Sequence[str]) -> dict[str, float]:
+    """CPU seconds of a scan: the least of some, when the compilers have done their work."""
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(READS):
+        for name in names:
+            with Watch(spark.pid) as watch:
+                spark.ask(600.0, read=name)
+            found[name].append(watch.usage.cpu_s)
+    return {name: min(took[1:]) for name, took in found.items()}
+
+
+def main() -> None:
+    """Print the table; leave bench/results/policy_hour.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--factor", type=float, default=30.0)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    folder = given.folder.absolute() / f"hour-{int(time.time())}"
+    os.environ |= local_files.environment(given.folder)
+    body: dict[str, Any] = {**where(), "factor": given.factor, "systems": {}}
+    found: list[Pair] = []
+    with stacks.running(folder / "state", only=PARTS) as stack:
+        for system, maintained in (("firnline", True), ("bin_pack_hourly", False)):
+            real, said = hour(stack, folder, given.factor, maintained), foretold(system)
+            body["systems"][system] = {**real, "foretold": said}
+            found += pairs(system, real["figures"], said)
+            print(table_of(found), flush=True)
+    (given.results / "policy_hour.json").write_text(json.dumps(body, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

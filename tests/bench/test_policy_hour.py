@@ -1,0 +1,60 @@
+"""The accelerated hour: its properties, and how it is held against the simulator."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+
+from bench.policy.hours import ALL, STORIES, Pair, accelerated, foretold, pairs
+from bench.policy.report import table_of
+
+
+def pair(real: float, said: float) -> Pair:
+    return Pair("firnline", "upserts", "bytes_written", real, said)
+
+
+@pytest.mark.parametrize(
+    ("real", "said", "ratio", "is_off"),
+    [
+        (100.0, 100.0, 1.0, False),
+        (125.0, 100.0, 1.25, False),
+        (126.0, 100.0, 1.26, True),
+        (75.0, 100.0, 0.75, False),
+        (74.0, 100.0, 0.74, True),
+        (0.0, 0.0, None, False),
+        (1.0, 0.0, None, True),
+    ],
+)
+def test_what_is_off_by_more_than_a_quarter_is_marked(real, said, ratio, is_off):
+    found = pair(real, said)
+    assert found.ratio == (ratio if ratio is None else pytest.approx(ratio))
+    assert found.is_off is is_off
+    assert ("**off**" in table_of([found])) is is_off
+
+
+def test_only_what_both_know_is_compared():
+    real = {"a": {"bytes_written": 3.0, "read_s": 1.0}, ALL: {"cpu_s": 8.0}, "b": {"read_s": 1.0}}
+    said = {"a": {"bytes_written": 6.0}, ALL: {"cpu_s": 4.0}}
+    found = pairs("firnline", real, said)
+    assert [(one.story, one.measure, one.ratio) for one in found] == [
+        ("a", "bytes_written", 0.5),
+        (ALL, "cpu_s", 2.0),
+    ]
+
+
+def test_an_hour_in_two_minutes_has_the_same_hour():
+    """Whatever is a time passes thirty times as fast; what is a size or a count stays."""
+    usual, fast = Thresholds(), thresholds(accelerated(30), Thresholds())
+    for name in ("max_age_ms", "max_wait_ms", "cool_down_ms", "hot_max_ms", "yield_ms"):
+        assert getattr(fast, name) == pytest.approx(getattr(usual, name) / 30, rel=0.01), name
+    assert fast.reads_per_hour == 30 * usual.reads_per_hour
+    assert fast.max_commits == 30 * usual.max_commits
+    assert fast.cheap_bytes == usual.cheap_bytes
+    assert fast.min_fragments == usual.min_fragments
+
+
+def test_the_simulator_foretells_every_story():
+    for system in ("firnline", "bin_pack_hourly"):
+        said = foretold(system)
+        assert set(said) == {story.name for story in STORIES} | {ALL}
+        assert all(figure > 0 for figures in said.values() for figure in figures.values())
