@@ -18,12 +18,14 @@ ROW_BYTES = Parameters().row_bytes
 def chosen_by_worker(held: Held, actions: np.ndarray, ratios: Floats, target: float) -> Choice:
     """What the worker takes (`planning.plan`): fragments that a delete applies to, or of which
     there are two; larger files from a share of dead rows on; where small ones fill a file, for a
-    conversion or a merge also the undersized. A conversion leaves other files where they are."""
+    conversion or a merge also the undersized. A conversion leaves other files where they are; a
+    full rewrite takes all."""
     there = held.files > 1e-6
     reached, masked = there & (held.reach > 0), there & (held.positions > 1e-6)
     converts = np.asarray(actions == Action.CONVERT)[:, None]
     merges = np.asarray(actions == Action.MERGE)[:, None]
-    compacts = ~converts & ~merges
+    full = np.asarray(actions == Action.FULL)[:, None]
+    compacts = ~converts & ~merges & ~full
     small = np.zeros_like(there)
     small[:, FRAGMENT] = True
     dead = (reached | masked) & (small | (dead_ratios(held) >= ratios[:, None]))
@@ -38,8 +40,8 @@ def chosen_by_worker(held: Held, actions: np.ndarray, ratios: Floats, target: fl
     chosen |= whole & reached
     # A merge that does not lessen the files changes nothing, and the worker leaves them.
     alone = ~(dead | (whole & reached)).any(axis=1) & ((held.files * chosen).sum(axis=1) < 1.5)
-    chosen &= ~alone[:, None]
-    clears = converts[:, 0] | whole[:, 0]
+    chosen = np.where(full, there, chosen & ~alone[:, None])
+    clears = converts[:, 0] | whole[:, 0] | full[:, 0]
     return Choice(chosen.astype(float), kept.astype(float), clears)
 
 
