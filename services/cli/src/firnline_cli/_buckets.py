@@ -14,15 +14,19 @@ SHOWN = 5  # assignments, the newest
 def buckets_of(place: StateDir) -> dict[str, Any] | None:
     """Of the stack that runs there; None where its broker does not answer."""
     from click import ClickException
+    from confluent_kafka import KafkaException
     from firnline_adapters.assignments import KafkaAssignments
     from firnline_domain.errors import RetryLater
 
     from firnline_cli._fleet import homes_of
 
-    kafka = f"{LOOPBACK}:{place.read().ports['kafka']}"
+    stack = place.read()
+    if "kafka" not in stack.parts:  # a part of the stack was asked for
+        return None
+    kafka = f"{LOOPBACK}:{stack.ports['kafka']}"
     try:
         assignments = KafkaAssignments(kafka, Board(homes_of(kafka)), place.signer())
-    except (ClickException, RetryLater, KeyError):
+    except (ClickException, KafkaException, RetryLater):
         return None
     assignments.close()
     return described(assignments.board)
