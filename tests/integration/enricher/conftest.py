@@ -190,11 +190,12 @@ class History:
         )
 
     def tasks(self, snapshot_id: int) -> list[Any]:
+        """By path: Java plans manifests at once, in an order of its own."""
         iterator = self.java.newScan().useSnapshot(snapshot_id).planFiles().iterator()
         found = []
         while iterator.hasNext():
             found.append(iterator.next())
-        return found
+        return sorted(found, key=lambda task: task.file().location())
 
     def step(self) -> None:
         """One random commit."""
@@ -274,7 +275,8 @@ class History:
             "content-offset": 4 + self.made,
             "content-size-in-bytes": 40,
         }
-        self.writer.row_delta(deletes=[self.at(target, shape)], removed=old)
+        head = self.java.currentSnapshot().snapshotId()
+        self.writer.row_delta(deletes=[self.at(target, shape)], removed=old, read_at=head)
 
     def overwrite(self) -> None:
         commit = self.java.newOverwrite().addFile(self.content_file(self.any_spec()))

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -121,21 +121,7 @@ class KafkaPublisher:
         on_delivery = partial(self._delivered, threading.get_ident())
         name = key.encode()
         headers = list[Header](self.signer.headers(topic, partition, name, value))
-        while True:
-            try:
-                self._producer.produce(
-                    topic,
-                    value,
-                    name,
-                    partition=partition,
-                    on_delivery=on_delivery,
-                    headers=headers,
-                )
-                break
-            except BufferError:  # the local queue is full: let it drain
-                self._producer.poll(0.5)
-            except KafkaException as error:
-                learn_partition(self._producer, error, topic, partition)
+        produce(self._producer, topic, partition, name, value, headers, on_delivery)
         self._producer.poll(0)
         metrics.count("records_written", topic=topic)
 
@@ -163,7 +149,30 @@ class KafkaPublisher:
         return not refused
 
 
-def learn_partition(producer: Producer, error: KafkaException, topic: str, partition: int) -> None:
+def produce(
+    producer: Producer,
+    topic: str,
+    partition: int,
+    key: bytes,
+    value: bytes | None,
+    headers: list[Header],
+    on_delivery: Callable[[KafkaError | None, Message], None] | None,
+) -> None:
+    """Queue a record, when there is room for it; one for a bucket that was added since the client
+    asked the broker last, too. Raises KafkaException."""
+    while True:
+        try:
+            producer.produce(
+                topic, value, key, partition=partition, on_delivery=on_delivery, headers=headers
+            )
+            return
+        except BufferError:  # the local queue is full: let it drain
+            producer.poll(0.5)
+        except KafkaException as error:
+            _learn_partition(producer, error, topic, partition)
+
+
+def _learn_partition(producer: Producer, error: KafkaException, topic: str, partition: int) -> None:
     """After a `produce` that has failed: return if that was for want of news of an added bucket.
     Raises the error where it was not, or KafkaException where the broker does not answer."""
     if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:

@@ -30,7 +30,7 @@ from firnline_iceberg.output_lists import UNSIGNED
 from firnline_committer.cached_reads import cached_reads_of, made, rows_of
 from firnline_committer.delete_files import DeleteFiles
 
-Marks = tuple[DeleteFileEntry, ...]
+PositionDeletes = tuple[DeleteFileEntry, ...]  # vectors among them
 Shared = tuple[DeleteFileEntry, frozenset[str]]  # and the normal paths that it names
 
 
@@ -78,8 +78,8 @@ class Conversions:
             for one in touched:
                 dead = np.union1d(_masked(rows, one.entry), one.dead)
                 files.mark(files.live(one.entry), dead)
-            own = (mark for one in touched for mark in one.own)
-            removed = (*own, *(mark for mark, _ in shared))
+            own = (delete for one in touched for delete in one.own)
+            removed = (*own, *(delete for delete, _ in shared))
             added = files.finished()
         since, paths = at.head.last_sequence_number, (*files.paths, files.list_path)
         conversion = Conversion(result.task_id, since, removed, added, paths)
@@ -103,16 +103,16 @@ def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
     reads = cached_reads_of(at.table)
     converted = {one.entry.normal for one in files}
     of_partition = {
-        mark.normal: mark
+        delete.normal: delete
         for one in files
-        for mark in one.marks
-        if mark.kind is DeleteKind.POSITION and mark.referenced_data_file is None
+        for delete in one.deletes
+        if delete.kind is DeleteKind.POSITION and delete.referenced_data_file is None
     }
     named = (
-        (mark, frozenset(path for path, _ in reads.named(mark.path)))
-        for mark in of_partition.values()
+        (delete, frozenset(path for path, _ in reads.named(delete.path)))
+        for delete in of_partition.values()
     )
-    return [(mark, paths) for mark, paths in named if paths <= converted]
+    return [(delete, paths) for delete, paths in named if paths <= converted]
 
 
 @dataclass(frozen=True)
@@ -122,31 +122,31 @@ class _Known:
     at: Pinned
     entry: DataFileEntry
     of_vectors: bool
-    shared: Marks = ()  # of the partition, that name it and are absorbed
+    shared: PositionDeletes = ()  # of the partition, that name it and are absorbed
 
     def beside(self, shared: Sequence[Shared]) -> _Known:
         """With those of the absorbed ones that are about it."""
-        own, marks = self.entry.normal, self.marks
-        mine = tuple(mark for mark, paths in shared if own in paths and mark in marks)
+        own, deletes = self.entry.normal, self.deletes
+        mine = tuple(delete for delete, paths in shared if own in paths and delete in deletes)
         return replace(self, shared=mine)
 
     def is_changed_by(self, masked: Positions) -> bool:
         """Whether anything is to be said of it anew."""
-        own = [mark for mark in self.own if mark.kind is DeleteKind.POSITION]
+        own = [delete for delete in self.own if delete.kind is DeleteKind.POSITION]
         return len(masked) > 0 or len(own) > 1 or len(self.shared) > 0
 
     @property
-    def own(self) -> Marks:
+    def own(self) -> PositionDeletes:
         """Vectors and position deletes that are about nothing else."""
-        return tuple(mark for mark in self.marks if mark.referenced_data_file is not None)
+        return tuple(delete for delete in self.deletes if delete.referenced_data_file is not None)
 
     @property
     def dead(self) -> Positions:
         """All rows of `own`, and what `shared` says of it. A vector has to say the rest as well:
         nothing is read beside it."""
-        marks = self.marks if self.of_vectors else (*self.own, *self.shared)
-        vectors = [mark for mark in marks if mark.kind is DeleteKind.DELETION_VECTOR]
-        others = [mark for mark in marks if mark.kind is DeleteKind.POSITION]
+        deletes = self.deletes if self.of_vectors else (*self.own, *self.shared)
+        vectors = [delete for delete in deletes if delete.kind is DeleteKind.DELETION_VECTOR]
+        others = [delete for delete in deletes if delete.kind is DeleteKind.POSITION]
         found = positions.gathered(
             [SequencedFile(other.path, other.sequence_number) for other in others],
             [SequencedFile(self.entry.path, self.entry.sequence_number)],
@@ -156,6 +156,6 @@ class _Known:
         return found.of(self.entry.path)
 
     @cached_property
-    def marks(self) -> Marks:
+    def deletes(self) -> PositionDeletes:
         """All of them, the partition's too."""
         return self.at.live.index.positional(self.entry)

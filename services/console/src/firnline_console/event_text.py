@@ -132,19 +132,19 @@ def _counters(fact: FilesChanged) -> EventView | None:
 
 def _rewrite_ordered(fact: RewriteFiles) -> EventView:
     again = f", attempt {fact.attempt}" if fact.attempt > 1 else ""
-    text = f"{fact.action} {scope_label(fact.scope)}: {label_of(fact.reason, fact.numbers)}{again}"
-    fact_id = f"order:{fact.task_id}:{fact.attempt}"
-    return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+    why = label_of(fact.reason, fact.numbers)
+    return _ordered(fact, f"{fact.action} {scope_label(fact.scope)}: {why}{again}")
 
 
 def _expiry_ordered(fact: ExpireSnapshots) -> EventView:
-    text = f"expire old snapshots: {label_of(fact.reason)}"
-    fact_id = f"order:{fact.task_id}:{fact.attempt}"
-    return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
+    return _ordered(fact, f"expire old snapshots: {label_of(fact.reason)}")
 
 
 def _on_table_ordered(fact: TableOrder) -> EventView:
-    text = f"{_named(fact.action)}: {label_of(fact.reason, fact.numbers)}"
+    return _ordered(fact, f"{_named(fact.action)}: {label_of(fact.reason, fact.numbers)}")
+
+
+def _ordered(fact: RewriteFiles | TableOrder, text: str) -> EventView:
     fact_id = f"order:{fact.task_id}:{fact.attempt}"
     return _event(fact_id, fact.ordered_at_ms, "order", fact.table, text, fact.task_id)
 

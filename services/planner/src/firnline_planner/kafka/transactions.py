@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from firnline_adapters.kafka import Header, learn_partition
+from firnline_adapters.kafka import Header, produce
 
 from firnline_planner.kafka.clients import TIMEOUT_S
 from firnline_planner.kafka.local_store import Changes
@@ -86,21 +86,15 @@ class KafkaTransactions:
         self, send: Send, on_delivery: Callable[[KafkaError | None, Message], None] | None
     ) -> None:
         headers = list[Header](send.headers)
-        while True:
-            try:
-                self._producer.produce(
-                    send.topic,
-                    send.value,
-                    send.key,
-                    send.partition,
-                    on_delivery=on_delivery,
-                    headers=headers,
-                )
-                return
-            except BufferError:  # the local queue is full: let it drain
-                self._producer.poll(0.5)
-            except KafkaException as error:
-                learn_partition(self._producer, error, send.topic, send.partition)
+        produce(
+            self._producer,
+            send.topic,
+            send.partition,
+            send.key,
+            send.value,
+            headers,
+            on_delivery,
+        )
 
     def _note_position(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
