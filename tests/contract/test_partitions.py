@@ -24,6 +24,7 @@ from firnline_adapters import kafka as adapters
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
+from firnline_adapters.replication import Replication
 from firnline_cli.__main__ import main
 from firnline_domain.identity import bucket_of
 from firnline_domain.settings.thresholds import Thresholds
@@ -143,7 +144,7 @@ def test_h17_the_planners_transaction_keeps_what_is_of_a_table_in_its_bucket(
     deadline = time.monotonic() + 30
     while not consumer.memberid() and time.monotonic() < deadline:
         consumer.poll(0.2)
-    log = changelog.opened(clients, f"firnline-{clients.app}-state", BUCKETS, 1)
+    log = changelog.opened(clients, f"firnline-{clients.app}-state", BUCKETS, Replication(1, 1))
     producer: Any = clients.producer(uuid.uuid4().hex)
     transactions = KafkaTransactions(
         producer if placed else Unplaced(producer), consumer, log.topic

@@ -117,4 +117,4 @@ def test_a_planner_does_not_start_where_the_topics_of_a_group_are_missing(
     )
     assert done.returncode == 2
     assert "rewrite-tasks.no-such-topics is not there" in done.stderr
-    assert "python -m firnline_local.topics" in done.stderr
+    assert "firnline topics" in done.stderr

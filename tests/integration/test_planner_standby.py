@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
+from firnline_adapters.replication import Replication
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import TableName
@@ -35,7 +36,7 @@ BUCKET = 3
 @pytest.fixture
 def log_of_state(kafka: str) -> Changelog:
     app = f"planner-{uuid.uuid4().hex[:8]}"
-    return changelog.opened(KafkaClients(kafka, app), topic_of(app), 8, 1)
+    return changelog.opened(KafkaClients(kafka, app), topic_of(app), 8, Replication(1, 1))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from firnline_adapters.replication import Replication
 from firnline_planner.kafka import changelog
 from firnline_planner.kafka.changelog import Changelog
 from firnline_planner.kafka.clients import KafkaClients
@@ -37,7 +38,7 @@ class Place:
         return KafkaClients(self.kafka, self.app)
 
     def changelog(self) -> Changelog:
-        return changelog.opened(self.clients, f"firnline-{self.app}-state", 8, 1)
+        return changelog.opened(self.clients, f"firnline-{self.app}-state", 8, Replication(1, 1))
 
     def transactions(self, consumer: Consumer) -> KafkaTransactions:
         producer = self.clients.producer(uuid.uuid4().hex)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from firnline_adapters.settings import setting
 @dataclass(frozen=True)
 class Settings(ServiceSettings):
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka's address.")
-with starting("test", Settings) as (settings, log):
+with starting("test", Settings, waits_for_kafka=False) as (settings, log):
     log.info("ready")
 """
 
@@ -63,8 +64,19 @@ def test_each_wrong_setting_has_a_line_of_its_own() -> None:
 
 
 def test_a_level_leaves_out_what_is_less_severe() -> None:
-    assert "action=ready" in start(FIRNLINE_KAFKA="k:1").stderr
-    assert start(FIRNLINE_KAFKA="k:1", FIRNLINE_LOG_LEVEL="warning").stderr == ""
+    assert "action=ready" in start(FIRNLINE_KAFKA="127.0.0.1:1").stderr
+    said = start(FIRNLINE_KAFKA="127.0.0.1:1", FIRNLINE_LOG_LEVEL="warning").stderr
+    assert "WARNING test action=kafka_unreached" in said
+    assert "INFO" not in said
+
+
+def test_lines_are_objects_where_that_is_asked_for() -> None:
+    said = start(FIRNLINE_KAFKA="127.0.0.1:1", FIRNLINE_LOG_FORMAT="json").stderr
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert [one["action"] for one in lines] == ["starting", "kafka_unreached", "ready"]
+    assert {one["service"] for one in lines} == {"test"}
+    assert lines[1]["level"] == "WARNING"
+    assert lines[0]["kafka"] == "127.0.0.1:1"
 
 
 def test_a_level_that_there_is_not_is_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from firnline_adapters.replication import Replication
 from firnline_domain.errors import Misconfigured
 from firnline_planner.kafka import changelog
 
@@ -42,7 +43,7 @@ FOUND = SimpleNamespace(partitions=[0, 1], topic_id="id")
 
 
 def opened(*answers: Any) -> changelog.Changelog:
-    return changelog.opened(Admin(*answers), "state", 2, 1)  # type: ignore[arg-type]
+    return changelog.opened(Admin(*answers), "state", 2, Replication(1, 1))  # type: ignore[arg-type]
 
 
 def test_a_topic_that_its_broker_has_not_heard_of_yet_is_asked_for_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -45,8 +46,10 @@ def test_writers_go_on_while_the_broker_is_away(
     address = kafka.bootstrap(port)
     gateway = gateway_command(tmp_path / "gateway", own, catalog_uri, address)
     log = tmp_path / "kafka.log"
-    with serving(broker, log) as running, serving(gateway, tmp_path / "gateway.log"):
+    with contextlib.ExitStack() as servers:
+        running = servers.enter_context(serving(broker, log))
         make_topics(address, BUCKETS)
+        servers.enter_context(serving(gateway, tmp_path / "gateway.log"))
         table = RestCatalog("x", uri=catalog.uri(own)).create_table(f"{namespace}.t", ROW.schema)
         table.append(ROW)
         running.terminate()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from firnline_adapters.kafka_connection import client_config
 
 from firnline_local.artifacts import classpath
 from firnline_local.command import Command
@@ -60,8 +61,11 @@ def bootstrap(port: int) -> str:
     return f"{LOOPBACK}:{port}"
 
 
-def command(directory: Path, port: int, controller_port: int) -> Command:
-    """A broker whose configuration and data live in `directory`."""
+def command(
+    directory: Path, port: int, controller_port: int, properties: str | None = None
+) -> Command:
+    """A broker whose configuration and data live in `directory`. `properties`: instead of those of
+    a broker that asks nobody who he is."""
     paths = classpath("kafka")
     config = directory / "server.properties"
     logging = directory / "log4j2.properties"
@@ -69,11 +73,9 @@ def command(directory: Path, port: int, controller_port: int) -> Command:
     def prepare() -> None:
         directory.mkdir(parents=True, exist_ok=True)
         logging.write_text(LOGGING)
-        config.write_text(
-            PROPERTIES.format(
-                host=LOOPBACK, port=port, controller_port=controller_port, data=directory / "data"
-            )
-        )
+        ports = {"port": port, "controller_port": controller_port}
+        ours = PROPERTIES.format(host=LOOPBACK, data=directory / "data", **ports)
+        config.write_text(properties or ours)
         if not (directory / "data" / "meta.properties").exists():
             _format(paths, config)
 
@@ -107,7 +109,7 @@ def answers(port: int) -> Callable[[], bool]:
         if not is_open(port):
             return False
         try:
-            AdminClient({"bootstrap.servers": bootstrap(port)}).list_topics(timeout=1.0)
+            AdminClient(client_config(bootstrap(port))).list_topics(timeout=1.0)
         except KafkaException:
             return False
         return True

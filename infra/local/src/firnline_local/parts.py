@@ -20,7 +20,7 @@ ALL = (*SERVERS, *SERVICES)
 # A stage starts when the one before is ready: the services read the catalog through the gateway.
 STAGES = (SERVERS, ("gateway",), ("enricher", "planner", "committer", "worker", "console"))
 PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "console")
-READY = b"action=ready"
+READY = (b"action=ready", b'"action": "ready"')  # FIRNLINE_LOG_FORMAT
 Settings = Mapping[str, Mapping[str, str]]
 """Part -> variables of its environment, over what it is given anyway."""
 SETTINGS = "FIRNLINE_PART_SETTINGS"  # holds them as JSON, for a supervisor without a terminal
@@ -77,7 +77,8 @@ class ReadyLine:
             return False
         with self._log.open("rb") as file:
             file.seek(self._start)
-            return READY in file.read()
+            said = file.read()
+            return any(one in said for one in READY)
 
 
 def chosen(only: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -136,6 +137,7 @@ def _service(name: str, state: StateDir, where: Addresses) -> Command:
 def _environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
     return {
         "FIRNLINE_KAFKA": where.kafka,
+        "FIRNLINE_KAFKA_CONFIG": "",  # of another broker than ours
         "FIRNLINE_REDIS": where.redis,
         "FIRNLINE_UPSTREAM_URI": where.catalog,
         "FIRNLINE_CATALOG_URI": where.gateway,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.settings import setting
+from firnline_adapters.fleet_settings import MIN_IN_SYNC_REPLICAS, REPLICAS, TOPIC_CONFIG
+from firnline_adapters.settings import setting, shared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,9 @@ class Settings:
         "PySpark's own Ivy names.",
         "",
     )
+    replicas: int | None = shared(REPLICAS)
+    min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
+    topic_config: str = shared(TOPIC_CONFIG)
     worker_memory_share: float = setting(
         "FIRNLINE_WORKER_MEMORY_SHARE",
         "Share of the machine's memory, or of its container's, that the embedded stack's worker "

@@ -1,7 +1,8 @@
 """Topics as their files in firnline_schemas describe them, made on a broker.
 
-`python -m firnline_local.topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well;
-with `--buckets N` it adds buckets to a fleet that runs (docs/how-to/buckets.md).
+`firnline topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well; so does
+`python -m firnline_local.topics` where that command is not installed. With `--buckets N` it adds
+buckets to a fleet that runs (docs/how-to/buckets.md).
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from firnline_adapters.kafka_connection import Kafka, client_config, connection_here
+from firnline_adapters.replication import Replication, replication_here
 from firnline_adapters.schema_topic import publish_schemas
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.lanes import TOPICS, Lane, topic_of
 from firnline_domain.settings.groups import VARIABLE, Group, groups_of, named
 from firnline_schemas.topics import Topic, all_topics, topic
 
+from firnline_local.topic_options import TopicOptions, options_here, with_options
+
 DEFAULT_BUCKETS = 8
-REPLICAS = 1  # one broker
 TIMEOUT_S = 30.0
 # Planners own a bucket for each of its partitions: it is widened when all else is there.
 BUCKETS_OF = "file-changes"
@@ -54,27 +58,35 @@ def _of_group(lane: Lane, group: str) -> Topic:
 
 
 def make_topics(
-    bootstrap: str, homes: int, groups: Collection[Group] = (), buckets: int | None = None
-) -> None:
+    kafka: Kafka,
+    homes: int,
+    groups: Collection[Group] = (),
+    buckets: int | None = None,
+    options: TopicOptions | None = None,
+) -> Replication:
     """Create what is missing, with so many homes; then publish every schema. Repeatable; nothing is
     taken away. `buckets`: as many or more are there in the end; None = as many as there are.
+    `options`: None = as the environment says.
 
-    Raises WrongPartitions, or KafkaException when the broker does not answer.
+    Raises WrongPartitions, Misconfigured, or KafkaException when the broker does not answer.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    options = options or options_here()
+    admin = AdminClient(client_config(kafka))
     found = admin.list_topics(timeout=TIMEOUT_S).topics
     there = {name: len(one.partitions) for name, one in found.items()}
-    wanted = topics_with(groups)
+    wanted = with_options(topics_with(groups), options)
+    copies = replication_here(admin, options.replicas, options.min_in_sync)
     for one in wanted:
         if one.name in there:
             _agree(one, there[one.name], homes)
     buckets = max(homes, there.get(BUCKETS_OF, 0), buckets or 0)
-    _create(admin, [one for one in wanted if one.name not in there], homes, buckets)
+    _create(admin, [one for one in wanted if one.name not in there], homes, buckets, copies)
     by_bucket = {one.name for one in wanted if one.is_by_bucket and one.name in there}
     narrow = {name for name in by_bucket if there[name] < buckets}
     for names in (narrow - {BUCKETS_OF}, narrow & {BUCKETS_OF}):
         _widen(admin, names, buckets)
-    publish_schemas(bootstrap)
+    publish_schemas(kafka)
+    return copies
 
 
 def _agree(one: Topic, found: int, homes: int) -> None:
@@ -83,11 +95,18 @@ def _agree(one: Topic, found: int, homes: int) -> None:
         raise WrongPartitions(f"topic {one.name} has {found} partitions, {wanted} are wanted")
 
 
-def _create(admin: AdminClient, missing: list[Topic], homes: int, buckets: int) -> None:
+def _create(
+    admin: AdminClient, missing: list[Topic], homes: int, buckets: int, copies: Replication
+) -> None:
     if not missing:
         return
     new = [
-        NewTopic(one.name, one.partitions(homes, buckets), REPLICAS, config=one.config)
+        NewTopic(
+            one.name,
+            one.partitions(homes, buckets),
+            copies.replicas,
+            config={**copies.config, **one.config},
+        )
         for one in missing
     ]
     for future in admin.create_topics(new, operation_timeout=TIMEOUT_S).values():
@@ -111,7 +130,8 @@ def main() -> None:
     flags.add_argument("--buckets", type=int, help="that the fleet is to have, where it has fewer")
     wanted = flags.parse_args().buckets
     try:
-        make_topics(os.environ["FIRNLINE_KAFKA"], buckets(), fleet_groups(), wanted)
+        kafka = connection_here(os.environ["FIRNLINE_KAFKA"])
+        make_topics(kafka, buckets(), fleet_groups(), wanted)
     except (Misconfigured, WrongPartitions) as error:
         sys.exit(str(error))
 

@@ -9,6 +9,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.records.assignments import TOPIC, Board
 
 from firnline_adapters.full_topic import FullTopicReader
+from firnline_adapters.kafka_connection import Kafka
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import RecordSigner
 
@@ -26,10 +27,10 @@ class Places(Protocol):
 class KafkaAssignments:
     """Folds the topic into a board, when told to."""
 
-    def __init__(self, bootstrap: str, board: Board, signer: RecordSigner | None = None) -> None:
+    def __init__(self, kafka: Kafka, board: Board, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self.board = board
-        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer)
+        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer)
 
     def _take(self, key: str, record: Any | None, _: int) -> None:
         if record is None:
@@ -51,9 +52,9 @@ class FollowedAssignments:
     for a broker that is away. What is not known yet is at home."""
 
     def __init__(
-        self, bootstrap: str, homes: int, log: Log, signer: RecordSigner | None = None
+        self, kafka: Kafka, homes: int, log: Log, signer: RecordSigner | None = None
     ) -> None:
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._signer = signer
         self._board = Board(homes)
         self._log = log
@@ -71,7 +72,7 @@ class FollowedAssignments:
     def _follow(self) -> None:
         while not self._ended.is_set():
             try:
-                self._read_on(KafkaAssignments(self._bootstrap, self._board, self._signer))
+                self._read_on(KafkaAssignments(self._kafka, self._board, self._signer))
             except RetryLater as why:
                 self._log.warning("assignments_not_read", why=why)
                 self._ended.wait(AGAIN_S)

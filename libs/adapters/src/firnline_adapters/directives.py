@@ -10,6 +10,7 @@ from firnline_domain.records.orders import SizeWorkers
 from firnline_domain.settings.groups import DEFAULT
 
 from firnline_adapters.full_topic import FullTopicReader
+from firnline_adapters.kafka_connection import Kafka
 from firnline_adapters.signing import RecordSigner
 
 
@@ -17,13 +18,13 @@ class KafkaDirectives:
     """The newest word of every bucket, as the compacted topic has it."""
 
     def __init__(
-        self, bootstrap: str, group: str = DEFAULT, signer: RecordSigner | None = None
+        self, kafka: Kafka, group: str = DEFAULT, signer: RecordSigner | None = None
     ) -> None:
         """Of the workers of one group. Return when everything said so far is taken in. Raises
         RetryLater."""
         self._group = group
         self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
-        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer)
+        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer)
 
     def _take(self, key: str, record: Any | None, partition: int) -> None:
         if isinstance(record, SizeWorkers):

@@ -26,6 +26,24 @@ LISTEN_ADDRESS = Setting(
     "`host:port` of the gateway for writers, of the console for browsers; a port alone is on the "
     "loopback interface. The console has no login: keep it there or behind a proxy.",
 )
+REPLICAS = Setting(
+    "FIRNLINE_REPLICAS",
+    "Replication factor of topics that are made, the planner's changelog among them. Unset: 3, or "
+    "as many as there are brokers where those are fewer.",
+    None,
+)
+MIN_IN_SYNC_REPLICAS = Setting(
+    "FIRNLINE_MIN_IN_SYNC_REPLICAS",
+    "`min.insync.replicas` of topics that are made. Unset: one less than the replication factor, "
+    "and 1 where that is 1.",
+    None,
+)
+TOPIC_CONFIG = Setting(
+    "FIRNLINE_TOPIC_CONFIG",
+    "Settings of Kafka for our topics over those of their files, a JSON object by topic: "
+    '`{"table-commits": {"retention.ms": "1209600000"}}`. Read by `firnline topics`.',
+    "",
+)
 ICEBERG_JAR = Setting("FIRNLINE_ICEBERG_JAR", "Path of the Iceberg Spark runtime jar.")
 HEAP_BYTES = Setting(
     "FIRNLINE_HEAP_BYTES", "Heap of a service's JVM: the worker's Spark driver, the committer's."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -20,6 +19,7 @@ from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.records.signing import SignatureRefused
 
 from firnline_adapters import metrics
+from firnline_adapters.kafka_connection import Kafka, client_config, reader_group
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
@@ -36,7 +36,7 @@ class FullTopicReader:
 
     def __init__(
         self,
-        bootstrap: str,
+        kafka: Kafka,
         topic: str,
         take: Take,
         signer: RecordSigner | None = None,
@@ -45,19 +45,17 @@ class FullTopicReader:
         can read, is passed over. `signer`: None = as the environment says. Raises RetryLater."""
         self._topic = topic
         self._take = take
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._codec = RecordCodec(SchemaTopic(kafka).find)
         self._signer = signer or signer_here()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": f"{topic}-{uuid.uuid4()}",
-                "enable.auto.commit": False,
-                # What transactions write ends with a mark that is no record: offsets alone do not
-                # tell whether all is read.
-                "enable.partition.eof": True,
-                "log_level": 0,  # of its connections the service's other clients tell
-            }
-        )
+        own = {
+            "group.id": reader_group(),
+            "enable.auto.commit": False,
+            # What transactions write ends with a mark that is no record: offsets alone do not
+            # tell whether all is read.
+            "enable.partition.eof": True,
+            "log_level": 0,  # of its connections the service's other clients tell
+        }
+        self._consumer = Consumer(client_config(kafka, own))
         try:
             self._read_to_the_end(self._partitions())
         except KafkaException as error:

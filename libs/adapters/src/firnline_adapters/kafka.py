@@ -28,6 +28,7 @@ from firnline_domain.records.events import DeadLettered
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
 from firnline_adapters.dead_letters import DEAD_LETTERS, send_to_dead_letters
+from firnline_adapters.kafka_connection import Kafka, client_config
 from firnline_adapters.logs import Log
 from firnline_adapters.offset_tracker import OffsetTracker
 from firnline_adapters.record_sizes import (
@@ -61,7 +62,7 @@ class KafkaPublisher:
 
     def __init__(
         self,
-        bootstrap: str,
+        kafka: Kafka,
         homes: int,
         client_id: str,
         places: Places | None = None,
@@ -75,18 +76,15 @@ class KafkaPublisher:
         self._service = client_id
         self._failed: dict[int, list[KafkaException]] = {}  # by the thread that published
         self._refused: dict[int, list[DeadLettered]] = {}  # by the broker, as too large
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": client_id,
-                "enable.idempotence": True,  # retries neither reorder nor duplicate
-                "linger.ms": 5,
-                "message.max.bytes": MAX_PRODUCED_BYTES,
-                **COMPRESSION,
-                "delivery.timeout.ms": 120_000,
-            },
-            logger=LIBRDKAFKA,
-        )
+        own = {
+            "client.id": client_id,
+            "enable.idempotence": True,  # retries neither reorder nor duplicate
+            "linger.ms": 5,
+            "message.max.bytes": MAX_PRODUCED_BYTES,
+            **COMPRESSION,
+            "delivery.timeout.ms": 120_000,
+        }
+        self._producer = Producer(client_config(kafka, own), logger=LIBRDKAFKA)
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
         """See `Publisher.publish`."""
@@ -186,7 +184,7 @@ class KafkaInbox:
 
     def __init__(
         self,
-        bootstrap: str,
+        kafka: Kafka,
         group: str,
         topics: Sequence[str],
         publisher: KafkaPublisher,
@@ -198,28 +196,25 @@ class KafkaInbox:
         self._signer = signer or publisher.signer
         self._log = log
         self._group = group
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._codec = RecordCodec(SchemaTopic(kafka).find)
         self._owned: set[Place] = set()
         self._moved: set[Place] = set()
         self._full: set[Place] = set()  # and so paused
         self._marks: dict[Place, OffsetTracker] = {}
         self._committed: dict[Place, int] = {}
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 1_500,
-                "max.poll.interval.ms": MAX_POLL_MS,
-                "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
-                "topic.metadata.refresh.interval.ms": 10_000,
-            },
-            logger=LIBRDKAFKA,
-        )
+        own = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 1_500,
+            "max.poll.interval.ms": MAX_POLL_MS,
+            "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
+            "topic.metadata.refresh.interval.ms": 10_000,
+        }
+        self._consumer = Consumer(client_config(kafka, own), logger=LIBRDKAFKA)
         self._consumer.subscribe(
             list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )

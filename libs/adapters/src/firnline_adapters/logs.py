@@ -1,6 +1,7 @@
 """One line per event on stderr: `2026-11-21T15:04:05.123Z INFO worker action=ready k=v`.
 
-Values are written as logfmt has them: in double quotes where they have spaces or signs of it.
+Values are written as logfmt has them: in double quotes where they have spaces or signs of it. With
+FIRNLINE_LOG_FORMAT=json a line is an object: `at`, `level`, `service`, `action` and the facts.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import Any
 
 from firnline_domain.errors import Misconfigured
 
-from firnline_adapters.redaction import redacted
+from firnline_adapters.redaction import MASK, SECRET_NAME, redacted
 
 _QUOTED = frozenset(' "=\\')
+FORMATS = ("text", "json")
+FACTS = "firnline_facts"  # of a record, for who writes objects
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -29,15 +32,15 @@ class Log:
 
     def info(self, action: str, **facts: Any) -> None:
         """Something happened as it should."""
-        self._logger.info(_line(action, facts))
+        self._logger.info(_line(action, facts), extra=_extra(action, facts))
 
     def warning(self, action: str, **facts: Any) -> None:
         """Something went wrong and was dealt with."""
-        self._logger.warning(_line(action, facts))
+        self._logger.warning(_line(action, facts), extra=_extra(action, facts))
 
     def error(self, action: str, error: BaseException | None = None, **facts: Any) -> None:
         """Something went wrong that a person should see; `error` adds its traceback."""
-        self._logger.error(_line(action, facts), exc_info=error)
+        self._logger.error(_line(action, facts), exc_info=error, extra=_extra(action, facts))
 
 
 def _line(action: str, facts: dict[str, Any]) -> str:
@@ -49,11 +52,42 @@ def _line(action: str, facts: dict[str, Any]) -> str:
     return " ".join(words)
 
 
+def _extra(action: str, facts: dict[str, Any]) -> dict[str, Any]:
+    return {FACTS: {"action": action, **facts}}
+
+
 class _Redacting(logging.Formatter):
     """Whatever is logged, by whom ever, tracebacks too."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
+
+
+class _Json(logging.Formatter):
+    """One object a line. Each value is redacted before it is quoted: a mask has no quotes."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        facts = getattr(record, FACTS, None) or {"text": record.getMessage()}
+        if record.exc_info:
+            facts = {**facts, "traceback": self.formatException(record.exc_info)}
+        line = {
+            "at": f"{at}.{record.msecs:03.0f}Z",
+            "level": record.levelname,
+            "service": self._service,
+            **{name: _value(name, one) for name, one in facts.items()},
+        }
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _value(name: str, value: Any) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return value
+    return MASK if SECRET_NAME.search(name) and value else redacted(str(value))
 
 
 def start_logging(service: str) -> Log:
@@ -74,6 +108,15 @@ def start_logging(service: str) -> Log:
         log, uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback
     )
     return log
+
+
+def set_format(service: str, form: str) -> None:
+    """Write lines as FIRNLINE_LOG_FORMAT says. Raises Misconfigured."""
+    if form not in FORMATS:
+        raise Misconfigured(f"FIRNLINE_LOG_FORMAT: {form!r} is none of {', '.join(FORMATS)}")
+    if form == "json":
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_Json(service))
 
 
 def set_level(level: str) -> None:

@@ -17,9 +17,9 @@ from prometheus_client import (
     Gauge,
     Histogram,
     disable_created_metrics,
-    start_http_server,
 )
 
+from firnline_adapters import health
 from firnline_adapters.metric_list import METRICS
 from firnline_adapters.settings import Address
 
@@ -84,11 +84,12 @@ def declare(service: str) -> None:
 
 
 def serve(service: str, address: Address | None) -> None:
-    """Declare a service's metrics and show them; None shows nothing. Raises Misconfigured."""
+    """Declare a service's metrics and show them, with its health; None shows nothing. Raises
+    Misconfigured."""
     if address is None:
         return
     declare(service)
     try:
-        start_http_server(address.port, addr=address.host)
+        health.serve(address)
     except OSError as error:
         raise Misconfigured(f"FIRNLINE_METRICS_ADDRESS={address}: {error}") from error

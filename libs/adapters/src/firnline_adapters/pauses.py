@@ -8,6 +8,7 @@ from typing import Any
 from firnline_domain.records.pauses import TOPIC, Pause, PauseState
 
 from firnline_adapters.full_topic import FullTopicReader
+from firnline_adapters.kafka_connection import Kafka
 from firnline_adapters.signing import RecordSigner
 
 
@@ -18,11 +19,11 @@ class KafkaPauseReader:
     state, orders nothing, and what it had ordered before has long passed its deadline.
     """
 
-    def __init__(self, bootstrap: str, signer: RecordSigner | None = None) -> None:
+    def __init__(self, kafka: Kafka, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self._board = PauseState()
         self._lock = threading.Lock()
-        self._topic = FullTopicReader(bootstrap, TOPIC, self._take, signer=signer)
+        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer=signer)
 
     def _take(self, key: str, record: Any | None, partition: int) -> None:
         if record is not None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from firnline_schemas.codec import Schema, all_schemas
+
+from firnline_adapters.kafka_connection import Kafka, client_config, reader_group
 
 TOPIC = "schemas"
 READ_SECONDS = 10.0  # some dozens of records; more means that the broker is away
 
 
-def publish_schemas(bootstrap: str) -> None:
+def publish_schemas(kafka: Kafka) -> None:
     """Write every schema that this code knows; the same ones again do no harm (compacted)."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    producer = Producer(client_config(kafka, {"enable.idempotence": True}))
     for mark, schema in all_schemas():
         producer.produce(TOPIC, json.dumps(schema).encode(), mark.encode(), partition=0)
     producer.flush(30)
@@ -24,8 +25,8 @@ def publish_schemas(bootstrap: str) -> None:
 class SchemaTopic:
     """Reads the topic when it is asked for a fingerprint that it has not seen."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
         self._known: dict[str, Schema] = {}
 
     def find(self, mark: str) -> Schema | None:
@@ -35,9 +36,7 @@ class SchemaTopic:
         return self._known.get(mark)
 
     def _read(self) -> None:
-        consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": f"schemas-{uuid.uuid4()}"}
-        )
+        consumer = Consumer(client_config(self._kafka, {"group.id": reader_group()}))
         try:
             end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=READ_SECONDS)[1]
             consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])

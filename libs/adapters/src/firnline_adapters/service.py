@@ -7,13 +7,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from firnline_domain.errors import Misconfigured
 
 from firnline_adapters import metrics
-from firnline_adapters.logs import Log, set_level, start_logging
-from firnline_adapters.settings import Address, from_environment, setting, shown
+from firnline_adapters.health import HEALTH
+from firnline_adapters.kafka_connection import (
+    KAFKA,
+    KAFKA_CONFIG,
+    KafkaConnection,
+    with_file,
+)
+from firnline_adapters.logs import Log, set_format, set_level, start_logging
+from firnline_adapters.settings import Address, from_environment, setting, shared, shown
 from firnline_adapters.signing import SigningSettings
 
 
@@ -21,7 +29,8 @@ from firnline_adapters.signing import SigningSettings
 class ServiceSettings(SigningSettings):
     """What every service is told; its own settings extend this."""
 
-    kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, `host:port[,...]`.")
+    kafka: str = shared(KAFKA)
+    kafka_config: str | None = shared(KAFKA_CONFIG)
     buckets: int = setting(
         "FIRNLINE_BUCKETS",
         "Buckets that the fleet began with, the tables' homes: fixed when the topics are made, the "
@@ -30,27 +39,45 @@ class ServiceSettings(SigningSettings):
     )
     metrics_address: Address | None = setting(
         "FIRNLINE_METRICS_ADDRESS",
-        "`host:port` for Prometheus; a port alone is on the loopback interface. Unset: none.",
+        "`host:port` of `/metrics`, `/healthz` and `/readyz`; a port alone is on the loopback "
+        "interface, `0.0.0.0:9100` on all. Unset: none.",
         None,
     )
     log_level: str = setting(
         "FIRNLINE_LOG_LEVEL", "Least severe lines to log: DEBUG, INFO, WARNING or ERROR.", "INFO"
     )
 
+    log_format: str = setting(
+        "FIRNLINE_LOG_FORMAT",
+        "Lines of the log: `text` (logfmt), or `json`, an object each.",
+        "text",
+    )
+
+    @cached_property
+    def broker(self) -> KafkaConnection:
+        """How this service reaches Kafka; its file is read once. Raises Misconfigured."""
+        return with_file(self.kafka, self.kafka_config)
+
 
 S = TypeVar("S", bound=ServiceSettings)
 
 
 @contextmanager
-def starting(service: str, kind: type[S]) -> Iterator[tuple[S, Log]]:
-    """The settings and the log of a service for as long as it runs. Where a setting is missing or
-    wrong, a line for each says so and the process ends with exit code 2."""
+def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Iterator[tuple[S, Log]]:
+    """The settings and the log of a service for as long as it runs, once Kafka has answered. Where
+    a setting is missing or wrong, or Kafka refuses us, a line for each says so and the process ends
+    with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is away."""
     log = start_logging(service)
     try:
         settings = from_environment(kind, os.environ)
         set_level(settings.log_level)
+        set_format(service, settings.log_format)
         log.info("starting", **shown(settings))
         metrics.serve(service, settings.metrics_address)
+        from firnline_adapters.kafka_start import require_kafka  # who lists settings needs none
+
+        probe = require_kafka(service, settings.broker, log, waits_for_kafka)
+        (HEALTH.needs if waits_for_kafka else HEALTH.uses)("kafka", probe.ask)
         yield settings, log
     except Misconfigured as error:
         for line in str(error).splitlines():

@@ -10,18 +10,19 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.records.assignments import is_by_bucket
 
 from firnline_adapters.kafka import LIBRDKAFKA
+from firnline_adapters.kafka_connection import Kafka, client_config
 
 TIMEOUT_S = 30.0
 
 
-def require_topics(bootstrap: str, wanted: Collection[str], homes: int) -> None:
+def require_topics(kafka: Kafka, wanted: Collection[str], homes: int) -> None:
     """Return if each is there with so many partitions, or more where buckets may be added.
 
     Raises Misconfigured, with what to do; KafkaException where the broker does not answer.
     """
     if not wanted:
         return
-    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=LIBRDKAFKA)
+    admin = AdminClient(client_config(kafka), logger=LIBRDKAFKA)
     there = admin.list_topics(timeout=TIMEOUT_S).topics  # asked for by name it might be made
     counts = {name: len(there[name].partitions) for name in wanted if name in there}
     wrong = [f"{name} is not there" for name in wanted if name not in counts]
@@ -33,5 +34,5 @@ def require_topics(bootstrap: str, wanted: Collection[str], homes: int) -> None:
     if wrong:
         raise Misconfigured(
             f"topics of {homes} partitions each are needed: " + ", ".join(wrong) + ". Run "
-            "`python -m firnline_local.topics` with the fleet's FIRNLINE_GROUPS, or make them"
+            "`firnline topics` with the fleet's FIRNLINE_GROUPS, or make them"
         )

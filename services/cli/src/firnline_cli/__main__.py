@@ -35,6 +35,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "plan": "Say what would be ordered; orders nothing.",
         "adopt": "Have existing tables maintained.",
     },
+    "Kafka": {
+        "topics": "Make the topics, say which differ.",
+        "kafka-acls": "Print what each service may do.",
+    },
     "Embedded stack": {
         "up": "Start broker, Redis, catalog and services.",
         "down": "Stop the embedded stack.",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from firnline_adapters.kafka_connection import Kafka, KafkaConnection, connection_here
 from firnline_domain.identity import TableName
 from firnline_domain.records.pauses import FLEET
 from firnline_local.ports import LOOPBACK
@@ -31,12 +32,12 @@ TOO_LONG = "write it in fewer words"
 
 @dataclass(frozen=True)
 class Fleet:
-    """`catalog_uri`: the gateway's. `kafka`: bootstrap servers; None = no orders. `state`:
+    """`catalog_uri`: the gateway's. `kafka`: how to reach it; None = no orders. `state`:
     of the embedded stack that it is."""
 
     catalog_uri: str
     catalog_name: str
-    kafka: str | None
+    kafka: KafkaConnection | None
     state: StateDir | None = None
 
     def signer(self) -> Any:
@@ -73,20 +74,21 @@ class Fleet:
             if not (publisher.flush(SEND_S) and sent):
                 raise click.ClickException(f"{topic} takes no record that large: {TOO_LONG}")
         except (KafkaException, RetryLater) as error:
-            text = f"The broker at {self.kafka} does not take it: {error}"
+            text = f"The broker at {self.kafka.servers} does not take it: {error}"
             raise click.ClickException(text) from None
 
 
-def homes_of(kafka: str) -> int:
+def homes_of(kafka: Kafka) -> int:
     """Buckets that the fleet began with. Raises ClickException where there is no fleet."""
     return partitions_of(kafka, ORDERS)
 
 
-def partitions_of(kafka: str, topic: str) -> int:
+def partitions_of(kafka: Kafka, topic: str) -> int:
     """Of one topic. Raises ClickException where it is not there."""
     from confluent_kafka.admin import AdminClient
+    from firnline_adapters.kafka_connection import client_config
 
-    found = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=SEND_S).topics
+    found = AdminClient(client_config(kafka)).list_topics(timeout=SEND_S).topics
     if topic not in found:
         raise click.ClickException(f"The broker has no topic {topic}: no fleet has run on it.")
     return len(found[topic].partitions)
@@ -105,13 +107,31 @@ class Where:
     def fleet(self) -> Fleet:
         """That of --state, else of --catalog or its variable, else what runs here."""
         if self.state is None and self.catalog:
-            return Fleet(self.catalog, self.catalog_name, self.kafka)
+            return Fleet(self.catalog, self.catalog_name, self.connection())
         for place in (StateDir.at(path) for path in ([self.state] if self.state else STATES)):
             if place.is_running() and "gateway" in place.read().parts:
                 ports = place.read().ports
                 gateway, kafka = f"http://{LOOPBACK}:{ports['gateway']}", ports["kafka"]
-                return Fleet(gateway, self.catalog_name, f"{LOOPBACK}:{kafka}", place)
+                connection = KafkaConnection(f"{LOOPBACK}:{kafka}")
+                return Fleet(gateway, self.catalog_name, connection, place)
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
+
+    def connection(self) -> KafkaConnection | None:
+        """That of --kafka, with the properties of FIRNLINE_KAFKA_CONFIG. Raises ClickException."""
+        from firnline_domain.errors import Misconfigured
+
+        try:
+            return connection_here(self.kafka) if self.kafka else None
+        except Misconfigured as error:
+            raise click.ClickException(str(error)) from None
+
+    def fleet_connection(self) -> KafkaConnection:
+        """That, else the broker of what runs here. Raises ClickException: no broker is known."""
+        found = self.connection() if self.state is None else None
+        found = found or self.fleet().kafka
+        if found is None:
+            raise click.ClickException(f"No broker is known. {HOW_TO}")
+        return found
 
     def site(self) -> Console:
         """Its console. Raises Away."""

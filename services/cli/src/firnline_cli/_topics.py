@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES, KafkaPublisher
+from firnline_adapters.kafka_connection import Kafka, client_config, reader_group
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
@@ -47,10 +47,10 @@ class Topics(Protocol):
 class KafkaTopics:
     """See `Topics`. Reads without a group of its own."""
 
-    def __init__(self, bootstrap: str, signer: RecordSigner) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: Kafka, signer: RecordSigner) -> None:
+        self._kafka = kafka
         self._signer = signer
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._codec = RecordCodec(SchemaTopic(kafka).find)
         self._readers: dict[str, Reader] = {}
         self._groups: dict[str, Consumer] = {}
         self._publishers: dict[str, KafkaPublisher] = {}
@@ -59,7 +59,7 @@ class KafkaTopics:
     def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
         """See `Topics.news`."""
         if topic not in self._readers:
-            self._readers[topic] = Reader(self._bootstrap, topic)
+            self._readers[topic] = Reader(self._kafka, topic)
         for message in self._readers[topic].messages():
             key, value = message.key(), message.value()
             name = key.decode(errors="replace") if isinstance(key, bytes) else ""
@@ -72,7 +72,7 @@ class KafkaTopics:
         """See `Topics.unread`."""
         try:
             if group not in self._groups:
-                self._groups[group] = consumer_of(self._bootstrap, group)
+                self._groups[group] = consumer_of(self._kafka, group)
             consumer = self._groups[group]
             places = consumer.committed(places_of(consumer, topic), timeout=READ_S)
             ends = [consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
@@ -89,17 +89,15 @@ class KafkaTopics:
             return reckoned
         # Offsets count the ends of transactions too, which nobody ever reads.
         if self._counted.get((topic, group), ({}, 0))[0] != starts:
-            count = sum(1 for _ in Reader(self._bootstrap, topic, left).messages())
+            count = sum(1 for _ in Reader(self._kafka, topic, left).messages())
             self._counted[topic, group] = (starts, count)
         return self._counted[topic, group][1]
 
     def put(self, topic: str, key: str, record: Any) -> None:
         """See `Topics.put`."""
         if topic not in self._publishers:
-            homes = homes_of(self._bootstrap)
-            self._publishers[topic] = KafkaPublisher(
-                self._bootstrap, homes, "cli", signer=self._signer
-            )
+            homes = homes_of(self._kafka)
+            self._publishers[topic] = KafkaPublisher(self._kafka, homes, "cli", signer=self._signer)
         self._publishers[topic].publish(topic, key, record)
         self._publishers[topic].flush()
 
@@ -107,12 +105,12 @@ class KafkaTopics:
 class Reader:
     """One topic, read on from where it was left."""
 
-    def __init__(self, bootstrap: str, topic: str, starts: Mapping[int, int] | None = None) -> None:
+    def __init__(self, kafka: Kafka, topic: str, starts: Mapping[int, int] | None = None) -> None:
         """`starts`: partitions to read, and where from; all of them by default. Raises
         RetryLater."""
         self._topic = topic
         try:
-            self._consumer = consumer_of(bootstrap, f"cli-{uuid.uuid4()}")
+            self._consumer = consumer_of(kafka, reader_group())
             places = starts or dict.fromkeys(
                 (one.partition for one in places_of(self._consumer, topic)), OFFSET_BEGINNING
             )
@@ -160,17 +158,15 @@ class Reader:
         return found
 
 
-def consumer_of(bootstrap: str, group: str) -> Consumer:
+def consumer_of(kafka: Kafka, group: str) -> Consumer:
     """One that joins no group and commits nothing."""
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
-        }
-    )
+    own = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
+    }
+    return Consumer(client_config(kafka, own))
 
 
 def places_of(consumer: Consumer, topic: str) -> list[TopicPartition]:

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+from firnline_adapters.health import HEALTH, http_answers, say_ready
 from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
@@ -25,6 +26,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with starting("committer", Settings) as (settings, log):
+        HEALTH.needs("catalog", http_answers(settings.catalog_uri))
         try:
             run(settings, log, stop)
         except (RetryLater, JvmEnded, Py4JJavaError) as error:
@@ -36,7 +38,7 @@ def main() -> None:
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not dealt with is read again by the next run."""
     with running(settings, log) as pump:
-        log.info("ready")
+        say_ready(log)
         while not stop.is_set():
             pump.step(POLL_S)
         pump.finish(FINISH_S)

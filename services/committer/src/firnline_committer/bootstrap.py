@@ -38,7 +38,7 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     """
     signer = signer_of(settings)
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_bytes) as iceberg:
-        publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, signer=signer)
+        publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, signer=signer)
         lake = catalog(settings.catalog_uri, settings.catalog_name)
         tables = lake.tables
         commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
@@ -49,8 +49,8 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(committer, tables, now_ms)
-        switches = KafkaPauseReader(settings.kafka, signer)
-        inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
+        switches = KafkaPauseReader(settings.broker, signer)
+        inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
         try:
             yield Pump(
                 inbox,

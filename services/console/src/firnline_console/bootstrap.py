@@ -10,6 +10,7 @@ import uuid
 
 import redis
 from aiohttp import web
+from firnline_adapters.health import HEALTH, say_ready
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
@@ -51,11 +52,11 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
     """A follower of every topic over Kafka."""
     # It reads topics from their beginning, and nobody acts on what it shows.
     signer = signer_of(settings).ageless()
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, "console", signer=signer)
+    publisher = KafkaPublisher(settings.broker, settings.buckets, "console", signer=signer)
     topics = topics_read(groups_of(settings.groups))
 
     def open_inbox(group: str) -> Inbox:
-        return KafkaInbox(settings.kafka, group, topics, publisher, log)
+        return KafkaInbox(settings.broker, group, topics, publisher, log)
 
     def next_generation() -> Built:
         return Built(uuid.uuid4().hex[:12], now_ms())
@@ -65,7 +66,9 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
 
 async def serve(settings: Settings, log: Log) -> None:
     """Serve until SIGTERM or SIGINT. Raises whatever ended the loop before."""
-    model = RedisReadModel(redis_client(settings.redis))
+    client = redis_client(settings.redis)
+    HEALTH.needs("redis", client.ping)
+    model = RedisReadModel(client)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -81,7 +84,7 @@ async def serve(settings: Settings, log: Log) -> None:
     await runner.setup()
     try:
         await web.TCPSite(runner, *settings.listen_address).start()
-        log.info("ready", uri=f"http://{settings.listen_address}")
+        say_ready(log, uri=f"http://{settings.listen_address}")
         await stop.wait()
     finally:
         halt.set()

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+from firnline_adapters.health import HEALTH, http_answers, say_ready
 from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
@@ -28,8 +29,9 @@ def main() -> None:
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not sent is read again by the next run.
     Raises Misconfigured."""
+    HEALTH.needs("catalog", http_answers(settings.catalog_uri))
     pump, inbox = build(settings, log)
-    log.info("ready")
+    say_ready(log)
     try:
         while not stop.is_set():
             pump.step(POLL_S)

@@ -23,9 +23,9 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     """A pump over Kafka and the catalog; nothing is read before its first step.
     Raises Misconfigured."""
     signer = signer_of(settings)
-    places = FollowedAssignments(settings.kafka, settings.buckets, log, signer)
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, GROUP, places, signer)
-    inbox = KafkaInbox(settings.kafka, GROUP, TOPICS, publisher, log)
+    places = FollowedAssignments(settings.broker, settings.buckets, log, signer)
+    publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
+    inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
     tables = Tables(settings.catalog_uri, settings.catalog_name)
     handlers = Handlers(tables, lambda: int(time.time() * 1000))
     return Pump(inbox, publisher, handlers, log), inbox

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from firnline_adapters.assignments import FollowedAssignments
+from firnline_adapters.health import HEALTH, http_answers
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.service import starting
 from firnline_adapters.signing import signer_of
@@ -15,9 +16,10 @@ from firnline_gateway.settings import Settings
 
 def main() -> None:
     """Exit code 2 where a setting is missing or wrong."""
-    with starting("gateway", Settings) as (settings, log):
+    with starting("gateway", Settings, waits_for_kafka=False) as (settings, log):
+        HEALTH.needs("catalog", http_answers(settings.upstream_uri))
         signer = signer_of(settings)
-        fleet = (settings.kafka, settings.buckets)
+        fleet = (settings.broker, settings.buckets)
         places = FollowedAssignments(*fleet, log, signer)
         publisher = KafkaPublisher(*fleet, "firnline-gateway", places, signer)
         statistics = KafkaPublisher(*fleet, "firnline-gateway-scans", signer=signer)

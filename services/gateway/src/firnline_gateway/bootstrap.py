@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from firnline_adapters.health import HEALTH, say_ready
 from firnline_adapters.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.ports import Publisher
@@ -52,8 +53,9 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with running(settings, publisher, log, statistics):
-        log.info("ready", uri=f"http://{settings.listen_address}")
+        say_ready(log, uri=f"http://{settings.listen_address}")
         await stop.wait()
+        HEALTH.ended()
         log.info("stopping")
 
 

@@ -50,8 +50,8 @@ def run(settings: Settings, log: Log) -> None:
     serve = _life(settings.driver)
     wanted = [TABLE_SCANS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of(defaults.groups)]
     signer = signer_of(settings)
-    require_topics(settings.kafka, wanted, settings.buckets)
-    reader = Reader(RecordCodec(SchemaTopic(settings.kafka).find), log, signer)
+    require_topics(settings.broker, wanted, settings.buckets)
+    reader = Reader(RecordCodec(SchemaTopic(settings.broker).find), log, signer)
     serve(settings, reader, defaults, log)
 
 

@@ -1,7 +1,8 @@
 """The driver of Faust: one agent, one event at a time, acknowledged by hand, at least once.
 
-The only module that knows Faust. Its table takes writes only while an event is handled, so time
-comes as records here, on the topic `ticks` (timer-write hazard, H16).
+The only module that knows Faust, but for its credentials (`faust_security`). Its table takes
+writes only while an event is handled, so time comes as records here, on the topic `ticks`
+(timer-write hazard, H16).
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 from firnline_adapters.assignments import KafkaAssignments
+from firnline_adapters.health import say_ready
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES
+from firnline_adapters.kafka_connection import KafkaConnection
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
+from firnline_adapters.replication import replication_here
 from firnline_adapters.signing import Headers
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.assignments import Board
@@ -31,7 +35,9 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import meters, watchdog
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Output
+from firnline_planner.faust_security import aiokafka_options, credentials
 from firnline_planner.inputs import FACTS, TICKS, TOPICS, Input, Reader, wall_ms
+from firnline_planner.kafka.clients import KafkaClients
 from firnline_planner.settings import Settings
 from firnline_planner.state.encoding import pause_key
 
@@ -82,7 +88,7 @@ class FaustApp:
     facts: Any  # all topics as one channel
 
 
-def faust_app(settings: Settings, directory: Path) -> FaustApp:
+def faust_app(settings: Settings, directory: Path, replicas: int = 1) -> FaustApp:
     """Build the app: a table in RocksDB, co-partitioned with the topics of one agent. Nothing
     connects before its worker starts.
 
@@ -94,10 +100,11 @@ def faust_app(settings: Settings, directory: Path) -> FaustApp:
     app = faust.App(
         settings.app,
         broker=";".join(f"kafka://{server}" for server in settings.kafka.split(",")),
+        broker_credentials=credentials(settings.broker),
         store="rocksdb://",
         datadir=str(directory),
         topic_partitions=settings.buckets,
-        topic_replication_factor=settings.replicas,
+        topic_replication_factor=replicas,
         topic_disable_leader=True,
         processing_guarantee="at_least_once",
         consumer_auto_offset_reset="earliest",
@@ -208,15 +215,15 @@ class LogReader:
     """Reads records that Faust has left out, straight from the log: a consumer without a group,
     opened for one stretch of one partition at a time."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._options = aiokafka_options(connection)
 
     async def read(self, topic: str, partition: int, start: int, end: int) -> AsyncIterator[Input]:
         """The records from `start` up to, without, `end`; those that retention has left of them.
 
         Raises KafkaError.
         """
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(enable_auto_commit=False, **self._options)
         place = TopicPartition(topic, partition)
         await consumer.start()
         try:
@@ -250,7 +257,7 @@ class FaustDriver:
         self._defaults = defaults
         self._log = log
         self._stop = stop
-        self._log_reader = LogReader(settings.kafka)
+        self._log_reader = LogReader(settings.broker)
         self._buckets: dict[int, Bucket] = {}
         self._behind: dict[tuple[str, int], tuple[int, float]] = {}
         self._producer: AIOKafkaProducer | None = None
@@ -363,7 +370,7 @@ class FaustDriver:
         """Our own: Faust's waits its linger time, and gives up on sends without saying so."""
         if self._producer is None:
             producer = AIOKafkaProducer(
-                bootstrap_servers=self._settings.kafka,
+                **aiokafka_options(self._settings.broker),
                 acks="all",
                 enable_idempotence=True,
                 max_request_size=MAX_MESSAGE_BYTES,  # dead letters hold whole records
@@ -391,7 +398,7 @@ class FaustDriver:
         """A tick that comes back proves recovery, producer and agent."""
         if not self._ready and topic == TICKS:
             self._ready = True
-            self._log.info("ready", topics=",".join(TOPICS), buckets=len(self._buckets))
+            say_ready(self._log, topics=",".join(TOPICS), buckets=len(self._buckets))
 
     async def _forget(self, *_: Any, **__: Any) -> None:
         """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
@@ -407,7 +414,7 @@ def _headers(found: Any) -> Headers:
 def demand_by_hash(settings: Settings, reader: Reader) -> None:
     """Raises Misconfigured where the other driver has tables in other buckets than that of their
     hash: without transactions a table could be in two."""
-    assignments = KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
+    assignments = KafkaAssignments(settings.broker, Board(settings.buckets), reader.signer)
     assignments.close()
     if not assignments.board.is_by_hash:
         raise Misconfigured(
@@ -422,7 +429,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     local = LocalState(settings.state_dir, f"{settings.app} {settings.buckets}")
     if not local.open():
         log.warning("restoring", why="the last planner here did not stop in order")
-    made = faust_app(settings, local.directory)
+    made = faust_app(settings, local.directory, _replicas(settings))
     stop = partial(watchdog.stop, log)
     driver = FaustDriver(made, settings, reader, defaults, log, stop)
     driver.install()
@@ -442,6 +449,12 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         if not ended.code:
             local.close()
         raise
+
+
+def _replicas(settings: Settings) -> int:
+    """Of the changelog, should it be made. Raises Misconfigured, KafkaException."""
+    admin = KafkaClients(settings.broker, settings.app).admin()
+    return replication_here(admin, settings.replicas, settings.min_in_sync).replicas
 
 
 def _progress(app: Any, driver: FaustDriver) -> Hashable | None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import GROUPS, STATE_DIR
+from firnline_adapters.fleet_settings import (
+    GROUPS,
+    MIN_IN_SYNC_REPLICAS,
+    REPLICAS,
+    STATE_DIR,
+)
 from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting, shared
 
@@ -30,9 +35,8 @@ class Settings(ServiceSettings):
         "bucket. The driver `kafka` alone.",
         False,
     )
-    replicas: int = setting(
-        "FIRNLINE_REPLICAS", "Replication factor of the planner's changelogs.", 1
-    )
+    replicas: int | None = shared(REPLICAS)
+    min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
     defaults: str = setting(
         "FIRNLINE_DEFAULTS",
         "Defaults of any table property, as a JSON object of names and texts: "

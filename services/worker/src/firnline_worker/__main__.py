@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
+from firnline_adapters.health import say_ready
 from firnline_adapters.service import starting
 
 from firnline_worker import jvm
@@ -25,7 +26,7 @@ def main() -> int:
             signal.signal(number, lambda *_: worker.stop.set())
         signal.signal(signal.SIGUSR1, lambda *_: worker.leave.set())  # end when nothing runs
         class_archive.make_later(settings)
-        log.info("ready", master=settings.spark_master, tasks_at_once=settings.tasks_at_once)
+        say_ready(log, master=settings.spark_master, tasks_at_once=settings.tasks_at_once)
         if not worker.serve():
             return AGAIN
         log.info("stopped")

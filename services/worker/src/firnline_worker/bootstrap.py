@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import redis
+from firnline_adapters.health import HEALTH, http_answers
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
@@ -103,17 +104,19 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     resource_group = group_name("FIRNLINE_RESOURCE_GROUP", settings.resource_group)
     topics = topics_of(settings.lanes, resource_group)
     if resource_group:  # misspelt, it would wait for ever
-        require_topics(settings.kafka, topics, settings.buckets)
+        require_topics(settings.broker, topics, settings.buckets)
     signer = signer_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}"
-    publisher = KafkaPublisher(settings.kafka, settings.buckets, name, signer=signer)
+    publisher = KafkaPublisher(settings.broker, settings.buckets, name, signer=signer)
     client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
+    HEALTH.uses("redis", client.ping)
+    HEALTH.needs("catalog", http_answers(settings.catalog_uri))
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))
-    pauses = KafkaPauseReader(settings.kafka, signer)
+    pauses = KafkaPauseReader(settings.broker, signer)
     group = consumer_group(settings.group, resource_group)
-    inbox = KafkaInbox(settings.kafka, group, topics, publisher, log)
+    inbox = KafkaInbox(settings.broker, group, topics, publisher, log)
     spark = session(settings, jvm)
     stage = SparkStage(spark)
     stage.warm()

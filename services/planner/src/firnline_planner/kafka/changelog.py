@@ -16,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from firnline_adapters.replication import Replication
 from firnline_domain.errors import Misconfigured
 
 from firnline_planner.kafka.clients import MAX_MESSAGE_BYTES, TIMEOUT_S, KafkaClients
@@ -142,10 +143,15 @@ class Changelog:
         return reached
 
 
-def opened(clients: KafkaClients, topic: str, homes: int, replicas: int) -> Changelog:
+def opened(
+    clients: KafkaClients,
+    topic: str,
+    homes: int,
+    copies: Replication,
+) -> Changelog:
     """The changelog, made where it does not exist. Raises Misconfigured, KafkaException."""
     admin = clients.admin()
-    new = NewTopic(topic, homes, replicas, config=CONFIG)
+    new = NewTopic(topic, homes, copies.replicas, config={**CONFIG, **copies.config})
     try:
         admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result()
     except KafkaException as error:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, Message
 from firnline_adapters.assignments import KafkaAssignments
+from firnline_adapters.health import say_ready
 from firnline_adapters.logs import Log
 
 from firnline_planner import meters
@@ -131,7 +132,7 @@ class KafkaDriver:
     def _report(self) -> None:
         meters.show(self._buckets.buckets)
         if self._membership.is_new:
-            self._log.info("ready", buckets=len(self._buckets.buckets))
+            say_ready(self._log, buckets=len(self._buckets.buckets))
             self._membership.is_new = False
 
     def _collect(self, effects: Effects, partition: int, batch: Batch) -> Effects:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.logs import Log
+from firnline_adapters.replication import replication_here
 from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
@@ -30,19 +31,18 @@ from firnline_planner.settings import Settings
 
 def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
     """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
-    clients = KafkaClients(settings.kafka, settings.app)
+    clients = KafkaClients(settings.broker, settings.app)
     directory = Path(settings.state_dir) / "kafka"
     directory.mkdir(parents=True, exist_ok=True)
-    log_of_state = changelog.opened(
-        clients, topic_of(settings.app), settings.buckets, settings.replicas
-    )
+    copies = replication_here(clients.admin(), settings.replicas, settings.min_in_sync)
+    log_of_state = changelog.opened(clients, topic_of(settings.app), settings.buckets, copies)
     cache = shared_cache()
     standby = _standby(settings, directory, log_of_state, cache, log)
     consumer = clients.inputs()
     producer = clients.producer(_transactional_id(directory, settings.app))
     stop = partial(watchdog.stop, log)
     # Read before this planner joins: whatever it is given, it knows where its tables are.
-    assignments = KafkaAssignments(settings.kafka, Board(settings.buckets), reader.signer)
+    assignments = KafkaAssignments(settings.broker, Board(settings.buckets), reader.signer)
     driver = KafkaDriver(
         consumer,
         KafkaTransactions(producer, consumer, log_of_state.topic),

@@ -1,0 +1,68 @@
+"""firnline kafka-acls"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from firnline_cli._console import json_option
+
+
+@click.command("kafka-acls")
+@click.option(
+    "--principal-prefix",
+    default="firnline-",
+    show_default=True,
+    help="Before a service's name, in the name of its principal. With certificates: CN=firnline-",
+)
+@click.option("--principal-suffix", default="", help="Behind it. With certificates: ,O=acme")
+@click.option("--service", "services", multiple=True, help="This one alone; repeatable.")
+@click.option("--bootstrap-server", "bootstrap", default="$FIRNLINE_KAFKA", show_default=True)
+@click.option("--command-config", "config", default="admin.properties", show_default=True)
+@json_option
+def command(
+    principal_prefix: str,
+    principal_suffix: str,
+    services: tuple[str, ...],
+    bootstrap: str,
+    config: str,
+    json_wanted: bool,
+) -> None:
+    """Print the least that each service may do in Kafka, as commands for kafka-acls.sh.
+
+    FIRNLINE_GROUPS and FIRNLINE_PLANNER_APP are the fleet's. The service `cli` is this command,
+    `local` is `firnline topics`.
+    """
+    from firnline_adapters.kafka_acls import SERVICES, acls
+    from firnline_domain.errors import Misconfigured
+    from firnline_local.topics import fleet_groups, topics_with
+
+    if unknown := sorted(set(services) - set(SERVICES)):
+        raise click.BadParameter(f"{', '.join(unknown)}: services are {', '.join(SERVICES)}")
+    try:
+        topics = topics_with(fleet_groups())
+    except Misconfigured as error:
+        raise click.ClickException(str(error)) from None
+    found = [
+        (one, f"User:{principal_prefix}{one.service}{principal_suffix}")
+        for one in acls(topics, os.environ.get("FIRNLINE_PLANNER_APP") or "planner")
+        if not services or one.service in services
+    ]
+    if json_wanted:
+        rows = [
+            {
+                "principal": principal,
+                "service": one.service,
+                "resource": one.kind,
+                "name": one.name,
+                "pattern": one.pattern,
+                "operations": one.operations,
+            }
+            for one, principal in found
+        ]
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for one, principal in found:
+        click.echo(one.command(principal, bootstrap, config))

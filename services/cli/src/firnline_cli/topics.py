@@ -1,0 +1,98 @@
+"""firnline topics"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import click
+
+from firnline_cli._console import json_option
+from firnline_cli._fleet import Where, fleet_options
+
+
+@click.command("topics")
+@click.option("--replicas", type=int, help="Replication factor of topics that are made.")
+@click.option("--min-in-sync", type=int, help="Their min.insync.replicas.")
+@click.option("--buckets", type=int, help="Buckets that the fleet is to have, where it has fewer.")
+@click.option("--apply", "applied", is_flag=True, help="Set what topics that exist have otherwise.")
+@click.option("--dry-run", is_flag=True, help="Make nothing; say what differs.")
+@json_option
+@fleet_options
+def command(
+    where: Where,
+    replicas: int | None,
+    min_in_sync: int | None,
+    buckets: int | None,
+    applied: bool,
+    dry_run: bool,
+    json_wanted: bool,
+) -> None:
+    """Make the topics of a fleet on Kafka, those of FIRNLINE_GROUPS too, with FIRNLINE_BUCKETS
+    buckets; say where topics that exist are not as asked.
+
+    By default 3 replicas on a cluster that has 3 brokers. FIRNLINE_TOPIC_CONFIG has retention and
+    other settings of single topics.
+    """
+    from confluent_kafka import KafkaException
+    from firnline_domain.errors import Misconfigured
+    from firnline_local.topics import WrongPartitions
+
+    connection = where.fleet_connection()
+    try:
+        made = _make(connection, replicas, min_in_sync, buckets, applied, dry_run)
+    except (Misconfigured, WrongPartitions) as error:
+        raise click.ClickException(str(error)) from None
+    except KafkaException as error:
+        text = f"Kafka at {connection.servers} does not do it: {error.args[0].str()}"
+        raise click.ClickException(text) from None
+    if json_wanted:
+        click.echo(json.dumps(made, default=asdict))
+        return
+    for line in (made["remark"], *map(str, made["differences"])):
+        if line:
+            click.echo(line)
+    click.echo(
+        f"{made['topics']} topics, replication factor {made['replicas']}, at least "
+        f"{made['min_in_sync']} in sync" + (", nothing made" if dry_run else "")
+    )
+
+
+def _make(
+    connection: Any,
+    replicas: int | None,
+    min_in_sync: int | None,
+    buckets: int | None,
+    applied: bool,
+    dry_run: bool,
+) -> dict[str, Any]:
+    from confluent_kafka.admin import AdminClient
+    from firnline_adapters.kafka_connection import client_config
+    from firnline_adapters.replication import replication_here
+    from firnline_local import topic_options, topics
+
+    options = topic_options.options_here()
+    options = replace(
+        options,
+        replicas=options.replicas if replicas is None else replicas,
+        min_in_sync=options.min_in_sync if min_in_sync is None else min_in_sync,
+    )
+    groups, homes = topics.fleet_groups(), topics.buckets()
+    admin = AdminClient(client_config(connection))
+    copies = replication_here(admin, options.replicas, options.min_in_sync)
+    wanted = topic_options.with_options(topics.topics_with(groups), options)
+    found = topic_options.differences(
+        admin, wanted, homes, copies
+    )  # before they are made: one with other partitions stops that
+    if applied and not dry_run:
+        topic_options.apply(admin, found)
+    if not dry_run:
+        topics.make_topics(connection, homes, groups, buckets, options)
+    return {
+        "topics": len(wanted),
+        "replicas": copies.replicas,
+        "min_in_sync": copies.min_in_sync,
+        "remark": copies.remark,
+        "differences": [one for one in found if not (applied and one.can_be_applied)],
+    }

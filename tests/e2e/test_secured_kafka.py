@@ -1,0 +1,170 @@
+"""The whole pipeline over SASL_SSL with SCRAM, each service with the rights of its principal alone:
+commit, event, order, rewrite, result, commit. Then every service ends as it is told to."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from firnline_adapters.kafka_connection import KafkaConnection
+from firnline_domain.records.summaries import TASK_ID
+from firnline_local import stack_processes
+from firnline_local.parts import SERVICES, Settings
+from firnline_local.stack import Stack, running
+from firnline_local.topics import DEFAULT_BUCKETS, make_topics
+from pyiceberg.catalog.rest import RestCatalog
+
+from tests.kit.secured_kafka import PREFIX, SecuredKafka, secured_kafka
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
+CANARY = "cAnAry"
+PATIENCE_S = 120.0
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+PROPERTIES = {
+    "firnline.rewrite.min-fragments": "2",
+    "firnline.rewrite.quiet-ms": "0",
+    "firnline.rewrite.cool-down-ms": "0",
+    "format-version": "2",
+}
+PARTS = ("redis", "catalog", *SERVICES)
+# With Faust it takes as long again: `make test-lake`.
+LAKE = bool(os.environ.get("FIRNLINE_TEST_LAKE"))
+DRIVERS = ["kafka", *(["faust"] if LAKE else [])]
+
+
+COMMITTED_S = 4.0  # Faust commits every 2.8 s, not at its end: what it reads again is known
+MAIN_TOPICS = {
+    "enricher": "table-commits",
+    "committer": "task-results",
+    "worker": "rewrite-tasks",
+    "planner": "file-changes",
+}
+
+
+@dataclass(frozen=True)
+class Fleet:
+    stack: Stack
+    broker: SecuredKafka
+    driver: str
+
+
+def written(folder: Path, connection: KafkaConnection, service: str) -> Path:
+    """A properties file as an operator writes one: the password is in a file of its own."""
+    secret = folder / f"{service}.password"
+    secret.write_text(f"{connection.properties['sasl.password']}\n")
+    properties = {**connection.properties, "sasl.password": f"file:{secret}"}
+    path = folder / f"{service}.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    return path
+
+
+def settings(broker: SecuredKafka, folder: Path, driver: str) -> Settings:
+    found = {}
+    for service in SERVICES:
+        connection = broker.scram(PREFIX + service)
+        found[service] = {
+            "FIRNLINE_KAFKA": connection.servers,
+            "FIRNLINE_KAFKA_CONFIG": str(written(folder, connection, service)),
+            "FIRNLINE_PLANNER_DRIVER": driver,
+            "FIRNLINE_LOG_FORMAT": "json" if service == "enricher" else "text",
+        }
+    return found
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def fleet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("secured")
+    with secured_kafka(folder / "broker") as broker:
+        broker.allow_all_services()
+        make_topics(broker.plain_tls(f"{PREFIX}local"), DEFAULT_BUCKETS)
+        given = settings(broker, folder, request.param)
+        with running(folder / "stack", only=PARTS, settings=given) as stack:
+            yield Fleet(stack, broker, request.param)
+
+
+@pytest.fixture(scope="module")
+def used(fleet: Fleet) -> Fleet:
+    """After a table was written and rewritten."""
+    catalog = RestCatalog("lake", uri=fleet.stack.gateway_uri)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema, properties=PROPERTIES)
+    for _ in range(4):
+        table.append(ROWS)
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(TASK_ID in one.summary.additional_properties for one in table.snapshots()):
+        assert time.monotonic() < deadline, "no rewrite was committed"
+        time.sleep(0.2)
+        table.refresh()
+    assert table.scan().to_arrow().num_rows == 8
+    return fleet
+
+
+def test_every_service_is_ready_and_says_so(used: Fleet) -> None:
+    for service in SERVICES:
+        address = f"http://127.0.0.1:{used.stack.record.ports[f'{service}-metrics']}"
+        assert json.load(urllib.request.urlopen(f"{address}/healthz")) == {"service": "ok"}
+        said = json.load(urllib.request.urlopen(f"{address}/readyz"))
+        assert set(said.values()) == {"ok"}, (service, said)
+        assert said.keys() >= {"service", "kafka"}
+        assert b"firnline_build_info" in urllib.request.urlopen(f"{address}/metrics").read()
+
+
+def test_nothing_was_denied(used: Fleet) -> None:
+    for service in SERVICES:
+        text = used.stack.state.log(service).read_text()
+        assert "AUTHORIZATION_FAILED" not in text, text
+        assert "uthorization failed" not in text, text
+
+
+def test_lines_of_the_log_are_objects_where_that_was_asked_for(used: Fleet) -> None:
+    lines = used.stack.state.log("enricher").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {one["service"] for one in found} == {"enricher"}
+    assert "ready" in {one.get("action") for one in found}
+
+
+def test_no_password_is_in_logs_process_lists_or_files(used: Fleet) -> None:
+    root = used.stack.state.root
+    lines = [" ".join(process.cmdline()) for process in stack_processes.find(root)]
+    assert any("SparkSubmit" in line for line in lines)
+    assert [line for line in lines if CANARY in line] == []
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert {path.stem for path in files} >= set(SERVICES)
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("service", ["enricher", "committer", "worker", "planner", "console"])
+def test_each_ends_in_order_with_its_offsets_committed(used: Fleet, service: str) -> None:
+    time.sleep(COMMITTED_S if used.driver == "faust" else 0.5)
+    used.stack.stop(service)
+    said = used.stack.state.log(service).read_text()
+    assert "Traceback" not in said
+    if service != "console":  # its groups are those of its views
+        assert left(used.broker.admin(), service, MAIN_TOPICS[service]) == {}
+    used.stack.start(service)
+
+
+def left(admin: AdminClient, group: str, topic: str) -> dict[tuple[str, int], int]:
+    """Records that the group has not committed."""
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    places = [one for one in asked[group].result().topic_partitions if one.topic == topic]
+    assert places
+    committed = {(one.topic, one.partition): one.offset for one in places}
+    ends = admin.list_offsets({one: OffsetSpec.latest() for one in places})
+    behind = {
+        (one.topic, one.partition): end.result().offset - committed[one.topic, one.partition]
+        for one, end in ends.items()
+    }
+    # The end of a transaction takes an offset, too, and is no record.
+    return {place: count for place, count in behind.items() if count > (group == "worker")}
