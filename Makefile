@@ -60,6 +60,10 @@ integration: setup ## What needs real servers or Spark
 e2e: setup ## The whole system as processes
 	$(BIN)/pytest -m e2e
 
+.PHONY: test-lake
+test-lake: setup ## Secured Kafka and Redis, TLS: every service, every way in, both drivers of the planner
+	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/kafka tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py
+
 MINUTES ?= 1
 .PHONY: fuzz-rewrite
 fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again

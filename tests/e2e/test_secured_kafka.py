@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from firnline_local.parts import SERVICES, Settings
 from firnline_local.stack import Stack, running
 from firnline_local.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.table import Table
 
 from tests.kit.secured_kafka import PREFIX, SecuredKafka, secured_kafka
 
@@ -101,11 +103,7 @@ def used(fleet: Fleet) -> Fleet:
     table = catalog.create_table("db.t", ROWS.schema, properties=PROPERTIES)
     for _ in range(4):
         table.append(ROWS)
-    deadline = time.monotonic() + PATIENCE_S
-    while not any(TASK_ID in one.summary.additional_properties for one in table.snapshots()):
-        assert time.monotonic() < deadline, "no rewrite was committed"
-        time.sleep(0.2)
-        table.refresh()
+    await_rewrites(table, 1)
     assert table.scan().to_arrow().num_rows == 8
     return fleet
 
@@ -153,6 +151,41 @@ def test_each_ends_in_order_with_its_offsets_committed(used: Fleet, service: str
     if service != "console":  # its groups are those of its views
         assert left(used.broker.admin(), service, MAIN_TOPICS[service]) == {}
     used.stack.start(service)
+
+
+def test_without_redis_all_goes_on_but_leases_and_the_page(used: Fleet) -> None:
+    used.stack.stop("redis")
+    table = RestCatalog("lake", uri=used.stack.gateway_uri).load_table("db.t")
+    before = rewrites(table)
+    for _ in range(3):
+        table.append(ROWS)
+    await_rewrites(table, before + 1)
+    assert ready(used, "worker")[0] == 200
+    assert "refused" in ready(used, "worker")[1]["redis"]
+    status, said = ready(used, "console")
+    assert (status, said["service"]) == (503, "ok")
+    used.stack.start("redis")
+
+
+def rewrites(table: Table) -> int:
+    table.refresh()
+    return sum(TASK_ID in one.summary.additional_properties for one in table.snapshots())
+
+
+def await_rewrites(table: Table, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while rewrites(table) < count:
+        assert time.monotonic() < deadline, "no rewrite was committed"
+        time.sleep(0.2)
+
+
+def ready(fleet: Fleet, service: str) -> tuple[int, dict[str, str]]:
+    port = fleet.stack.record.ports[f"{service}-metrics"]
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as got:
+            return got.status, json.load(got)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
 
 
 def left(admin: AdminClient, group: str, topic: str) -> dict[tuple[str, int], int]:

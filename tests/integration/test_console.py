@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from firnline_adapters.kafka import Header, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_here
-from firnline_console.bootstrap import follower, redis_client
+from firnline_console.bootstrap import follower, texts_client
 from firnline_console.keys import Keys
 from firnline_console.listing import Query
 from firnline_console.readmodel import Limits
@@ -92,7 +92,7 @@ class View:
         keys = os.environ["FIRNLINE_SIGNING_KEYS"]
         self.settings = Settings(kafka=kafka, redis=redis_url, signing_keys=keys)
         self.model = RedisReadModel(
-            redis_client(redis_url), Keys(f"t{uuid.uuid4().hex}:view:"), MANY
+            texts_client(redis_url), Keys(f"t{uuid.uuid4().hex}:view:"), MANY
         )
 
     def follow(self, until: Callable[[], bool], rebuild: bool = False) -> None:

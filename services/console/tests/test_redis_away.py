@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 from firnline_console import redis_model
-from firnline_console.bootstrap import REDIS_TIMEOUT_S, redis_client
+from firnline_console.bootstrap import REDIS_TIMEOUT_S, texts_client
 from firnline_console.redis_model import RedisReadModel
 from firnline_domain.errors import RetryLater
 
@@ -39,7 +39,7 @@ def test_one_call_waits_and_the_others_are_told_at_once(monkeypatch: pytest.Monk
 
 
 def test_it_is_given_up_before_the_page_gives_up_on_us() -> None:
-    client = redis_client("redis://127.0.0.1:1/0")
+    client = texts_client("redis://127.0.0.1:1/0")
     retry = client.connection_pool.connection_kwargs["retry"]
     assert not any(issubclass(redis.TimeoutError, one) for one in retry._supported_errors)
     assert 2 * REDIS_TIMEOUT_S < PAGE_S  # to connect, and to answer

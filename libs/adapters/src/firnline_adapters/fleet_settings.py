@@ -7,7 +7,9 @@ from firnline_adapters.settings import Setting
 CATALOG_NAME = "lake"  # in events and in Spark's configuration; a fleet has one catalog
 CATALOG_URI = Setting("FIRNLINE_CATALOG_URI", "Iceberg REST URI: the gateway's.")
 REDIS = Setting(
-    "FIRNLINE_REDIS", "URL of the Redis with the workers' leases and the console's read model."
+    "FIRNLINE_REDIS",
+    "URL of the Redis or Valkey with the workers' leases and the console's read model: `redis://`, "
+    "`rediss://` (TLS), `redis+sentinel://`.",
 )
 STATE_DIR = Setting(
     "FIRNLINE_STATE_DIR",

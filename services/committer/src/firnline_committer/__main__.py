@@ -22,10 +22,10 @@ FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
 
 def main() -> None:
     """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     with starting("committer", Settings) as (settings, log):
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         HEALTH.needs("catalog", http_answers(settings.catalog_uri))
         try:
             run(settings, log, stop)

@@ -13,7 +13,9 @@ from aiohttp import web
 from firnline_adapters.health import HEALTH, say_ready
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.redis_client import redis_client
 from firnline_adapters.signing import signer_of
+from firnline_adapters.tls import scheme, server_context
 from firnline_domain.ports import Inbox
 from firnline_domain.settings.groups import groups_of, named
 from redis.backoff import NoBackoff
@@ -36,9 +38,10 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def redis_client(url: str) -> redis.Redis:
-    """A client that answers texts and gives up soon; the callers decide about trying again."""
-    return redis.Redis.from_url(
+def texts_client(url: str) -> redis.Redis:
+    """A client that answers texts and gives up soon; the callers decide about trying again. Raises
+    Misconfigured."""
+    return redis_client(
         url,
         decode_responses=True,
         socket_timeout=REDIS_TIMEOUT_S,
@@ -66,7 +69,7 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
 
 async def serve(settings: Settings, log: Log) -> None:
     """Serve until SIGTERM or SIGINT. Raises whatever ended the loop before."""
-    client = redis_client(settings.redis)
+    client = texts_client(settings.redis)
     HEALTH.needs("redis", client.ping)
     model = RedisReadModel(client)
     stop = asyncio.Event()
@@ -83,8 +86,9 @@ async def serve(settings: Settings, log: Log) -> None:
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, *settings.listen_address).start()
-        say_ready(log, uri=f"http://{settings.listen_address}")
+        tls = server_context(settings.tls_certificate, settings.tls_key)
+        await web.TCPSite(runner, *settings.listen_address, ssl_context=tls).start()
+        say_ready(log, uri=f"{scheme(tls)}://{settings.listen_address}")
         await stop.wait()
     finally:
         halt.set()

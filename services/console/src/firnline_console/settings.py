@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from firnline_adapters.fleet_settings import GROUPS, LISTEN_ADDRESS, REDIS
 from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import Address, shared
+from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,5 +16,7 @@ class Settings(ServiceSettings):
 
     redis: str = shared(REDIS)
     listen_address: Address = shared(LISTEN_ADDRESS, Address("127.0.0.1", 8080))
+    tls_certificate: str | None = shared(TLS_CERTIFICATE)
+    tls_key: str | None = shared(TLS_KEY)
     groups: str = shared(GROUPS)
     rebuild: bool = False  # the option --rebuild

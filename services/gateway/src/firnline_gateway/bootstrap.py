@@ -14,6 +14,7 @@ from typing import Any
 from aiohttp import web
 from firnline_adapters.health import HEALTH, say_ready
 from firnline_adapters.logs import Log
+from firnline_adapters.tls import server_context
 from firnline_domain.errors import Misconfigured
 from firnline_domain.ports import Publisher
 
@@ -53,7 +54,8 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with running(settings, publisher, log, statistics):
-        say_ready(log, uri=f"http://{settings.listen_address}")
+        scheme = "https" if settings.tls_certificate else "http"
+        say_ready(log, uri=f"{scheme}://{settings.listen_address}")
         await stop.wait()
         HEALTH.ended()
         log.info("stopping")
@@ -149,7 +151,8 @@ async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, *settings.listen_address).start()
+            tls = server_context(settings.tls_certificate, settings.tls_key)
+            await web.TCPSite(runner, *settings.listen_address, ssl_context=tls).start()
         except OSError as error:
             raise Misconfigured(f"FIRNLINE_LISTEN_ADDRESS: {error.strerror or error}") from error
         yield

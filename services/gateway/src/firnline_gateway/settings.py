@@ -11,6 +11,7 @@ from firnline_adapters.fleet_settings import (
 )
 from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import Address, setting, shared
+from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,8 @@ class Settings(ServiceSettings):
         "FIRNLINE_UPSTREAM_URI", "Base URI of the catalog, as its clients used it so far."
     )
     listen_address: Address = shared(LISTEN_ADDRESS, Address("127.0.0.1", 8181))
+    tls_certificate: str | None = shared(TLS_CERTIFICATE)
+    tls_key: str | None = shared(TLS_KEY)
     state_dir: str = shared(STATE_DIR)
     catalog_name: str = CATALOG_NAME
     catalog_token: str | None = setting(

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import redis
 from firnline_adapters.health import HEALTH, http_answers
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
 from firnline_adapters.pauses import KafkaPauseReader
+from firnline_adapters.redis_client import redis_client
 from firnline_adapters.signing import signer_of
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
@@ -108,7 +108,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     signer = signer_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}"
     publisher = KafkaPublisher(settings.broker, settings.buckets, name, signer=signer)
-    client = redis.Redis.from_url(settings.redis, socket_timeout=5, socket_connect_timeout=5)
+    client = redis_client(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     HEALTH.uses("redis", client.ping)
     HEALTH.needs("catalog", http_answers(settings.catalog_uri))
     slot = acquire_slot(Path(settings.state_dir))
