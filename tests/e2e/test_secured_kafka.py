@@ -14,9 +14,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from firnline_adapters.kafka_connection import KafkaConnection
+from firnline_adapters.kafka_connection import KafkaConnection, client_config
 from firnline_domain.records.summaries import TASK_ID
 from firnline_local import stack_processes
 from firnline_local.parts import SERVICES, Settings
@@ -25,7 +30,7 @@ from firnline_local.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
-from tests.kit.secured_kafka import PREFIX, SecuredKafka, secured_kafka
+from tests.kit.secured_kafka import ADMIN, PREFIX, SecuredKafka, secured_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 CANARY = "cAnAry"
@@ -140,6 +145,28 @@ def test_no_password_is_in_logs_process_lists_or_files(used: Fleet) -> None:
     files = [path for path in root.rglob("*") if path.is_file()]
     assert {path.stem for path in files} >= set(SERVICES)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+def test_no_password_is_in_topics(used: Fleet) -> None:
+    own = {"group.id": "canary", "enable.partition.eof": True}
+    consumer = Consumer(client_config(used.broker.plain(ADMIN), own))
+    topics = consumer.list_topics(timeout=10).topics
+    places = [
+        TopicPartition(name, number, OFFSET_BEGINNING)
+        for name, topic in topics.items()
+        for number in topic.partitions
+    ]
+    consumer.assign(places)
+    left, read = len(places), 0
+    while left:
+        for message in consumer.consume(500, 1.0):
+            if message.error():
+                left -= 1
+                continue
+            read += 1
+            assert CANARY not in repr((message.key(), message.value(), message.headers()))
+    consumer.close()
+    assert read > 20
 
 
 @pytest.mark.parametrize("service", ["enricher", "committer", "worker", "planner", "console"])

@@ -12,7 +12,7 @@ from firnline_adapters.kafka_connection import READER_GROUPS
 SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console", "cli", "local")
 LITERAL, PREFIXED = "literal", "prefixed"
 # Read by `adopt` and `move`; `bucket-assignments` is for the embedded stack's status.
-CLI_READS = ("operator-orders", "maintenance-events", "table-states")
+CLI_READS = ("operator-orders", "maintenance-events", "table-states", "resync-requests")
 
 
 @dataclass(frozen=True, order=True)

@@ -78,7 +78,10 @@ def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Itera
 
         probe = require_kafka(service, settings.broker, log, waits_for_kafka)
         (HEALTH.needs if waits_for_kafka else HEALTH.uses)("kafka", probe.ask)
-        yield settings, log
+        try:
+            yield settings, log
+        finally:
+            HEALTH.ended()
     except Misconfigured as error:
         for line in str(error).splitlines():
             log.error("misconfigured", why=line.strip())

@@ -70,6 +70,7 @@ class Worker:
             self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
             self._leave()
             return False
+        HEALTH.ended()
         self.log.info("stopping", running=self.loop.running)
         deadline = time.monotonic() + self.grace_s
         while self.loop.running and time.monotonic() < deadline:
