@@ -279,3 +279,31 @@ def seen(kafka: str, topic: str) -> set[str]:
 
 def _local(path: str) -> str:
     return "/" + path.removeprefix("file:").lstrip("/")
+
+
+@pytest.mark.parametrize("grace_s", [30, 0])
+def test_a_worker_that_is_told_to_stop_finishes_its_task_or_gives_it_back(
+    command, kafka, lake, namespace, results, tmp_path, grace_s
+):
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    table = lake.create_table(f"{namespace}.g{grace_s}", rows.schema)
+    for _ in range(4):
+        table.append(rows)
+    name = TableName(str(table.metadata.table_uuid), (namespace,), f"g{grace_s}")
+    head = table.refresh().current_snapshot().snapshot_id
+    patient = {**command.env, "FIRNLINE_GRACE_SECONDS": str(grace_s)}
+    log = tmp_path / "worker.log"
+    with serving(replace(command, env=patient), log, WAIT_S) as process:
+        task = ordered(kafka, name, head)
+        while b"action=task_started" not in log.read_bytes():
+            time.sleep(0.01)
+        process.terminate()
+        process._popen.wait(60)
+        assert process.exit_code() == 0
+    assert (b"action=task_finished" in log.read_bytes()) == (grace_s > 0)
+    if grace_s == 0:
+        log.unlink()
+        with serving(command, log, WAIT_S):
+            assert isinstance(results(task), RewriteFinished)
+    else:
+        assert isinstance(results(task), RewriteFinished)
