@@ -17,6 +17,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.rewrite import explain
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import ExpiryPlan, SettingInForce, TableReads
@@ -187,6 +188,8 @@ def test_words_need_no_number_that_the_policy_does_not_send() -> None:
     sent = explain(table, partition, Decision(Reason.HEALTHY), limits, 0).numbers
     sent = {**dict.fromkeys(sent, 1.0), "mendable_size_error": 0.3, "max_size_error": 0.2}
     sent["size_error"] = 0.9
+    for action in TABLE_ACTIONS.values():
+        sent |= dict.fromkeys(action.evidence, 1.0)
     for code, phrase in WORDS.items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase

@@ -22,7 +22,7 @@ from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.jvm import Jvm
 from firnline_iceberg.rewrites import (
     Landed,
     ManifestBase,
@@ -117,7 +117,7 @@ class JavaCommits:
     """Commits to the tables of one REST catalog. Many threads, but for one table one at a time."""
 
     def __init__(
-        self, iceberg: IcebergJvm, uri: str, name: str = "lake", patience_s: int = PATIENCE_S
+        self, iceberg: Jvm, uri: str, name: str = "lake", patience_s: int = PATIENCE_S
     ) -> None:
         """`patience_s`: for one answer of the catalog."""
         self._iceberg = iceberg

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from firnline_domain.errors import Misconfigured
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
@@ -28,6 +28,17 @@ _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=
 
 class JvmEnded(Exception):
     """The JVM is gone, and with it every Java object: start anew."""
+
+
+class Jvm(Protocol):
+    """A JVM with Iceberg's classes: this one, or that of a Spark session."""
+
+    @property
+    def jvm(self) -> Any:
+        """Its root package."""
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Raises JvmEnded where something fails because the JVM has ended."""
 
 
 class IcebergJvm:
@@ -53,7 +64,11 @@ class IcebergJvm:
             ),
             PythonParameters(port=0, auth_token=token, daemonize=True, daemonize_connections=True),
         )
-        self.jvm: Any = self._gateway.jvm
+
+    @property
+    def jvm(self) -> Any:
+        """Its root package."""
+        return self._gateway.jvm
 
     @property
     def pid(self) -> int:

@@ -19,19 +19,22 @@ from firnline_adapters.redis_client import redis_client
 from firnline_adapters.signing import signer_of
 from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.settings.groups import group_name
+from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker.comparing import Comparer
+from firnline_worker.dangling_deletes import DanglingDeleteRemover
 from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.expiry import Expirer
 from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, Handlers, TableActions
 from firnline_worker.handover import Handover
 from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.java import JavaTables
+from firnline_worker.java import JavaTables, SparkJvm
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
 from firnline_worker.rewrite import Rewriter
@@ -136,6 +139,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     tables = Tables(settings.catalog_uri, settings.catalog_name)
     providers = (name.strip() for name in settings.location_providers.split(","))
     java = JavaTables(spark, settings.catalog_name, frozenset(filter(None, providers)))
+    commits = JavaCommits(SparkJvm(spark), settings.catalog_uri, settings.catalog_name)
     handlers = Handlers(
         Rewriter(
             tables,
@@ -148,7 +152,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
             now_ms,
             keys=signer.keys,
         ),
-        table_actions(tables, java, leases, name),
+        table_actions(tables, java, commits, leases, name),
         Comparer(tables, java, name, settings.compare_max_bytes, now_ms),
         leases,
         publisher,
@@ -176,10 +180,13 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     )
 
 
-def table_actions(tables: Tables, java: JavaTables, leases: TaskLeases, name: str) -> TableActions:
+def table_actions(
+    tables: Tables, java: JavaTables, commits: JavaCommits, leases: TaskLeases, name: str
+) -> TableActions:
     """Who carries out which action on a whole table (`firnline_domain.policy.table_actions`)."""
     return {
         EXPIRE: Expirer(tables, java, leases.started_from, name, now_ms).expire,
+        DanglingDeletes.name: DanglingDeleteRemover(tables, commits, name, now_ms).remove,
     }
 
 

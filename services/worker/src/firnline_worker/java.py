@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import zip_longest
 from typing import Any
 
@@ -12,6 +13,17 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope, TableName
 from firnline_iceberg.storage import LOCATION_PROVIDER, unsafe_properties
 from pyspark.sql import SparkSession
+
+
+class SparkJvm:
+    """The driver's JVM, for what also runs on a small one without Spark. When it has ended the
+    worker ends, too (`spark.Driver`)."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.jvm: Any = spark._jvm
+
+    def watched(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class JavaTables:

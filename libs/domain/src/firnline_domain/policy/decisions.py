@@ -85,6 +85,12 @@ class Reason(ReasonCode):
         "`full-interval-ms` has passed since all files of the partition were rewritten",
         "all its files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
     )
+    # ordered, of a table as a whole
+    DANGLING_DELETES = (
+        "dangling_deletes",
+        "delete files are so many beside the data files that some will apply to nothing",
+        "{delete_files} delete files beside {data_files} data files: some will apply to nothing",
+    )
     # not ordered
     HEALTHY = (
         "healthy",
@@ -209,6 +215,7 @@ ORDERS = frozenset(
         Reason.EQUALITY_DELETE_AGE,
         Reason.OBJECTIVE,
         Reason.FULL_INTERVAL,
+        Reason.DANGLING_DELETES,
     }
 )
 

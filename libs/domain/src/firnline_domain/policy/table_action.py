@@ -20,6 +20,7 @@ DEADLINE_MS = HOUR_MS  # an order without an answer counts as lost then
 SHADOW_RECHECK_MS = 10 * 60_000  # nothing tells a table that its fleet has left shadow mode
 
 Work = TypeVar("Work", bound=ActionWork)
+NOT_NEEDED = ActionWork(reason=Reason.HEALTHY)
 
 
 class Asked(Value):
@@ -37,6 +38,7 @@ class TableAction(ABC):
 
     name: str
     interval_ms = DAY_MS  # from one order's end to the next order
+    evidence: tuple[str, ...] = ()  # names of the numbers that its orders send
 
     @abstractmethod
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -48,13 +50,17 @@ class TableAction(ABC):
     ) -> tuple[Table, TableOrder | None]:
         """The table with the decision, and the order, if one is to go out."""
         before = table.work.actions.get(self.name, ActionWork())
-        asked = self._barred(table, before, limits, now_ms) or self.asks(table, limits, now_ms)
+        asked = self.asks(table, limits, now_ms)
+        if asked.reason != Reason.HEALTHY or before.task_id:
+            asked = self._barred(table, before, limits, now_ms) or asked
         order, work = None, replace(before, reason=asked.reason, due_ms=asked.until_ms)
         if asked.order:
             order = self._order(table, asked, work, now_ms)
             due_ms = order.deadline_ms
             work = replace(work, task_id=order.task_id, deadline_ms=due_ms, due_ms=due_ms)
-        return (table if work == before else self._with(table, work)), order
+        known = self.name in table.work.actions
+        unchanged = work == (before if known else NOT_NEEDED)
+        return (table if unchanged else self._with(table, work)), order
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """The table after an order's result, and the result in one word, for the metrics."""
@@ -72,7 +78,10 @@ class TableAction(ABC):
         return self._with(table, ended(work, not refused, refused, now_ms))
 
     def _with(self, table: Table, work: ActionWork) -> Table:
+        """A million tables keep nothing of an action that none of them has needed."""
         actions = {**table.work.actions, self.name: work}
+        if work == NOT_NEEDED:
+            del actions[self.name]
         return replace(table, work=replace(table.work, actions=actions))
 
     def _barred(

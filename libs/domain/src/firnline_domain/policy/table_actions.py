@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
 from firnline_domain.policy.table_action import TableAction
 
-ACTIONS: tuple[TableAction, ...] = (SnapshotExpiry(),)
+ACTIONS: tuple[TableAction, ...] = (SnapshotExpiry(), DanglingDeletes())
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}

@@ -1,0 +1,29 @@
+"""When delete files are looked for that apply to nothing any more."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.work import Table
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.settings.thresholds import Thresholds
+
+# Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
+# writer that commits every minute has so many waiting for their rewrite only after a working day.
+MIN_DELETE_FILES = 500
+MIN_SHARE = 0.5  # of the data files
+
+
+class DanglingDeletes(TableAction):
+    """Which delete file reaches which data file is in no counter. So where delete files are many
+    beside the data files, a worker reads the manifests, at most once a day."""
+
+    name = "remove_dangling_deletes"
+    evidence = ("delete_files", "data_files")
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        holds = table.counters.totals.holds
+        deletes, data = holds.delete_files, holds.data_files
+        if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
+            return Asked(Reason.HEALTHY)
+        numbers = dict(zip(self.evidence, (float(deletes), float(data)), strict=True))
+        return Asked(Reason.DANGLING_DELETES, True, numbers=numbers)

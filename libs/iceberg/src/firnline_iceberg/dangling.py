@@ -1,0 +1,149 @@
+"""Delete files that apply to no data file of a snapshot any more (spec, "Scan Planning").
+
+They come about where data files go without their deletes: an overwrite, a dropped partition, a
+rewrite by an engine that leaves delete files behind. Readers open or at least plan them all the
+same. Taking one out of the metadata changes no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from firnline_domain.identity import Scope
+from firnline_domain.records.results import DeleteKind
+from pyiceberg.schema import Schema
+
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.pruning import may_match
+from firnline_iceberg.tables import LoadedTable
+
+MAX_PAIRS = 1_000_000  # of a data file and an equality delete, that bounds are compared of: 2 s
+
+
+class LiveData:
+    """What is left to apply to: the lowest data sequence number of each scope, of its files without
+    a deletion vector, and of the files that deletes name."""
+
+    def __init__(self, deletes: Sequence[DeleteFileEntry]) -> None:
+        """`deletes`: all live ones of the snapshot."""
+        self._vectors = {
+            one.referenced_data_file: one.sequence_number
+            for one in deletes
+            if one.kind is DeleteKind.DELETION_VECTOR
+        }
+        self._referenced = {one.referenced_data_file for one in deletes}
+        self.named: dict[str, int] = {}
+        self.unmarked: set[str] = set()  # those of them that no vector is about
+        self.lowest: dict[Scope, int] = {}
+        self.lowest_unmarked: dict[Scope, int] = {}
+        self.files = 0
+
+    def add(self, file: DataFileEntry) -> None:
+        """A live data file."""
+        self.files += 1
+        number = file.sequence_number or 0  # what a broken writer left out is below all others
+        _lower(self.lowest, file.scope, number)
+        if not (marked := (self._vectors.get(file.normal) or -1) >= number):
+            _lower(self.lowest_unmarked, file.scope, number)
+        if file.normal in self._referenced:
+            self.named[file.normal] = number
+            if not marked:
+                self.unmarked.add(file.normal)
+
+    def reached_by(self, delete: DeleteFileEntry) -> int | None:
+        """The lowest data sequence number among the files that it may be about; None: none is. A
+        vector hides all position deletes of its data file."""
+        if delete.is_global:
+            return min(self.lowest.values(), default=None)
+        if delete.kind is DeleteKind.EQUALITY:
+            return self.lowest.get(delete.scope)
+        if (path := delete.referenced_data_file) is None:
+            return self.lowest_unmarked.get(delete.scope)
+        hidden = delete.kind is DeleteKind.POSITION and path not in self.unmarked
+        return None if hidden else self.named.get(path)
+
+
+def _lower(lowest: dict[Scope, int], scope: Scope, number: int) -> None:
+    lowest[scope] = min(number, lowest.get(scope, number))
+
+
+def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEntry, ...]:
+    """Those of a snapshot. All manifests are read once; those of data files once more, with bounds,
+    where few enough equality deletes are left to compare.
+
+    Raises SnapshotGone, MetadataFileGone, MetadataUnreadable, RetryLater.
+    """
+    deletes = tuple(_live_deletes(table, snapshot_id, Detail.REFERENCES))
+    if not deletes:
+        return ()
+    live = LiveData(deletes)
+    for file in _live_data(table, snapshot_id, Detail.COUNTS):
+        live.add(file)
+    found = by_number(deletes, live)
+    known = {one.key for one in found}
+    equality = [one for one in deletes if _is_equality(one) and one.key not in known]
+    if equality and len(equality) * live.files <= MAX_PAIRS:
+        kept = {one.key for one in equality}
+        exact = _live_deletes(table, snapshot_id, Detail.STATS)
+        data = tuple(_live_data(table, snapshot_id, Detail.STATS))
+        candidates = [one for one in exact if _is_equality(one) and one.key in kept]
+        found += by_bounds(candidates, data, table.schema)
+    return found
+
+
+def by_number(deletes: Iterable[DeleteFileEntry], live: LiveData) -> tuple[DeleteFileEntry, ...]:
+    """Those that no live data file is old enough for, or is the one that they name."""
+    return tuple(one for one in deletes if _without_target(one, live))
+
+
+def by_bounds(
+    deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry], schema: Schema
+) -> tuple[DeleteFileEntry, ...]:
+    """Equality deletes that match no row of any data file they reach, by bounds and null counts;
+    all have `stats`."""
+    scopes: dict[Scope, list[DataFileEntry]] = {}
+    for file in data:
+        scopes.setdefault(file.scope, []).append(file)
+
+    def matches(delete: DeleteFileEntry) -> bool:
+        reached = data if delete.is_global else scopes.get(delete.scope, ())
+        return any(
+            (file.sequence_number or 0) < delete.sequence_number and may_match(file, delete, schema)
+            for file in reached
+        )
+
+    return tuple(delete for delete in deletes if not matches(delete))
+
+
+def _without_target(delete: DeleteFileEntry, live: LiveData) -> bool:
+    """Equality deletes reach lower numbers than their own; positions their own, too. One whose
+    number a broken writer left out may reach anything."""
+    if (number := delete.sequence_number) is None:
+        return False
+    lowest = live.reached_by(delete)
+    if lowest is None:
+        return True
+    return lowest >= number if delete.kind is DeleteKind.EQUALITY else lowest > number
+
+
+def _is_equality(delete: DeleteFileEntry) -> bool:
+    return delete.kind is DeleteKind.EQUALITY
+
+
+def _live_deletes(
+    table: LoadedTable, snapshot_id: int, detail: Detail
+) -> Iterator[DeleteFileEntry]:
+    for manifest in table.manifests(table.snapshot(snapshot_id)):
+        if manifest.holds_deletes and not manifest.holds_no_live:
+            for entry in table.entries(manifest, detail):
+                if entry.live and isinstance(entry, DeleteFileEntry):
+                    yield entry
+
+
+def _live_data(table: LoadedTable, snapshot_id: int, detail: Detail) -> Iterator[DataFileEntry]:
+    for manifest in table.manifests(table.snapshot(snapshot_id)):
+        if not manifest.holds_deletes and not manifest.holds_no_live:
+            for entry in table.entries(manifest, detail):
+                if entry.live and isinstance(entry, DataFileEntry):
+                    yield entry

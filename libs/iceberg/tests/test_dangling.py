@@ -1,0 +1,108 @@
+"""Delete files that apply to nothing: what the index of a reader's plan applies nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.records.results import DeleteKind
+from firnline_iceberg.dangling import LiveData, by_bounds, by_number
+from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileStats, Status
+from firnline_iceberg.planning import DeleteIndex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.conversions import to_bytes
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
+COMMON: dict[str, Any] = {
+    "manifest_path": "m",
+    "status": Status.ADDED,
+    "snapshot_id": 1,
+    "file_sequence_number": 1,
+    "format": "PARQUET",
+    "records": 1,
+    "bytes": 1,
+}
+SCOPES = (Scope(0, "[]"), Scope(1, "[1]"), Scope(1, "[2]"))
+PATHS = tuple(map(normal_path, ("file:/w/a", "file:/w/b")))
+
+
+def data(number: int, path: str = PATHS[0], scope: Scope = SCOPES[1]) -> DataFileEntry:
+    where = {"spec_id": scope.spec_id, "partition": scope.partition}
+    return DataFileEntry(path=path, sequence_number=number, **where, **COMMON)
+
+
+def delete(
+    kind: DeleteKind, number: int, scope: Scope = SCOPES[1], of: str | None = None, name: str = "d"
+) -> DeleteFileEntry:
+    return DeleteFileEntry(
+        path=name, kind=kind, sequence_number=number, spec_id=scope.spec_id,
+        partition=scope.partition, referenced_data_file=of, **COMMON,
+    )  # fmt: skip
+
+
+def live(files: list[DataFileEntry], deletes: list[DeleteFileEntry]) -> LiveData:
+    known = LiveData(deletes)
+    for file in files:
+        known.add(file)
+    return known
+
+
+numbers = st.integers(1, 4)
+files = st.builds(data, numbers, st.sampled_from(PATHS), st.sampled_from(SCOPES))
+deletes = st.one_of(
+    st.builds(delete, st.just(EQUALITY), numbers, st.sampled_from(SCOPES)),
+    st.builds(delete, st.just(POSITION), numbers, st.sampled_from(SCOPES)),
+    st.builds(
+        delete, st.sampled_from((POSITION, VECTOR)), numbers, st.sampled_from(SCOPES),
+        st.sampled_from(PATHS),
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(files, max_size=2, unique_by=lambda one: one.path),
+    st.lists(deletes, max_size=6),
+)
+def test_exactly_those_that_a_reader_applies_to_no_file(
+    held: list[DataFileEntry], marks: list[DeleteFileEntry]
+) -> None:
+    vectors = {one.referenced_data_file: one for one in marks if one.kind is VECTOR}
+    marks = [one for one in marks if one.kind is not VECTOR] + list(vectors.values())
+    marks = [replace(one, path=f"d{index}") for index, one in enumerate(marks)]
+    index = DeleteIndex(marks)
+    applied = {one.path for file in held for one in index.for_data_file(file)}
+    found = {one.path for one in by_number(marks, live(held, marks))}
+    assert found == {one.path for one in marks} - applied
+
+
+def test_one_whose_number_is_missing_stays() -> None:
+    broken = replace(delete(EQUALITY, 1), sequence_number=None)  # type: ignore[arg-type]
+    assert by_number([broken], live([], [])) == ()
+
+
+def bounded(entry: Any, low: int, high: int) -> Any:
+    lower, upper = to_bytes(LongType(), low), to_bytes(LongType(), high)
+    return replace(entry, stats=FileStats({1: 1}, {1: 0}, {}, {1: lower}, {1: upper}))
+
+
+def test_bounds_tell_what_matches_no_row_of_the_files_that_it_reaches() -> None:
+    held = [bounded(data(1), 0, 9), bounded(data(1, PATHS[1], SCOPES[2]), 20, 29)]
+    mark = replace(delete(EQUALITY, 2), equality_ids=(1,))
+    everywhere = replace(delete(EQUALITY, 2, SCOPES[0]), equality_ids=(1,))
+
+    def dangles(one: DeleteFileEntry, low: int, high: int) -> bool:
+        return by_bounds([bounded(one, low, high)], held, SCHEMA) != ()
+
+    assert dangles(mark, 10, 99)  # reaches the first file alone
+    assert not dangles(mark, 9, 99)
+    assert not dangles(everywhere, 10, 99)
+    assert dangles(everywhere, 10, 19)
+    assert by_bounds([mark], held, SCHEMA) == ()  # without bounds it may match
+    young = [replace(one, sequence_number=2) for one in held]
+    assert by_bounds([bounded(mark, 0, 9)], young, SCHEMA) != ()
