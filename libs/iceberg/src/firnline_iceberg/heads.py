@@ -16,6 +16,7 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.examining import Subject, examined
 from firnline_iceberg.files import DeleteFileEntry, FileEntry, Status
 from firnline_iceberg.java import removal_json
+from firnline_iceberg.lineages import Lineages, traces
 from firnline_iceberg.manifests import ManifestFile
 from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.rewrites import ManifestBase, Rewrite
@@ -101,10 +102,11 @@ def pinned(
     ref: str,
     results: Iterable[RewriteFinished],
     marked: Iterable[str] = (),
+    lineages: Lineages | None = None,
 ) -> Pinned:
     """As far as these results need it. `marked`: normal paths of files that earlier slices have
-    converted. Raises RefGone, MetadataFileGone, RetryLater; TaskRefused
-    where too many deletes are about them."""
+    converted. `lineages`: what earlier looks have found. Raises RefGone,
+    MetadataFileGone, RetryLater; TaskRefused where too many deletes are about them."""
     snapshot_id = table.head(ref).snapshot_id
     known = tuple(results)
     # an output that is live already must be seen, too
@@ -114,6 +116,8 @@ def pinned(
     about = Subject(paths, frozenset(result.scope for result in known))
     live, rest = examined(table, snapshot_id, about)
     ancestors = list(table.ancestors(snapshot_id))
+    starts = frozenset(result.start_snapshot_id for result in known)
+    read = (*live.data, *live.deletes)
     head = Head(
         snapshot_id=snapshot_id,
         last_sequence_number=table.last_sequence_number,
@@ -126,6 +130,7 @@ def pinned(
         schemas=SchemaFields(table.metadata),
         repeated=live.repeated,
         rest=rest,
+        traced=traces(table, snapshot_id, starts, read, lineages),
     )
     return Pinned(head, table, live)
 

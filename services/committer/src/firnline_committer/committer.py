@@ -24,6 +24,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.heads import pinned
+from firnline_iceberg.lineages import Lineages
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.rewrites import Landed, Moved, Refused, Unknown
 from firnline_iceberg.single_send import WrittenMetadata
@@ -77,6 +78,7 @@ class Committer:
         self._now_ms = now_ms
         self._sleep = sleep
         self._lives = lives or Lifetimes()
+        self._lineages = Lineages()
         self._unknown: set[str] = set()  # tasks whose outputs may yet be committed: never swept
         self._unfinished: dict[tuple[str, str], Batch] = {}  # by table's uuid and ref
 
@@ -194,7 +196,7 @@ class Committer:
         """Refuse what cannot be committed onto this head, and plan the rest."""
         known = [marks for one in batch.open.values() if (marks := _marks(batch, table, one))]
         marked = {path for marks in known for path in marks.files}
-        head = pinned(table, batch.ref, batch.open.values(), marked)
+        head = pinned(table, batch.ref, batch.open.values(), marked, self._lineages)
         self._refuse_too_old(batch, head.snapshot_id)
         since_ms = self._now_ms()
         chosen = self._examiner.examine(head, batch.open.values(), batch.leftovers.deletes)

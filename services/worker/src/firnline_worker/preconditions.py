@@ -4,7 +4,8 @@ Stale tasks: the marks of finished attempts are in Redis, and gone with it; a re
 at any time. The table's history knows. From the head of the order's ref back to the snapshot that
 the order was made at, no snapshot may be the order's commit. Where that way is broken (expired, or
 rolled back to before the order) nobody can tell, and the planner, whose counters have moved on as
-well, decides anew.
+well, decides anew. A catalog that hides the way leaves its traces: what the head lists of the
+snapshot that the order was made at, and files that this very task has written.
 
 Writers' work that a rewrite would spoil (open-branch hazard, H12; docs/architecture.md, rule 8):
 after a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded any more,
@@ -14,10 +15,15 @@ abandoned branch must not stop maintenance for good.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import ALREADY_COMMITTED
+from firnline_iceberg.lineages import Lineages, hides_history, traces
+from firnline_iceberg.naming import file_name, run_of
+from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
@@ -25,17 +31,42 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_worker.table_settings import milliseconds
 
+Live = Callable[[], LiveFiles]
 
-def refuse_stale(table: LoadedTable, order: RewriteFiles) -> None:
-    """Raises TaskRefused `already_committed` or `trigger_gone`."""
+
+def refuse_stale(
+    table: LoadedTable, order: RewriteFiles, live: Live, lineages: Lineages | None = None
+) -> None:
+    """Raises TaskRefused `already_committed` or `trigger_gone`; as `live` does. `live`: the head's
+    files, `lineages`: what earlier looks have found, where its history is hidden."""
     for snapshot in table.ancestors(table.head_id(order.ref)):
         if order.task_id in task_ids(snapshot.summary):
             text = f"snapshot {snapshot.snapshot_id} is its commit; the committer tells of it"
             raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
         if snapshot.snapshot_id == order.trigger_snapshot_id:
             return
+    head = table.head_id(order.ref)
+    if head is not None and _is_behind(table, head, order, live, lineages):
+        return
     text = f"snapshot {order.trigger_snapshot_id} is not in the history of {order.ref} any more"
     raise TaskRefused("trigger_gone", text, retryable=True)
+
+
+def _is_behind(
+    table: LoadedTable, head: int, order: RewriteFiles, live: Live, lineages: Lineages | None
+) -> bool:
+    """Whether the order was made on the way to a head whose history is hidden. One whose files were
+    replaced again since its commit is carried out once more, which harms nobody."""
+    if not hides_history(table, head):
+        return False
+    files = live()
+    entries = (*files.data, *files.deletes)
+    uuid, task = table.identity.uuid, order.task_id
+    if any(run_of(uuid, task, file_name(entry.path)) for entry in entries):
+        text = f"snapshot {head} has files of it; the committer tells of it"
+        raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
+    trigger = order.trigger_snapshot_id
+    return trigger in traces(table, head, frozenset({trigger}), entries, lineages)
 
 
 HOLD_OFF = "firnline.rewrite.hold-off-ms"  # table property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from firnline_deletes import row_map
@@ -20,6 +21,7 @@ from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.parquet import readable
 from firnline_iceberg import mark_files, output_lists, removal
+from firnline_iceberg.lineages import Lineages
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
@@ -77,6 +79,7 @@ class Rewriter:
     set_budget_bytes: int
     now_ms: Callable[[], int]
     snapshots: LiveFilesCache = field(default_factory=LiveFilesCache)
+    lineages: Lineages = field(default_factory=Lineages)
     keys: Keyring = output_lists.UNSIGNED
 
     def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
@@ -88,9 +91,10 @@ class Rewriter:
         table = self.tables.load(order.table)
         head = table.head(order.ref)
         note(head.snapshot_id)
-        refuse_stale(table, order)
+        files = partial(self.snapshots.live, table, head.snapshot_id)
+        refuse_stale(table, order, files, self.lineages)
         yield_to_writers(table, order.ref, self.now_ms())
-        live = self.snapshots.live(table, head.snapshot_id)
+        live = files()
         refuse_duplicates(live)
         known = pass_marks.read(table, order, live)
         chosen = plan(

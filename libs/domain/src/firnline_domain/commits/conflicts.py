@@ -261,8 +261,12 @@ def _place(spec_id: int, partition: list[object] | dict[str, object]) -> tuple[i
 
 
 def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Where history exists, the start is an ancestor of the head (history-only hazard, H8)."""
+    """Where history exists, the start is an ancestor of the head (history-only hazard, H8). A
+    catalog that hides it shows a head as if it were the root: there the start must have left
+    something in the head."""
     start = result.start_snapshot_id
+    if start in head.traced and start not in head.retained:
+        return None
     known = start in head.retained or head.reaches_root
     if start not in head.ancestors and known:
         text = f"{start} is not an ancestor of {head.snapshot_id}"
