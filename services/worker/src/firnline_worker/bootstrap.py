@@ -22,6 +22,7 @@ from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
+from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
@@ -37,6 +38,7 @@ from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.java import JavaTables, SparkJvm
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
+from firnline_worker.manifests import ManifestRewriter
 from firnline_worker.rewrite import Rewriter
 from firnline_worker.settings import Settings
 from firnline_worker.slot import WorkerSlot, acquire_slot
@@ -187,6 +189,7 @@ def table_actions(
     return {
         EXPIRE: Expirer(tables, java, leases.started_from, name, now_ms).expire,
         DanglingDeletes.name: DanglingDeleteRemover(tables, commits, name, now_ms).remove,
+        ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
     }
 
 

@@ -54,8 +54,8 @@ def many_manifests(known: Known, ease: float) -> Finding | None:
         return None
     return Finding(
         f"{count:,} manifests of {size(mean)} in the mean",
-        "rewrite them by Iceberg's own action (rewrite_manifests), and let writers that only "
-        "append merge them (commit.manifest-merge.enabled; fast appends never do)",
+        "let writers that only append merge them (commit.manifest-merge.enabled; fast appends "
+        "never do), and Firnline rewrite them (firnline.manifests.min-count is not 0)",
         {"manifests": count, "bytes_per_manifest": mean},
         {"manifests": MANIFESTS, "bytes_per_manifest": MANIFEST_BYTES},
         lead=count,

@@ -91,6 +91,12 @@ class Reason(ReasonCode):
         "delete files are so many beside the data files that some will apply to nothing",
         "{delete_files} delete files beside {data_files} data files: some will apply to nothing",
     )
+    MANY_MANIFESTS = (
+        "many_manifests",
+        "manifests are `firnline.manifests.min-count` more than full ones would be",
+        "{manifests} manifests, where {full_manifests} full ones would do; {min_manifests} more "
+        "are enough for a rewrite",
+    )
     # not ordered
     HEALTHY = (
         "healthy",
@@ -216,6 +222,7 @@ ORDERS = frozenset(
         Reason.OBJECTIVE,
         Reason.FULL_INTERVAL,
         Reason.DANGLING_DELETES,
+        Reason.MANY_MANIFESTS,
     }
 )
 

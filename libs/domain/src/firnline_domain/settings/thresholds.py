@@ -77,6 +77,7 @@ class Thresholds(Value):
     min_dead_ratio: float = 0.2  # firnline.rewrite.min-dead-ratio: of larger files (`dead_files`)
     recycle: bool = False  # firnline.rewrite.recycle: dead rows leave the storage after a time
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
+    min_manifests: int = 100  # firnline.manifests.min-count: beyond full ones; 0 = never
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
@@ -243,6 +244,11 @@ PROPERTIES = {
         PAUSE,
         "deleted rows have to leave the storage by a date, or old files shall get the codec or the "
         "order that writers write now",
+    ),
+    "firnline.manifests.min-count": Property(
+        "min_manifests",
+        FILES,
+        "planning is slow with fewer small manifests already, or another program rewrites them (0)",
     ),
     "gc.enabled": Property(
         "gc_enabled", set_where="another table shares the files: Iceberg's own switch"

@@ -1,0 +1,32 @@
+"""When a table's manifests are rewritten into fewer ones."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from firnline_domain.counters.work import Table
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
+
+TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does not say otherwise
+
+
+class ManifestRewrite(TableAction):
+    """Readers and committers open every manifest that they cannot leave out. Writers that append
+    fast never merge theirs; others do at a hundred. The rewrite takes the small ones alone, so each
+    entry is written once in as many commits as make it due, and the last file of each round."""
+
+    name = "rewrite_manifests"
+    interval_ms = HOUR_MS
+    evidence = ("manifests", "manifest_bytes", "full_manifests", "min_manifests")
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        counters, least = table.counters, limits.min_manifests
+        full = ceil(counters.manifest_bytes / TARGET_BYTES)
+        if not least or counters.manifests - full < least:
+            return Asked(Reason.HEALTHY)
+        known = (counters.manifests, counters.manifest_bytes, full, least)
+        numbers = dict(zip(self.evidence, map(float, known), strict=True))
+        return Asked(Reason.MANY_MANIFESTS, True, numbers=numbers)
