@@ -57,8 +57,8 @@ def start(given: Question) -> Act:
     spark = session(settings)
     stage = SparkStage(spark)
     stage.warm()
-    tables = Tables(settings.catalog_uri, **given.get("store", {}))
-    java = JavaTables(spark, settings.catalog_name)
+    tables = Tables(settings.connection, **given.get("store", {}))
+    java = JavaTables(spark, settings.connection.name)
     handover = Handover(java, tables, lambda _: nullcontext())
     cache = DeleteSetCache(Path(settings.state_dir))
     rewriter = Rewriter(

@@ -56,8 +56,8 @@ def test_the_embedded_stack_gives_a_service_its_settings(service: str, tmp_path:
     settings = from_environment(settings_of(service), given)
     assert settings.kafka == where.kafka
     assert settings.metrics_address.port == where.ports[f"{service}-metrics"]
-    if hasattr(settings, "catalog_uri"):
-        assert settings.catalog_uri == where.gateway
+    if hasattr(settings, "connection"):
+        assert settings.connection.uri == where.gateway
 
 
 @pytest.mark.parametrize("service", SERVICES)

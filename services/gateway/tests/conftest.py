@@ -240,13 +240,16 @@ async def in_time(true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
-    def make(**changed: Any) -> Bench:
+    def make(own: str = "", **changed: Any) -> Bench:
+        """`own`: what more the gateway is told of the catalog."""
         settings = Settings(
             upstream_uri=f"http://127.0.0.1:{catalog.port}",
             kafka="-",
             listen_address=Address("127.0.0.1", free_port()),
             state_dir=str(tmp_path / "state"),
+            config=str(tmp_path / "firnline.toml"),
         )
+        Path(str(settings.config)).write_text(f"[catalogs.lake]\nuri = 'http://g'\n{own}")
         broker = MemoryBroker()
         return Bench(catalog, broker, replace(settings, **changed), MemoryPublisher(broker))
 
@@ -270,7 +273,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 @pytest.fixture
 async def narrow(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that keeps little."""
-    made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, catalog_token="our-own")
+    made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, own="token = 'our-own'")
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
         made.gateway = gateway
         yield made

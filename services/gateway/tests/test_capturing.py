@@ -212,7 +212,7 @@ async def test_a_call_in_flight_ends_well_when_the_gateway_is_told_to_stop(
 async def test_what_was_open_at_a_crash_is_read_from_the_table(
     make_bench: Callable[..., Bench],
 ) -> None:
-    bench = make_bench(catalog_token="our-own")
+    bench = make_bench(own="token = 'our-own'")
     call = capture.Call("c", "POST", TABLE, append(), bootstrap.now_ms())
     crashed = SqliteOutbox(Path(bench.settings.state_dir) / "outbox.db")
     with crashed.transaction():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from firnline_worker.jvm import archive_options, archive_path
+import pytest
+from firnline_domain.errors import Misconfigured
+from firnline_worker.jvm import archive_options, archive_path, properties_file, spark_options
 from firnline_worker.settings import Settings
 
 
@@ -26,3 +29,25 @@ def test_another_jar_needs_another_archive(tmp_path: Path) -> None:
     archive_path(mine).touch()
     jar.write_bytes(b"22")
     assert archive_options(mine) == []
+
+
+def configured(folder: Path, text: str) -> Settings:
+    path = folder / "firnline.toml"
+    path.write_text(f"[spark]\n{text}")
+    return replace(settings(folder, folder / "iceberg.jar"), config=str(path))
+
+
+def test_any_spark_property_reaches_spark_by_a_file_of_ours_alone(tmp_path: Path) -> None:
+    given = spark_options(configured(tmp_path, "spark.hadoop.fs.s3a.secret.key = 'cAn\\Ary'"))
+    words = properties_file(tmp_path, given).split()
+    assert words == ["--properties-file", f"{tmp_path}/spark.properties", "--load-spark-defaults"]
+    assert Path(words[1]).stat().st_mode & 0o777 == 0o600
+    assert Path(words[1]).read_text() == "spark.hadoop.fs.s3a.secret.key=cAn\\\\Ary\n"
+
+
+def test_what_firnline_decides_is_refused_by_name(tmp_path: Path) -> None:
+    text = "spark.task.maxFailures = 4\nspark.executor.memory = '2g'\nspark.master = 'yarn'"
+    with pytest.raises(Misconfigured) as caught:
+        spark_options(configured(tmp_path, text))
+    lines = str(caught.value).splitlines()
+    assert [line.split()[2] for line in lines] == ["spark.master:", "spark.task.maxFailures:"]

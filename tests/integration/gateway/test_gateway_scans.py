@@ -28,11 +28,10 @@ from firnline_domain.records.states import TableReads, TableState
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
+from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.java import load_table, rest_catalog
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
-from firnline_worker.settings import Settings
-from firnline_worker.spark import catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
@@ -48,16 +47,7 @@ MINUTE_MS = 60_000
 def readers(spark: SparkSession, gateway_uri: str) -> SparkSession:
     """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is that of
     our workers."""
-    ours = Settings(
-        kafka="-",
-        redis="-",
-        catalog_uri=gateway_uri,
-        iceberg_jar="-",
-        state_dir="-",
-        catalog_name="quiet",
-    )
-    catalogs = {name: text for name, text in catalog(ours).items() if name.startswith(CATALOGS)}
-    catalogs |= {
+    catalogs = CatalogConnection("quiet", {"uri": gateway_uri}).spark() | {
         f"{CATALOGS}loud{name}": value
         for name, value in {
             "": "org.apache.iceberg.spark.SparkCatalog",

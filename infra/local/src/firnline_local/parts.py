@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -136,6 +137,8 @@ def _service(name: str, state: StateDir, where: Addresses) -> Command:
 
 def _environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
     return {
+        **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
+        "FIRNLINE_CONFIG": "",  # of other catalogs
         "FIRNLINE_KAFKA": where.kafka,
         "FIRNLINE_KAFKA_CONFIG": "",  # of another broker than ours
         "FIRNLINE_REDIS": where.redis,

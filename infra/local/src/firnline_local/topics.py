@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from firnline_adapters.config_file import with_config
 from firnline_adapters.kafka_connection import Kafka, client_config, connection_here
 from firnline_adapters.replication import Replication, replication_here
 from firnline_adapters.schema_topic import publish_schemas
@@ -130,7 +131,7 @@ def main() -> None:
     flags.add_argument("--buckets", type=int, help="that the fleet is to have, where it has fewer")
     wanted = flags.parse_args().buckets
     try:
-        kafka = connection_here(os.environ["FIRNLINE_KAFKA"])
+        kafka = connection_here(with_config(os.environ)["FIRNLINE_KAFKA"])
         make_topics(kafka, buckets(), fleet_groups(), wanted)
     except (Misconfigured, WrongPartitions) as error:
         sys.exit(str(error))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from firnline_adapters.settings import Setting
 
-CATALOG_NAME = "lake"  # in events and in Spark's configuration; a fleet has one catalog
-CATALOG_URI = Setting("FIRNLINE_CATALOG_URI", "Iceberg REST URI: the gateway's.")
+CATALOG_URI = Setting(
+    "FIRNLINE_CATALOG_URI",
+    "Iceberg REST URI, the gateway's, of one catalog that asks for no credentials: instead of "
+    "`[catalogs.NAME]` in FIRNLINE_CONFIG.",
+    None,
+)
 REDIS = Setting(
     "FIRNLINE_REDIS",
     "URL of the Redis or Valkey with the workers' leases and the console's read model: `redis://`, "

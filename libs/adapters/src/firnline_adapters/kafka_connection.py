@@ -16,7 +16,9 @@ from typing import Any, Final
 from firnline_domain.errors import Misconfigured
 
 from firnline_adapters import redaction
+from firnline_adapters.config_file import CONFIG, ConfigFile, read_config
 from firnline_adapters.redaction import MASK
+from firnline_adapters.references import Unresolved, resolved
 from firnline_adapters.settings import Setting
 
 KAFKA: Final = Setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, `host:port[,...]`.")
@@ -26,6 +28,7 @@ KAFKA_CONFIG: Final = Setting(
     "`security.protocol`, `sasl.*`, `ssl.*` ... A value may be `${VARIABLE}` or `file:/path`.",
     None,
 )
+SERVERS: Final = "bootstrap.servers"
 # Of clients that read without a group; nothing is ever committed in it. One prefix, so that one
 # ACL is enough: librdkafka looks a group's coordinator up, whether or not it is used.
 READER_GROUPS: Final = "firnline-reader-"
@@ -54,7 +57,6 @@ SECRET: Final = frozenset(
     }
 )
 JAVA_ONLY = ("sasl.jaas", "ssl.truststore", "ssl.keystore.type", "sasl.login")
-_REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -94,21 +96,42 @@ def reader_group() -> str:
 
 def connection_here(servers: str, environment: Mapping[str, str] = os.environ) -> KafkaConnection:
     """The connection with the properties that the environment names. Raises Misconfigured."""
-    return with_file(servers, environment.get(KAFKA_CONFIG.variable), environment)
+    file = read_config(environment.get(CONFIG.variable), environment)
+    return with_file(servers, environment.get(KAFKA_CONFIG.variable), environment, file)
 
 
 def with_file(
-    servers: str, path: str | None, environment: Mapping[str, str] = os.environ
+    servers: str,
+    path: str | None,
+    environment: Mapping[str, str] = os.environ,
+    file: ConfigFile | None = None,
 ) -> KafkaConnection:
-    """The connection with a file's properties; without a path it has none. Raises
-    Misconfigured."""
-    if not path:
-        return KafkaConnection(servers)
-    try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{KAFKA_CONFIG.variable}={path}: {error}") from None
-    return KafkaConnection(servers, checked(parsed(text, path), path, environment))
+    """The connection with the properties of a file of librdkafka's, or of `[kafka]` in Firnline's
+    own; with neither it has none. Raises Misconfigured."""
+    table = {} if file is None else dict(file.kafka)
+    told = table.pop(SERVERS, servers)
+    if told != servers:
+        raise Misconfigured(
+            f"{KAFKA.variable} and {SERVERS} of {_section(file)} differ: take one of them out"
+        )
+    if path and table:
+        raise Misconfigured(
+            f"{KAFKA_CONFIG.variable} and {_section(file)} both say how to reach Kafka: "
+            "take one of them out"
+        )
+    if path:
+        try:
+            text = Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"{KAFKA_CONFIG.variable}={path}: {error}") from None
+        table, source = parsed(text, path), path
+    else:
+        source = _section(file)
+    return KafkaConnection(servers, checked(table, source, environment) if table else {})
+
+
+def _section(file: ConfigFile | None) -> str:
+    return f"[kafka] of {file.path}" if file else ""
 
 
 def parsed(text: str, source: str) -> dict[str, str]:
@@ -138,9 +161,9 @@ def checked(
             wrong.append(f"{name}: {_instead(name)}")
             continue
         try:
-            found[name] = _resolved(value, environment)
-        except (OSError, KeyError, UnicodeDecodeError) as error:
-            wrong.append(f"{name}, {_why(error)}")
+            found[name] = resolved(value, environment)
+        except Unresolved as error:
+            wrong.append(f"{name}, {error}")
             continue
         if name in SECRET:
             redaction.learn([found[name]])
@@ -159,18 +182,6 @@ def _instead(name: str) -> str:
     if name in ("bootstrap.servers", "metadata.broker.list"):
         return f"set {KAFKA.variable} instead"
     return "Firnline decides this one, its deliveries rest on it; take it out"
-
-
-def _resolved(value: str, environment: Mapping[str, str]) -> str:
-    if value.startswith("file:"):
-        return Path(value.removeprefix("file:")).read_text().strip()
-    return _REFERENCE.sub(lambda found: environment[found[1]], value)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"whose ${{{error.args[0]}}} is not set in the environment"
-    return f"which cannot be read: {error}"
 
 
 def _unknown(properties: Mapping[str, str]) -> list[str]:

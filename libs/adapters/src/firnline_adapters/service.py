@@ -13,6 +13,7 @@ from typing import TypeVar
 from firnline_domain.errors import Misconfigured
 
 from firnline_adapters import metrics
+from firnline_adapters.config_file import CONFIG, ConfigFile, read_config, with_config
 from firnline_adapters.health import HEALTH
 from firnline_adapters.kafka_connection import (
     KAFKA,
@@ -31,6 +32,7 @@ class ServiceSettings(SigningSettings):
 
     kafka: str = shared(KAFKA)
     kafka_config: str | None = shared(KAFKA_CONFIG)
+    config: str | None = shared(CONFIG)
     buckets: int = setting(
         "FIRNLINE_BUCKETS",
         "Buckets that the fleet began with, the tables' homes: fixed when the topics are made, the "
@@ -56,7 +58,12 @@ class ServiceSettings(SigningSettings):
     @cached_property
     def broker(self) -> KafkaConnection:
         """How this service reaches Kafka; its file is read once. Raises Misconfigured."""
-        return with_file(self.kafka, self.kafka_config)
+        return with_file(self.kafka, self.kafka_config, file=self.file)
+
+    @cached_property
+    def file(self) -> ConfigFile | None:
+        """What FIRNLINE_CONFIG names, read once. Raises Misconfigured."""
+        return read_config(self.config)
 
 
 S = TypeVar("S", bound=ServiceSettings)
@@ -69,7 +76,7 @@ def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Itera
     with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is away."""
     log = start_logging(service)
     try:
-        settings = from_environment(kind, os.environ)
+        settings = from_environment(kind, with_config(os.environ))
         set_level(settings.log_level)
         set_format(service, settings.log_format)
         log.info("starting", **shown(settings))

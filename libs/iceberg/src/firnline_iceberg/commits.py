@@ -21,6 +21,7 @@ from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 
+from firnline_iceberg.connection import Catalog
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import Jvm
 from firnline_iceberg.rewrites import (
@@ -116,9 +117,7 @@ class _Known:
 class JavaCommits:
     """Commits to the tables of one REST catalog. Many threads, but for one table one at a time."""
 
-    def __init__(
-        self, iceberg: Jvm, uri: str, name: str = "lake", patience_s: int = PATIENCE_S
-    ) -> None:
+    def __init__(self, iceberg: Jvm, catalog: Catalog, patience_s: int = PATIENCE_S) -> None:
         """`patience_s`: for one answer of the catalog."""
         self._iceberg = iceberg
         self._jvm = iceberg.jvm
@@ -127,7 +126,7 @@ class JavaCommits:
             "io.manifest.cache-enabled": "true",  # a next try reads most of them again
             f"header.{HEADER}": PASS,  # a gateway lets go of the table when this is answered
         }
-        self._catalog = rest_catalog(self._jvm, uri, name, **settings)
+        self._catalog = rest_catalog(self._jvm, catalog, **settings)
         self._transactions = self._jvm.org.apache.iceberg.Transactions
         self._content = ContentFiles(self._jvm)
         self._known: dict[TableName, _Known] = {}  # the last ones, the newest at the end

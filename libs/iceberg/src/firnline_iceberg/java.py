@@ -11,13 +11,9 @@ from typing import Any
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import DeleteKind
 
-from firnline_iceberg.endpoints import endpoint
+from firnline_iceberg.connection import Catalog, connection_of
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 
-UNREPORTED = "rest-metrics-reporting-enabled"  # Iceberg's clients say `true` unless told otherwise
-WHOLE = ("snapshot-loading-mode", "all")
-"""A catalog's defaults may say `refs`. Where its overrides do, Java loads the rest of the snapshots
-when it needs them, which PyIceberg does not (`tables`)."""
 _CONTENT = {
     DeleteKind.EQUALITY: "equality-deletes",
     DeleteKind.POSITION: "position-deletes",
@@ -25,17 +21,16 @@ _CONTENT = {
 }
 
 
-def rest_catalog(jvm: Any, uri: str, name: str = "lake", **properties: str) -> Any:
+def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
     """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
     reported: planners learn from reports how often others read a table."""
-    given = jvm.java.util.HashMap()
-    place, who = endpoint(uri)
-    fixed = {**who, UNREPORTED: "false", WHOLE[0]: WHOLE[1]}
-    settings = {**fixed, **properties, "type": "rest", "uri": place}
-    for key, value in settings.items():
+    connection, given = connection_of(catalog), jvm.java.util.HashMap()
+    for key, value in {**connection.java(), **properties}.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()
-    return jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(name, given, configuration)
+    return jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
+        connection.name, given, configuration
+    )
 
 
 def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:

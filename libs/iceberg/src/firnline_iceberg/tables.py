@@ -34,8 +34,8 @@ from pyiceberg.types import IcebergType
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
+from firnline_iceberg.connection import Catalog, connection_of
 from firnline_iceberg.digests import Digest, read_digest
-from firnline_iceberg.endpoints import endpoint
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
@@ -203,19 +203,17 @@ class Tables:
     """Loads tables through an Iceberg REST catalog; connects at the first `load`. Each thread has a
     client, and so a session, of its own: those of `requests` are not made for several."""
 
-    def __init__(
-        self, uri: str, name: str = "lake", cache: FileCache | None = None, **properties: str
-    ) -> None:
+    def __init__(self, catalog: Catalog, cache: FileCache | None = None, **properties: str) -> None:
         """`cache`: for who reads the same table again and again."""
-        self._name, self._cache = name, cache
-        place, who = endpoint(uri)
-        self._properties = {**who, **properties, "uri": place}
+        self._cache = cache
+        self._connection, self._properties = connection_of(catalog), properties
         self._clients = threading.local()
 
     @property
     def _catalog(self) -> RestCatalog:
         if not hasattr(self._clients, "catalog"):
-            self._clients.catalog = _Catalog(self._name, **self._properties)
+            settings = {**self._connection.pyiceberg(), **self._properties}
+            self._clients.catalog = _Catalog(self._connection.name, **settings)
         found: RestCatalog = self._clients.catalog
         return found
 

@@ -6,15 +6,20 @@ import difflib
 import functools
 import getpass
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from firnline_adapters.kafka_connection import Kafka, KafkaConnection, connection_here
+from firnline_adapters.config_file import CONFIG, with_config
+from firnline_adapters.kafka_connection import KAFKA, Kafka, KafkaConnection, connection_here
+from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 from firnline_domain.records.pauses import FLEET
+from firnline_iceberg.connection import CatalogConnection, connection_of
 from firnline_local.ports import LOOPBACK
 from firnline_local.state import StateDir
 
@@ -25,25 +30,31 @@ ORDERS = "operator-orders"
 SEND_S = 30.0
 HOW_TO = (
     "Start a stack with `firnline up`, name its directory with --state, or say where the fleet is "
-    "with --catalog (FIRNLINE_CATALOG_URI) and --kafka (FIRNLINE_KAFKA)."
+    "with --config (FIRNLINE_CONFIG), or --catalog (FIRNLINE_CATALOG_URI) and --kafka "
+    "(FIRNLINE_KAFKA)."
 )
 TOO_LONG = "write it in fewer words"
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """`catalog_uri`: the gateway's. `kafka`: how to reach it; None = no orders. `state`:
+    """`reached`: the catalog, by its gateway. `kafka`: how to reach it; None = no orders. `state`:
     of the embedded stack that it is."""
 
-    catalog_uri: str
-    catalog_name: str
+    reached: CatalogConnection | None
     kafka: KafkaConnection | None
     state: StateDir | None = None
+
+    @property
+    def catalog(self) -> CatalogConnection:
+        """Raises ClickException where none is named."""
+        if self.reached is None:
+            raise click.ClickException(f"No catalog is named. {HOW_TO}")
+        return self.reached
 
     def signer(self) -> Any:
         """What the fleet believes. Raises ClickException: the keys are not known."""
         from firnline_adapters.signing import signer_here
-        from firnline_domain.errors import Misconfigured
 
         try:
             return signer_here() if self.state is None else self.state.signer()
@@ -100,30 +111,60 @@ class Where:
 
     state: Path | None
     catalog: str | None
-    catalog_name: str
     kafka: str | None
     console: str | None = None
+    config: str | None = None
 
     def fleet(self) -> Fleet:
-        """That of --state, else of --catalog or its variable, else what runs here."""
-        if self.state is None and self.catalog:
-            return Fleet(self.catalog, self.catalog_name, self.connection())
+        """That of --state, else of --catalog, of --config or their variables, else what runs
+        here."""
+        if self.state is None and (found := self.catalog_connection()) is not None:
+            return Fleet(found, self.connection())
         for place in (StateDir.at(path) for path in ([self.state] if self.state else STATES)):
             if place.is_running() and "gateway" in place.read().parts:
                 ports = place.read().ports
                 gateway, kafka = f"http://{LOOPBACK}:{ports['gateway']}", ports["kafka"]
                 connection = KafkaConnection(f"{LOOPBACK}:{kafka}")
-                return Fleet(gateway, self.catalog_name, connection, place)
+                return Fleet(connection_of(gateway), connection, place)
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
-    def connection(self) -> KafkaConnection | None:
-        """That of --kafka, with the properties of FIRNLINE_KAFKA_CONFIG. Raises ClickException."""
-        from firnline_domain.errors import Misconfigured
+    def environment(self) -> dict[str, str]:
+        """This one, with what the command line says instead. Raises Misconfigured."""
+        said = {
+            CONFIG.variable: self.config,
+            KAFKA.variable: self.kafka,
+            # a variable of the same name is for one catalog, and so is the option
+            "FIRNLINE_CATALOG_URI": self.catalog if self._is_uri() else None,
+        }
+        given = {**os.environ, **{name: one for name, one in said.items() if one}}
+        return with_config(given)
 
-        try:
-            return connection_here(self.kafka) if self.kafka else None
-        except Misconfigured as error:
-            raise click.ClickException(str(error)) from None
+    def catalog_connection(self) -> CatalogConnection | None:
+        """The catalog that is named, None where none is. Raises ClickException."""
+        from firnline_iceberg.connections import connections_here, the_one
+
+        with _told():
+            if self._is_uri():
+                return connection_of(str(self.catalog))
+            found = connections_here(self.environment())
+            if self.catalog:
+                if self.catalog not in found:
+                    raise Misconfigured(f"no catalog {self.catalog}; {self._known(found)}")
+                return found[self.catalog]
+            return the_one(found) if found else None
+
+    def _is_uri(self) -> bool:
+        return self.catalog is not None and "://" in self.catalog
+
+    def _known(self, found: Mapping[str, object]) -> str:
+        return f"there are {', '.join(found)}" if found else "none is named in --config"
+
+    def connection(self) -> KafkaConnection | None:
+        """That of --kafka or of --config, with all properties. Raises ClickException."""
+        with _told():
+            environment = self.environment()
+            servers = environment.get(KAFKA.variable)
+            return connection_here(servers, environment) if servers else None
 
     def fleet_connection(self) -> KafkaConnection:
         """That, else the broker of what runs here. Raises ClickException: no broker is known."""
@@ -145,31 +186,45 @@ class Where:
             return None
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except Misconfigured as error:
+        raise click.ClickException(str(error)) from None
+
+
 def fleet_options(command: F) -> F:
-    """--state, --catalog, --catalog-name and --kafka, as `where`."""
+    """--state, --config, --catalog and --kafka, as `where`."""
 
     @functools.wraps(command)
     def placed(
         state: Path | None,
         catalog: str | None,
-        catalog_name: str,
         kafka: str | None,
+        config: str | None,
         console: str | None = None,
         **rest: Any,
     ) -> Any:
-        return command(where=Where(state, catalog, catalog_name, kafka, console), **rest)
+        return command(where=Where(state, catalog, kafka, console, config), **rest)
 
     made: Any = placed
     for option in (
         click.option(
             "--kafka", envvar="FIRNLINE_KAFKA", show_envvar=True, help="Bootstrap servers."
         ),
-        click.option("--catalog-name", default="lake"),
         click.option(
             "--catalog",
             envvar="FIRNLINE_CATALOG_URI",
             show_envvar=True,
-            help="Iceberg REST URI of a fleet's gateway, instead of an embedded stack.",
+            help="Iceberg REST URI of a fleet's gateway, or the name of a catalog of --config.",
+        ),
+        click.option(
+            "--config",
+            envvar="FIRNLINE_CONFIG",
+            show_envvar=True,
+            type=click.Path(dir_okay=False),
+            help="firnline.toml: catalogs and Kafka of a fleet, instead of an embedded stack.",
         ),
         click.option(
             "--state",
@@ -199,7 +254,7 @@ def named(fleet: Fleet, table: str) -> TableName:
     *namespace, name = table.split(".")
     if not namespace:
         raise click.ClickException(f"{table}: a table's name is namespace.name")
-    tables = Tables(fleet.catalog_uri, fleet.catalog_name)
+    tables = Tables(fleet.catalog)
     try:
         return tables.named(tuple(namespace), name).identity
     except TableGone:

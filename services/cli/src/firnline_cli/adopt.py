@@ -157,8 +157,8 @@ def command(
     clock = Clock(time.time, time.sleep)
     requests = Requests(topics, known, clock, interval_s, waiting, report.waiting)
     lake = CatalogLake(
-        Tables(fleet.catalog_uri, fleet.catalog_name, None, **ONLY_HEADS),
-        Tables(fleet.catalog_uri, fleet.catalog_name),
+        Tables(fleet.catalog, None, **ONLY_HEADS),
+        Tables(fleet.catalog),
         defaults,
         time.sleep,
         time.time,

@@ -44,6 +44,6 @@ def reached(where: Where, tables: tuple[str, ...], whole_fleet: bool) -> Fleet:
     """
     if bool(tables) == whole_fleet:
         raise click.UsageError("name tables, or say --fleet for all of them")
-    if whole_fleet and where.state is None and where.kafka is not None:
-        return Fleet(where.catalog or "", where.catalog_name, where.connection())
+    if whole_fleet and where.state is None and (kafka := where.connection()) is not None:
+        return Fleet(None, kafka)
     return where.fleet()

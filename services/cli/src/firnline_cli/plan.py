@@ -42,7 +42,7 @@ def command(
     fleet = where.fleet()
     if table:
         named(fleet, table)
-    tables = Tables(fleet.catalog_uri, fleet.catalog_name)
+    tables = Tables(fleet.catalog)
     forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
     now_ms = int(time.time() * 1000)
     names = forecasts.names(table, namespace)

@@ -85,7 +85,7 @@ def answers(
     from firnline_iceberg.sweeping import Sweeper
     from firnline_iceberg.tables import Tables
 
-    known = Tables(fleet.catalog_uri, fleet.catalog_name)
+    known = Tables(fleet.catalog)
     sweeper = Sweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
     for table in tables or (".".join(levels) for levels in known.names()):
         answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}

@@ -26,7 +26,7 @@ def main() -> None:
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        HEALTH.needs("catalog", http_answers(settings.catalog_uri))
+        HEALTH.needs("catalog", http_answers(settings.connection.uri))
         try:
             run(settings, log, stop)
         except (RetryLater, JvmEnded, Py4JJavaError) as error:

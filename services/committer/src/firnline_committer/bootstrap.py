@@ -39,14 +39,14 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     signer = signer_of(settings)
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_bytes) as iceberg:
         publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, signer=signer)
-        lake = catalog(settings.catalog_uri, settings.catalog_name)
+        lake = catalog(settings.connection)
         tables = lake.tables
-        commits = JavaCommits(iceberg, settings.catalog_uri, settings.catalog_name)
+        commits = JavaCommits(iceberg, settings.connection)
         lives = Lifetimes(settings.sweep_age_s)
         committer = Committer(lake, commits, log, now_ms, time.sleep, lives, signer.keys)
         # Without a cache: a sweep reads all, once.
         passing = {f"header.{HEADER}": PASS}
-        uncached = Tables(settings.catalog_uri, settings.catalog_name, None, **passing)
+        uncached = Tables(settings.connection, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(committer, tables, now_ms)
         switches = KafkaPauseReader(settings.broker, signer)

@@ -9,6 +9,7 @@ from enum import Enum
 
 from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, PASS, RELEASE
 from firnline_domain.identity import TableName
+from firnline_iceberg import connection
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.tables import LoadedTable, Tables
 
@@ -58,12 +59,12 @@ class Catalog:
                     self.releases.load(table)
 
 
-def catalog(uri: str, name: str = "lake", **properties: str) -> Catalog:
+def catalog(reached: connection.Catalog, **properties: str) -> Catalog:
     """What is read through one of the four clients is cached for all."""
     cache = FileCache()
 
     def saying(word: str) -> Tables:
-        return Tables(uri, name, cache, **{**properties, f"header.{HEADER}": word})
+        return Tables(reached, cache, **{**properties, f"header.{HEADER}": word})
 
     return Catalog(saying(PASS), saying(HOLD_READS), saying(RELEASE), saying(HOLD_COMMITS))
 

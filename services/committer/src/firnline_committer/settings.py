@@ -5,22 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.fleet_settings import (
-    CATALOG_NAME,
-    CATALOG_URI,
     HEAP_BYTES,
     ICEBERG_JAR,
 )
-from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting, shared
 from firnline_domain.commits.lifetimes import SWEEP_AGE_S
+from firnline_iceberg.catalog_settings import CatalogSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ServiceSettings):
+class Settings(CatalogSettings):
     """Read once, in `main()`."""
 
-    catalog_uri: str = shared(CATALOG_URI)
-    catalog_name: str = CATALOG_NAME
     iceberg_jar: str = shared(ICEBERG_JAR)
     heap_bytes: int = shared(HEAP_BYTES, 512 * 1024**2)
     sweep_age_s: float = setting(

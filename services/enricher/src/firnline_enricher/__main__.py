@@ -29,7 +29,7 @@ def main() -> None:
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not sent is read again by the next run.
     Raises Misconfigured."""
-    HEALTH.needs("catalog", http_answers(settings.catalog_uri))
+    HEALTH.needs("catalog", http_answers(settings.connection.uri))
     pump, inbox = build(settings, log)
     say_ready(log)
     try:

@@ -26,6 +26,6 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     places = FollowedAssignments(settings.broker, settings.buckets, log, signer)
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
-    tables = Tables(settings.catalog_uri, settings.catalog_name)
+    tables = Tables(settings.connection)
     handlers = Handlers(tables, lambda: int(time.time() * 1000))
     return Pump(inbox, publisher, handlers, log), inbox

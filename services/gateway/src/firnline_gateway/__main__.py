@@ -17,7 +17,7 @@ from firnline_gateway.settings import Settings
 def main() -> None:
     """Exit code 2 where a setting is missing or wrong."""
     with starting("gateway", Settings, waits_for_kafka=False) as (settings, log):
-        HEALTH.needs("catalog", http_answers(settings.upstream_uri))
+        HEALTH.needs("catalog", http_answers(settings.upstream.uri))
         signer = signer_of(settings)
         fleet = (settings.broker, settings.buckets)
         places = FollowedAssignments(*fleet, log, signer)

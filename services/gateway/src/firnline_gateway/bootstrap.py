@@ -72,11 +72,9 @@ async def running(
         journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
         sender = OutboxSender(journal, publisher, log, now_ms)
         sender.start()
-        upstream = Upstream(
-            settings.upstream_uri, settings.catalog_token, settings.upstream_timeout_s
-        )
+        upstream = Upstream(settings.upstream, settings.upstream_timeout_s)
         capture = Capture(
-            journal, upstream, settings.catalog_name, log, now_ms, settings.body_bytes
+            journal, upstream, settings.upstream.name, log, now_ms, settings.body_bytes
         )
         reconciler = Reconciler(journal, upstream, capture, log, now_ms)
         try:

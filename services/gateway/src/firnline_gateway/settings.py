@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from firnline_adapters.fleet_settings import (
-    CATALOG_NAME,
     LISTEN_ADDRESS,
     STATE_DIR,
 )
 from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import Address, setting, shared
 from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
+from firnline_domain.errors import Misconfigured
+from firnline_iceberg.connection import NAME, CatalogConnection
+from firnline_iceberg.connection_words import UPSTREAM
+from firnline_iceberg.connections import connections, the_one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(ServiceSettings):
-    """Read once at start; the token is never shown."""
+    """Read once at start."""
 
-    upstream_uri: str = setting(
-        "FIRNLINE_UPSTREAM_URI", "Base URI of the catalog, as its clients used it so far."
+    upstream_uri: str | None = setting(
+        "FIRNLINE_UPSTREAM_URI",
+        "Base URI of the catalog, as its clients used it so far; instead of "
+        "`firnline.upstream-uri` in FIRNLINE_CONFIG.",
+        None,
     )
     listen_address: Address = shared(LISTEN_ADDRESS, Address("127.0.0.1", 8181))
     tls_certificate: str | None = shared(TLS_CERTIFICATE)
     tls_key: str | None = shared(TLS_KEY)
     state_dir: str = shared(STATE_DIR)
-    catalog_name: str = CATALOG_NAME
-    catalog_token: str | None = setting(
-        "FIRNLINE_CATALOG_TOKEN",
-        "Bearer token with which the gateway itself reads tables; none where none is needed.",
-        None,
-        secret=True,
-    )
     commit_wait_s: float = setting(
         "FIRNLINE_COMMIT_WAIT_SECONDS",
         "Longest time that a call waits for a commit of the committer's to the same table: a read "
@@ -50,3 +50,20 @@ class Settings(ServiceSettings):
     body_bytes: int = 8 << 20
     # Of all bodies that are kept at once, 32 of the longest; above it, as for longer ones.
     bodies_bytes: int = 256 << 20
+
+    @cached_property
+    def upstream(self) -> CatalogConnection:
+        """The catalog behind us, and how we ask it ourselves. Raises Misconfigured."""
+        named = connections(self.file)  # FIRNLINE_CATALOG_URI is ours, by which others find us
+        found = the_one(named) if named else None
+        said = found.properties.get(UPSTREAM) if found else None
+        uri = self.upstream_uri or said
+        if uri is None:
+            raise Misconfigured(
+                "FIRNLINE_UPSTREAM_URI is not set: the URI of the catalog behind us"
+            )
+        if said and said != uri:
+            raise Misconfigured(
+                f"FIRNLINE_UPSTREAM_URI and {UPSTREAM} differ: take one of them out"
+            )
+        return CatalogConnection(NAME, {"uri": uri}) if found is None else found.at(uri)

@@ -17,6 +17,7 @@ from aiohttp import (
 )
 from aiohttp.client import _RequestContextManager
 from firnline_domain.errors import CatalogUnreachable, RetryLater
+from firnline_iceberg.connection import CatalogConnection
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -61,9 +62,9 @@ class Upstream:
     """One catalog. Reads may be tried twice on a connection that just closed, as any client
     would; whatever may change something is sent once."""
 
-    def __init__(self, base: str, token: str | None, timeout_s: float) -> None:
-        self.base = base.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+    def __init__(self, catalog: CatalogConnection, timeout_s: float) -> None:
+        self.base = catalog.uri.rstrip("/")
+        self._headers = own_headers(catalog)
         # No limit: a queue here would slow the writers.
         self._connector = TCPConnector(limit=0, keepalive_timeout=IDLE_S, ttl_dns_cache=DNS_S)
         patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
@@ -191,6 +192,12 @@ class Upstream:
             raise TooLong(f"GET {path}: {error}") from error
         except (ClientError, OSError, TimeoutError) as error:
             raise CatalogUnreachable(f"GET {path}: {error!r}") from error
+
+
+def own_headers(catalog: CatalogConnection) -> dict[str, str]:
+    """Who asks, and for no keys to the storage."""
+    found = catalog.headers()
+    return {name: one for name, one in found.items() if name.lower() not in _OF_ITS_CALL}
 
 
 async def read_whole(answer: ClientResponse, max_bytes: int) -> bytes:

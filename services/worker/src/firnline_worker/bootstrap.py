@@ -116,7 +116,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     publisher = KafkaPublisher(settings.broker, settings.buckets, name, signer=signer)
     client = redis_client(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     HEALTH.uses("redis", client.ping)
-    HEALTH.needs("catalog", http_answers(settings.catalog_uri))
+    HEALTH.needs("catalog", http_answers(settings.connection.uri))
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))
@@ -138,10 +138,10 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         heartbeats.send()
         pauses.catch_up()
 
-    tables = Tables(settings.catalog_uri, settings.catalog_name)
+    tables = Tables(settings.connection)
     providers = (name.strip() for name in settings.location_providers.split(","))
-    java = JavaTables(spark, settings.catalog_name, frozenset(filter(None, providers)))
-    commits = JavaCommits(SparkJvm(spark), settings.catalog_uri, settings.catalog_name)
+    java = JavaTables(spark, settings.connection.name, frozenset(filter(None, providers)))
+    commits = JavaCommits(SparkJvm(spark), settings.connection)
     handlers = Handlers(
         Rewriter(
             tables,

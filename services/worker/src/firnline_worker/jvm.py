@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from firnline_domain.errors import Misconfigured
 from pyspark import SparkConf, SparkContext
 
 from firnline_worker.settings import Settings
@@ -26,6 +28,13 @@ _OPTIONS = "-XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40"
 """The driver only plans and describes: 60 MB less than with G1, which aims at throughput."""
 SCRATCH = "spark"  # under the state directory: what a killed driver leaves goes at the next start
 ARCHIVES = "classes-"
+OWNED = frozenset(
+    {
+        *("spark.master", "spark.app.name", "spark.submit.deployMode"),
+        *("spark.executor.pyspark.memory", "spark.sql.extensions", "spark.redaction.regex"),
+    }
+)
+"""Of Spark's settings, besides `configuration`, what Firnline decides."""
 
 
 def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
@@ -37,6 +46,8 @@ def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.spark_master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if given := spark_options(settings):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{properties_file(scratch, given)} pyspark-shell"
     start: Any = SparkContext._ensure_initialized
     conf = spark_conf(settings, options)
     thread = threading.Thread(target=start, kwargs={"conf": conf}, daemon=True)
@@ -76,6 +87,30 @@ def configuration(settings: Settings) -> dict[str, str]:
     if settings.spark_master.startswith("local"):
         common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
     return common
+
+
+def spark_options(settings: Settings) -> Mapping[str, str]:
+    """`[spark]` of the configuration file. Raises Misconfigured for what Firnline decides."""
+    given = settings.file.spark if settings.file else {}
+    owned = {*configuration(settings), *OWNED}
+    if wrong := sorted(owned & given.keys()):
+        path = settings.file.path if settings.file else ""
+        lines = (
+            f"{path}: [spark] {name}: Firnline decides this one; take it out" for name in wrong
+        )
+        raise Misconfigured("\n".join(lines))
+    return given
+
+
+def properties_file(folder: Path, given: Mapping[str, str]) -> str:
+    """Options that have Spark read these beside its spark-defaults.conf. A file for our eyes alone,
+    not a command line: there may be secrets among them."""
+    path = folder / "spark.properties"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        for name, value in given.items():
+            text = value.replace("\\", "\\\\").replace("\n", "\\n")
+            file.write(f"{name}={text}\n")
+    return f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
 
 
 def archive_options(settings: Settings) -> list[str]:

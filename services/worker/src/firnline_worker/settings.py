@@ -5,26 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.fleet_settings import (
-    CATALOG_NAME,
-    CATALOG_URI,
     HEAP_BYTES,
     ICEBERG_JAR,
     REDIS,
     STATE_DIR,
 )
-from firnline_adapters.service import ServiceSettings
 from firnline_adapters.settings import setting, shared
+from firnline_iceberg.catalog_settings import CatalogSettings
 
 GIB = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ServiceSettings):
+class Settings(CatalogSettings):
     """Read once from the environment."""
 
     redis: str = shared(REDIS)
-    catalog_uri: str = shared(CATALOG_URI)
-    catalog_name: str = CATALOG_NAME
     iceberg_jar: str = shared(ICEBERG_JAR)
     state_dir: str = shared(STATE_DIR)
     heap_bytes: int = shared(HEAP_BYTES, GIB)

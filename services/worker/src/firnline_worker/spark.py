@@ -11,8 +11,6 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from firnline_iceberg.endpoints import endpoint
-from firnline_iceberg.java import UNREPORTED, WHOLE
 from pyspark.sql import SparkSession
 
 from firnline_worker.jvm import launch, spark_conf
@@ -25,26 +23,10 @@ def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSes
     (jvm or launch(settings)).join()
     builder: Any = SparkSession.builder
     made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
-    for name, value in catalog(settings).items():
+    for name, value in settings.connection.spark().items():  # never on a command line
         made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")
     return made
-
-
-def catalog(settings: Settings) -> dict[str, str]:
-    """Spark's settings of the catalog, said once the session is there: never on a command line."""
-    prefix = f"spark.sql.catalog.{settings.catalog_name}"
-    place, who = endpoint(settings.catalog_uri)
-    common = {
-        "type": "rest",
-        "uri": place,
-        "cache-enabled": "false",  # every task sees the table as it is now
-        WHOLE[0]: WHOLE[1],
-        UNREPORTED: "false",  # what a rewrite reads is nobody's query
-        **who,
-    }
-    named = {f"{prefix}.{name}": value for name, value in common.items()}
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **named}
 
 
 class Driver:

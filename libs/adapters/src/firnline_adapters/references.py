@@ -1,0 +1,32 @@
+"""Values of configuration files that stand elsewhere: `${VARIABLE}` and `file:/path`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
+
+
+class Unresolved(ValueError):
+    """A reference that leads nowhere; the text says why, and never a value."""
+
+
+def resolved(value: str, environment: Mapping[str, str]) -> str:
+    """The value that `${VARIABLE}` or `file:/path` stands for. Raises Unresolved."""
+    if value.startswith("file:"):
+        path = "/" + value.removeprefix("file:").lstrip("/")
+        try:
+            return Path(path).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unresolved(f"which cannot be read: {error}") from None
+    return expanded(value, environment)
+
+
+def expanded(value: str, environment: Mapping[str, str]) -> str:
+    """Without `file:`, which here is a place. Raises Unresolved."""
+    try:
+        return _REFERENCE.sub(lambda found: environment[found[1]], value)
+    except KeyError as error:
+        raise Unresolved(f"whose ${{{error.args[0]}}} is not set in the environment") from None
