@@ -1,0 +1,192 @@
+"""An S3 server that checks credentials: versitygw, whose keys can be made and taken away.
+
+Built once from the Go module proxy into the cache of artifacts, and held to its checksum. Real files
+below a directory; a bucket is a folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from firnline_local.artifacts import cache_root
+from firnline_local.command import Command
+from firnline_local.ports import LOOPBACK, free_port, is_open
+from firnline_local.process import serving
+
+MODULE = "github.com/versity/versitygw"
+VERSION = "v1.8.0"
+CHECKSUM = "h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc="
+REGION = "us-east-1"
+BUCKET = "lake"
+ANYBODY = {  # with a key; which one it is does not matter
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:*",
+                   "Resource": ["arn:aws:s3:::{bucket}", "arn:aws:s3:::{bucket}/*"]}],
+}  # fmt: skip
+
+
+class NoGo(RuntimeError):
+    """Go is needed to build the server, once."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Of one user."""
+
+    access: str
+    secret: str = field(repr=False)
+
+    def properties(self) -> dict[str, str]:
+        """As a catalog hands them out."""
+        return {"s3.access-key-id": self.access, "s3.secret-access-key": self.secret}
+
+
+@dataclass
+class S3Server:
+    """A running server. `root` may do everything; `new_keys` are of users."""
+
+    endpoint: str
+    root: Keys
+    folder: Path
+    bucket: str = BUCKET
+    alive: dict[str, threading.Timer | None] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Where it is, in Iceberg's words; without keys."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.path-style-access": "true",
+            "client.region": REGION,
+        }
+
+    def new_keys(self, lifetime_s: float | None = None) -> Keys:
+        """Of a new user, which is taken away after `lifetime_s`."""
+        keys = Keys(f"AK{secrets.token_hex(9).upper()}", secrets.token_urlsafe(30))
+        body = f"<Account><Access>{keys.access}</Access><Secret>{keys.secret}</Secret>"
+        self._call("PATCH", "/create-user", f"{body}<Role>user</Role></Account>".encode())
+        timer = None
+        if lifetime_s is not None:
+            timer = threading.Timer(lifetime_s, self.drop, (keys.access,))
+            timer.daemon = True
+            timer.start()
+        self.alive[keys.access] = timer
+        return keys
+
+    def drop(self, access: str) -> None:
+        """These keys end now."""
+        self.alive.pop(access, None)
+        self._call("PATCH", f"/delete-user?access={access}", b"")
+
+    def drop_all(self) -> None:
+        """All that were handed out end now."""
+        for access, timer in list(self.alive.items()):
+            if timer is not None:
+                timer.cancel()
+            self.drop(access)
+
+    def put(self, key: str, body: bytes) -> None:
+        """An object, by root."""
+        self._call("PUT", f"/{self.bucket}/{key}", body)
+
+    def uploads(self) -> list[str]:
+        """Multipart uploads that were begun and neither ended nor given up."""
+        text = self._call("GET", f"/{self.bucket}?uploads", b"").decode()
+        return [part.partition("</Key>")[0] for part in text.split("<Key>")[1:]]
+
+    def _call(self, method: str, path: str, body: bytes) -> bytes:
+        url = self.endpoint + path
+        request = AWSRequest(method=method, url=url, data=body)
+        credentials = Credentials(self.root.access, self.root.secret)
+        S3SigV4Auth(credentials, "s3", REGION).add_auth(request)
+        headers = dict(request.headers)
+        call = urllib.request.Request(url, body or None, headers, method=method)
+        try:
+            with urllib.request.urlopen(call, timeout=30) as answer:
+                found: bytes = answer.read()
+                return found
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(f"{method} {path}: {error.code} {error.read()[:300]!r}") from None
+
+
+@lru_cache(maxsize=1)
+def binary() -> Path:
+    """The server's program. Raises NoGo where it is neither there nor can be built."""
+    target = cache_root() / "go" / f"versitygw-{VERSION}" / "versitygw"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # sessions of tests side by side
+        if not target.exists():
+            _build(target)
+    return target
+
+
+def _build(target: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise NoGo("Go builds the S3 server of these tests: put it on the PATH")
+    with TemporaryDirectory(dir=target.parent) as folder:
+        environment = {**os.environ, "GOBIN": folder, "GOFLAGS": "-p=1"}
+        package = f"{MODULE}/cmd/versitygw@{VERSION}"
+        subprocess.run([go, "install", package], check=True, env=environment, cwd=folder)
+        made = Path(folder) / "versitygw"
+        about = subprocess.run([go, "version", "-m", made], check=True, capture_output=True)
+        assert CHECKSUM in about.stdout.decode(), "not the module that is pinned"
+        made.replace(target)
+
+
+def command(folder: Path, port: int, root: Keys) -> Command:
+    """A server whose buckets are the folders of `folder`/data. Keys that end are refused at once:
+    it keeps none in memory."""
+    data, users = folder / "data", folder / "users"
+    flags = ("--port", f"{LOOPBACK}:{port}", "--iam-dir", str(users), "--iam-cache-disable")
+
+    def prepare() -> None:
+        (data / BUCKET).mkdir(parents=True, exist_ok=True)
+        users.mkdir(exist_ok=True)
+
+    return Command(
+        name="s3",
+        argv=(str(binary()), *flags, "--quiet", "posix", str(data)),
+        cwd=folder,
+        env={"ROOT_ACCESS_KEY": root.access, "ROOT_SECRET_KEY": root.secret},
+        ready=lambda: is_open(port),
+        prepare=prepare,
+    )
+
+
+@contextmanager
+def s3_server(folder: Path, port: int | None = None) -> Iterator[S3Server]:
+    """A server with one bucket, into which whoever has a key may write."""
+    port = port or free_port()
+    root = Keys(f"ROOT{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
+    with serving(command(folder, port, root), folder / "s3.log"):
+        made = S3Server(f"http://{LOOPBACK}:{port}", root, folder / "data")
+        made._call("PUT", f"/{BUCKET}?policy", json.dumps(_policy(BUCKET)).encode())
+        yield made
+        for timer in made.alive.values():
+            if timer is not None:
+                timer.cancel()
+
+
+def _policy(bucket: str) -> Mapping[str, object]:
+    text = json.dumps(ANYBODY).replace("{bucket}", bucket)
+    found: dict[str, object] = json.loads(text)
+    return found
