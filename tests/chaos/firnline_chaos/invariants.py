@@ -117,20 +117,16 @@ def ends(ledger: Ledger) -> list[str]:
     return found
 
 
-def able(ledger: Ledger, calm_ms: int) -> list[str]:
+def able(ledger: Ledger, in_storm: Collection[tuple[str, int]]) -> list[str]:
     """No task that was ordered in calm fails by an error of the worker's own: a worker that serves
-    no more has to end, and be started again."""
-    ordered = {
-        (task, order.attempt): order.ordered_at_ms
-        for task, orders in ledger.orders.items()
-        for order in reversed(orders)  # a redelivered one is the first
-    }
+    no more has to end, and be started again. `in_storm`: `Ledger.attempts` of before; a clock that
+    has jumped dates orders of the storm into the calm."""
     failed = {
         task: end.message
         for task, ends in ledger.ends.items()
         for end in ends
         if isinstance(end, TaskFailed) and end.reason == "worker_error"
-        if ordered.get((task, end.attempt), 0) > calm_ms
+        if (task, end.attempt) in ledger.attempts - in_storm
     }
     return [f"task {task} failed in calm: {why[:200]}" for task, why in failed.items()]
 

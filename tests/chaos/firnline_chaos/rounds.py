@@ -32,7 +32,7 @@ from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create
-from firnline_chaos.topics import FOREVER, Topics
+from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
 
 READY_S = 300.0  # until all parts serve again after a storm
@@ -59,19 +59,16 @@ class Run:
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
-    calm_ms: int = FOREVER  # since when no fault goes on and every part serves
+    in_storm: set[tuple[str, int]] = field(default_factory=set)  # attempts ordered until calm
     said: float = 0.0  # when it was said why there is no rest
     swept: Counter[str] = field(default_factory=Counter)
 
     def round(self, plan: Plan) -> list[str]:
         """Findings of one round; none: all invariants hold."""
-        self.calm_ms = FOREVER
         self._storm(plan)
-        if found := self._calm(plan):
-            found += self._look()
-        else:
-            self.calm_ms = now_ms()
-            found = self._look_at_rest()
+        found = self._calm(plan)
+        self.in_storm = self.topics.read().attempts
+        found += self._look() if found else self._look_at_rest()
         self.findings += found
         return found
 
@@ -190,7 +187,7 @@ class Run:
         found = [*invariants.ends(ledger), *invariants.letters(ledger, book.places)]
         answered = {(one.topic, one.partition, one.offset) for one in ledger.letters}
         found += tenant.findings(book, answered, self.hostile.outside)
-        found += invariants.able(ledger, self.calm_ms)
+        found += invariants.able(ledger, self.in_storm)
         if not self.ground.clocks_jumped:
             found += invariants.pace(ledger, BUSY.name)
         found += [f"a writer failed: {one}" for one in self.book.errors]

@@ -64,6 +64,11 @@ class Ledger:
             and not (isinstance(last.order, TableOrder) and last.order.ordered_at_ms > young_ms)
         ]
 
+    @property
+    def attempts(self) -> set[tuple[str, int]]:
+        """Tasks and the numbers of their attempts, as they were ordered so far."""
+        return {(task, one.attempt) for task, orders in self.orders.items() for one in orders}
+
     def turns(self, task: str) -> list[Attempt]:
         """A task's attempts with what was said of each: the ends between its order and the next;
         where times say nothing, one end for each, as far as they go."""
