@@ -222,6 +222,15 @@ def _deleted_everywhere(table: Table) -> Table:
     return table
 
 
+@shape("partition column dropped")
+def dropped_partition_column(make: Maker) -> Table:
+    """It was dropped after the spec had let it go; the older files still have their partitions."""
+    table = _deleted_everywhere(make.table(by=[("identity", "s")]))
+    table.java.updateSpec().removeField("p0").commit()
+    table.java.updateSchema().deleteColumn("s").commit()
+    return table
+
+
 @shape("several specs")
 def older_specs(make: Maker) -> Table:
     """Three specs, each with files and deletes; what is rewritten stays under its own."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from firnline_domain.errors import TaskRefused
+from firnline_domain.identity import TableName
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_worker import expiry
@@ -143,3 +148,30 @@ def test_more_snapshots_than_a_commit_may_expire_go_in_turn(lab, expirer, monkey
     assert expirer.expire(order(lab)).expired == 2
     assert left(lab) == snapshots[2:]
     assert expirer.expire(order(lab)).expired == 1
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """Java's tables; `happens` before one is loaded."""
+
+    java: Any
+    happens: Callable[[], object]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.java, name)
+
+    def load(self, table: TableName) -> Any:
+        self.happens()
+        return self.java.load(table)
+
+
+def test_an_expiry_that_meets_another_one_is_put_off(lab, tables, java):
+    """Chaos, seed 156624: a writer expired the same snapshots, and their manifest lists were gone
+    when Iceberg's action read them."""
+    filled(lab)
+    [first, *_] = lab.table().snapshots
+    java = Meanwhile(java, Path(first.manifest_list.removeprefix("file:")).unlink)
+    expirer = Expirer(tables, java, lambda uuid: (), "w1", lambda: int(time.time() * 1000))
+    with pytest.raises(TaskRefused) as refused:
+        expirer.expire(order(lab))
+    assert (refused.value.reason, refused.value.retryable) == ("metadata_file_gone", True)

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 from firnline_deletes.refusals import SENTENCES
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import IdentityTransform, UnknownTransform
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
 from pyiceberg.types import (
     DoubleType,
     FloatType,
@@ -40,6 +40,7 @@ Unsupported = Literal[
     "type_geography",
     "unknown_transform",
     "float_partition",
+    "partition_source_dropped",
     "name_mapping",
     "row_ids_unknown",
     "outside_locations",
@@ -57,6 +58,8 @@ _UNSUPPORTED: dict[Unsupported, str] = {
     "type_geography": "A geography column; its bounds are of a kind of their own.",
     "unknown_transform": "A partition transform that PyIceberg does not know.",
     "float_partition": "A partition by a float: NaN has no JSON form, -0.0 no text of its own.",
+    "partition_source_dropped": "The column of a partition field was dropped: Iceberg's Java API "
+    "then reads every value of that field as null.",
     "name_mapping": "schema.name-mapping.default cannot be read.",
     "row_ids_unknown": SENTENCES["row_ids_unknown"],
     "outside_locations": "The table's location provider puts files outside the table's own "
@@ -161,8 +164,15 @@ def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unsupported]:
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             yield "unknown_transform"
+        if _has_no_source(table, field):
+            yield "partition_source_dropped"
         source = find_type(table, field.source_id)
         if isinstance(field.transform, IdentityTransform) and isinstance(
             source, FloatType | DoubleType
         ):
             yield "float_partition"  # NaN has no JSON form, -0.0 no text of its own
+
+
+def _has_no_source(table: LoadedTable, field: PartitionField) -> bool:
+    is_void = isinstance(field.transform, VoidTransform)
+    return not is_void and table.schema.find_column_name(field.source_id) is None

@@ -22,6 +22,7 @@ from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable, Tables
+from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_worker.java import JavaTables
@@ -29,6 +30,7 @@ from firnline_worker.java import JavaTables
 # In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
 # more than a record may hold. The planner orders the next round after its pause.
 MAX_SNAPSHOTS = 5_000
+FILE_GONE = "org.apache.iceberg.exceptions.NotFoundException"
 
 Protected = Callable[[str], Iterable[int]]
 """table uuid -> snapshots from which running tasks started. May raise: then nothing expires."""
@@ -122,7 +124,13 @@ class Expirer:
     def _run(self, order: ExpireSnapshots, cut_off: int) -> int:
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
         action = actions.expireSnapshots(self.java.load(order.table).java)
-        done = action.expireOlderThan(cut_off).retainLast(max(1, order.retain_last)).execute()
+        try:
+            done = action.expireOlderThan(cut_off).retainLast(max(1, order.retain_last)).execute()
+        except Py4JJavaError as error:
+            if FILE_GONE not in str(error.java_exception):
+                raise
+            text = "another expiry of the table runs at this moment"
+            raise TaskRefused("metadata_file_gone", text, retryable=True) from error
         counts = (
             done.deletedDataFilesCount(),
             done.deletedEqualityDeleteFilesCount(),
