@@ -129,13 +129,14 @@ def _service(name: str, state: StateDir, where: Addresses) -> Command:
         name=name,
         argv=(sys.executable, "-m", f"firnline_{name}"),
         cwd=state.data(name),
-        env=_environment(name, state, where),
+        env=environment(name, state, where),
         ready=line.seen,
         prepare=line.mark,
     )
 
 
-def _environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
+def environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
+    """What a service of the stack is told."""
     return {
         **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
         "FIRNLINE_CONFIG": "",  # of other catalogs

@@ -21,6 +21,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "explain": "Say why a table is, or is not, rewritten.",
         "advise": "Say what table owners could do better.",
         "settings": "Show what is set, and where.",
+        "doctor": "Try what a fleet needs, say what is wrong.",
     },
     "Maintenance": {
         "pause": "Stop maintenance of tables or of all.",

@@ -1,0 +1,1 @@
+"""What `firnline doctor` tries, by subject: host, kafka, redis, catalog, storage, clock, events."""

@@ -1,0 +1,128 @@
+"""firnline doctor"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from firnline_cli._console import STATES, json_option
+
+if TYPE_CHECKING:
+    from firnline_cli.checks.findings import Check, Finding
+    from firnline_cli.checks.given import Given
+
+SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
+COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
+
+
+@click.command("doctor")
+@click.option(
+    "--service",
+    "services",
+    multiple=True,
+    type=click.Choice(SERVICES),
+    help="Check what this one needs, with its variables; repeatable.  [default: all]",
+)
+@click.option("--table", help="Whose storage to try, namespace.name.  [default: the first]")
+@click.option("--write", "writes", is_flag=True, help="Also make a scratch table and commit to it.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory of the embedded stack.  [default: .firnline, else .firnline/demo]",
+)
+@json_option
+def command(
+    services: tuple[str, ...],
+    table: str | None,
+    writes: bool,
+    state: Path | None,
+    json_wanted: bool,
+) -> None:
+    """Try everything that a fleet needs from here, with the variables of its services; say of each
+    what was tried, what came and what to do.
+
+    Run it where the services run. Exit code 1 where something failed.
+    """
+    from firnline_domain.errors import Misconfigured
+
+    from firnline_cli.checks.findings import Status, findings
+    from firnline_cli.checks.given import given
+
+    began = time.monotonic()
+    try:
+        asked = given(surroundings(state), services, writes, table)
+    except Misconfigured as error:
+        raise click.ClickException(str(error)) from None
+    found, report = [], Report()
+    for one in findings(list(checks(asked))):
+        found.append(one)
+        if not json_wanted:
+            report.show(one)
+    is_fine = all(one.status is not Status.FAILED for one in found)
+    if json_wanted:
+        click.echo(
+            json.dumps({"ok": is_fine, "findings": [asdict(one) for one in found]}, indent=1)
+        )
+    else:
+        click.echo(summary(found, time.monotonic() - began))
+    sys.exit(0 if is_fine else 1)
+
+
+def checks(asked: Given) -> Iterator[Check]:
+    """All that concern what is asked, in the order in which they are shown."""
+    from firnline_cli.checks.clock import clock_checks
+    from firnline_cli.checks.host import host_checks
+    from firnline_cli.checks.kafka import KafkaChecks, kafka_checks
+    from firnline_cli.checks.redis import redis_checks
+    from firnline_cli.checks.signatures import Signatures
+
+    kafka = KafkaChecks(asked)
+    signatures = Signatures(asked, kafka)
+    yield from host_checks(asked)
+    yield from kafka_checks(asked, kafka)
+    yield from signatures.checks()
+    yield from redis_checks(asked)
+    yield from clock_checks(asked, signatures)
+
+
+def surroundings(state: Path | None) -> Mapping[str, str]:
+    """This environment; where it names no Kafka, that of the embedded stack that runs here."""
+    from firnline_local.parts import Addresses, environment
+    from firnline_local.state import StateDir
+
+    if state is None and os.environ.get("FIRNLINE_KAFKA"):
+        return os.environ
+    for place in (StateDir.at(path) for path in ([state] if state else STATES)):
+        if place.is_running():
+            return {**os.environ, **environment("worker", place, Addresses(place.read().ports))}
+    return os.environ
+
+
+class Report:
+    """For people: a line for each finding, and one with what to do."""
+
+    def __init__(self) -> None:
+        self._last = ("", "")  # check and remedy
+
+    def show(self, one: Finding) -> None:
+        """A remedy that was just told is not told again."""
+        status = click.style(f"{one.status:8}", fg=COLOURS[one.status], bold=one.status == "failed")
+        click.echo(f"{status} {one.check:23} {one.tried}: {one.found}")
+        if one.remedy and self._last != (one.check, one.remedy):
+            click.echo(f"{'':32} do: {one.remedy}")
+        self._last = (one.check, one.remedy)
+
+
+def summary(found: list[Finding], took_s: float) -> str:
+    """How many of which."""
+    counts = {status: sum(one.status == status for one in found) for status in COLOURS}
+    told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    return f"{told} ({took_s:.1f} s)"
