@@ -25,6 +25,7 @@ ONLY_IN = {  # a library that exactly one place may import
     "confluent_kafka": {"adapters", "local", "cli", "planner"},
     "redis": {"adapters", "console", "worker", "local"},
 }
+COMPOSES = {"standalone": {"firnline_worker", "firnline_committer"}}  # docs/decisions/0058
 CONNECTORS = ("Producer(", "Consumer(", "Redis(", "from_url(", "load_catalog(", "SparkSession.")
 
 
@@ -49,7 +50,7 @@ def violations(name: str, source: str) -> list[str]:
     """What a module of the member `name` imports against the rules."""
     used = set(imports(source))
     own = f"firnline_{name}"
-    services = {f"firnline_{service}" for service in SERVICES} - {own}
+    services = {f"firnline_{service}" for service in SERVICES} - {own} - COMPOSES.get(name, set())
     found = sorted(f"imports the service {other}" for other in used & services)
     if name in {"domain", "deletes"}:
         others = {one for one in used if one.startswith("firnline_")} - {own}
@@ -145,6 +146,8 @@ def test_an_import_of_a_higher_package_is_caught() -> None:
         ("adapters", "import firnline_gateway"),
         ("worker", "import faust"),
         ("iceberg", "def f():\n    import confluent_kafka"),
+        ("standalone", "from firnline_planner import handlers"),
+        ("demo", "from firnline_worker import handlers"),
     ],
 )
 def test_a_planted_violation_is_caught(name: str, source: str) -> None:
@@ -265,6 +268,7 @@ REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
 OWN_FILES = {  # deletions that are of no file of a table
     "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
     "libs/iceberg/src/firnline_iceberg/commits.py": "Java's `deleteFile`: out of a snapshot",
+    "services/cli/src/firnline_cli/running/here.py": "the directory of a run",
     "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
     "services/planner/src/firnline_planner/faust_driver.py": "the planner's own directory",
     "services/planner/src/firnline_planner/state/bucket_state.py": "a key of the planner's store",

@@ -24,8 +24,12 @@ from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import Tables
 from firnline_local.ports import free_port
+from firnline_standalone.java_errors import keep_apart
+from py4j import java_gateway, protocol
+from pyspark.errors.exceptions.captured import capture_sql_exception
 
 from tests.kit.commit_scenario import CommitScenario
+from tests.kit.run_committer import RunCommitter
 from tests.kit.scenario_table import create_table
 from tests.meddling import Meddler
 
@@ -86,9 +90,43 @@ def table(make_table: Make) -> CommitScenario:
     return make_table()
 
 
+WAYS = ("service", "run")
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """Who commits: the service's handlers alone, or `firnline run`, in a process with Spark's JVM
+    and topics in memory."""
+    only = request.node.get_closest_marker("way")
+    if only is not None and request.param not in only.args:
+        pytest.skip(f"of {' and '.join(only.args)} alone")
+    return str(request.param)
+
+
 @pytest.fixture
-def committer_of() -> Callable[..., Handlers]:
-    return committer_at
+def as_run(
+    way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[IcebergJvm, Handlers], Any]:
+    """What stands for the handlers: they themselves, or an engine around them."""
+    if way == "service":
+        return lambda iceberg, handlers: handlers
+    request.getfixturevalue("spark")
+    sparks = capture_sql_exception(protocol.get_return_value)  # as a session of Spark leaves it
+    monkeypatch.setattr(java_gateway, "get_return_value", sparks)
+
+    def run(iceberg: IcebergJvm, handlers: Handlers) -> Any:
+        keep_apart(iceberg)
+        return RunCommitter(handlers)
+
+    return run
+
+
+@pytest.fixture
+def committer_of(as_run: Callable[..., Any]) -> Callable[..., Any]:
+    def made(iceberg: IcebergJvm, uri: str, **how: Any) -> Any:
+        return as_run(iceberg, committer_at(iceberg, uri, **how))
+
+    return made
 
 
 def committer_at(
@@ -104,11 +142,11 @@ def committer_at(
 
 
 @pytest.fixture
-def committer(iceberg: IcebergJvm, catalog_uri: str) -> Handlers:
-    return committer_at(iceberg, catalog_uri)
+def committer(iceberg: IcebergJvm, catalog_uri: str, committer_of: Callable[..., Any]) -> Any:
+    return committer_of(iceberg, catalog_uri)
 
 
 @pytest.fixture
-def meddled(iceberg: IcebergJvm, meddler: Meddler) -> Handlers:
+def meddled(iceberg: IcebergJvm, meddler: Meddler, committer_of: Callable[..., Any]) -> Any:
     """A committer whose catalog is the meddler."""
-    return committer_at(iceberg, meddler.uri)
+    return committer_of(iceberg, meddler.uri)

@@ -179,6 +179,7 @@ def test_outputs_are_never_swept_after_an_unknown_outcome(
     assert all(path.exists() for path in files(result))
 
 
+@pytest.mark.way("service")  # a run waits for as long as the pump does
 def test_a_catalog_that_is_away_is_asked_again(
     table: Table, meddled: Committer, meddler: Meddler
 ) -> None:
@@ -234,6 +235,7 @@ def test_so_is_one_that_a_committer_has_sent_which_died(
     taken_back(table, handled(committer, result))  # once more: it is not in the history now
 
 
+@pytest.mark.way("service")  # a run waits for as long as the pump does
 def test_so_is_one_after_which_the_catalog_was_away(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,6 +330,7 @@ def test_a_delete_file_that_expired_under_our_eyes_is_no_refusal(
 # ---- what is left of repairs that come to nothing
 
 
+@pytest.mark.way("service")  # a run waits for as long as the pump does
 @pytest.mark.parametrize("failure", [OSError("away"), ValueError("odd")])
 def test_of_a_repair_that_cannot_be_made_nothing_stays(
     table: Table, committer: Committer, failure: Exception, monkeypatch: pytest.MonkeyPatch
@@ -356,6 +357,7 @@ def test_of_a_repair_that_cannot_be_made_nothing_stays(
     committed(table, committer, result)
 
 
+@pytest.mark.way("service")  # a run waits for as long as the pump does
 def test_nor_of_one_whose_commit_did_not_go_out(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

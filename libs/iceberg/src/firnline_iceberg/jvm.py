@@ -75,6 +75,10 @@ class IcebergJvm:
         """Process id of the JVM."""
         return self._process.pid
 
+    def is_reached_by(self, client: Any) -> bool:
+        """Whether a client of py4j is this JVM's, in a process that has several."""
+        return client is self._gateway._gateway_client
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Raises JvmEnded where something fails because the JVM has ended: py4j says that with

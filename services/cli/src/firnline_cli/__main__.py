@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "Try what a fleet needs, say what is wrong.",
     },
     "Maintenance": {
+        "run": "Do one action on one table now.",
         "pause": "Stop maintenance of tables or of all.",
         "resume": "End a pause.",
         "unpark": "Try again what failed too often.",

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,9 @@ from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.ports import Publisher
+from firnline_domain.records.pauses import Pause
+from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
@@ -39,7 +43,7 @@ from firnline_worker.java import JavaTables, SparkJvm
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
 from firnline_worker.manifests import ManifestRewriter
-from firnline_worker.rewrite import Rewriter
+from firnline_worker.rewrite import Rewriter, Stage
 from firnline_worker.settings import Settings
 from firnline_worker.slot import WorkerSlot, acquire_slot
 from firnline_worker.spark import Driver, SparkStage, session
@@ -142,29 +146,8 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     providers = (name.strip() for name in settings.location_providers.split(","))
     java = JavaTables(spark, settings.connection.name, frozenset(filter(None, providers)))
     commits = JavaCommits(SparkJvm(spark), settings.connection)
-    handlers = Handlers(
-        Rewriter(
-            tables,
-            java,
-            cache,
-            stage,
-            Handover(java, tables, lambda uuid: leases.holding(f"table:{uuid}")),
-            name,
-            settings.delete_set_bytes,
-            now_ms,
-            keys=signer.keys,
-        ),
-        table_actions(tables, java, commits, leases, name),
-        Comparer(tables, java, name, settings.compare_max_bytes, now_ms),
-        leases,
-        publisher,
-        name,
-        now_ms,
-        log,
-        stopping,
-        heartbeats,
-        pauses.pause,
-    )
+    host = Host(name, leases, publisher, heartbeats, log, stopping, pauses.pause)
+    handlers = handlers_of(settings, tables, java, commits, cache, stage, host, signer.keys)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
     loop = TaskLoop(
         inbox,
@@ -179,6 +162,48 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     )
     return Worker(
         loop, inbox, executor, stage, spark, driver, cache, slot, stop, settings.grace_s, log
+    )
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the tasks of one worker have around them: the ports, and their in-memory twins in a
+    process of its own (`firnline_standalone`)."""
+
+    worker: str
+    leases: TaskLeases
+    publisher: Publisher
+    heartbeats: Heartbeats
+    log: Log
+    stopping: Callable[[], bool]
+    pause: Callable[[str], Pause | None] = lambda _: None
+
+
+def handlers_of(
+    settings: Settings,
+    tables: Tables,
+    java: JavaTables,
+    commits: JavaCommits,
+    cache: DeleteSetCache,
+    stage: Stage,
+    host: Host,
+    keys: Keyring,
+) -> Handlers:
+    """What carries out every kind of order."""
+    guard = Handover(java, tables, lambda uuid: host.leases.holding(f"table:{uuid}"))
+    budget = settings.delete_set_bytes
+    return Handlers(
+        Rewriter(tables, java, cache, stage, guard, host.worker, budget, now_ms, keys=keys),
+        table_actions(tables, java, commits, host.leases, host.worker),
+        Comparer(tables, java, host.worker, settings.compare_max_bytes, now_ms),
+        host.leases,
+        host.publisher,
+        host.worker,
+        now_ms,
+        host.log,
+        host.stopping,
+        host.heartbeats,
+        host.pause,
     )
 
 

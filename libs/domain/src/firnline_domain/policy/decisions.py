@@ -97,6 +97,11 @@ class Reason(ReasonCode):
         "{manifests} manifests, where {full_manifests} full ones would do; {min_manifests} more "
         "are enough for a rewrite",
     )
+    REQUESTED = (
+        "requested",
+        "a person has asked for it by name: `firnline run TABLE ACTION`",
+        "a person has asked for it (firnline run)",
+    )
     # not ordered
     HEALTHY = (
         "healthy",
@@ -223,6 +228,7 @@ ORDERS = frozenset(
         Reason.FULL_INTERVAL,
         Reason.DANGLING_DELETES,
         Reason.MANY_MANIFESTS,
+        Reason.REQUESTED,
     }
 )
 

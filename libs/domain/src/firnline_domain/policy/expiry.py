@@ -7,13 +7,14 @@ files outside its own locations is left alone (docs/decisions/0033).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from firnline_domain.counters.work import ExpiryWork, Table
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_of
 from firnline_domain.policy.table_action import DEADLINE_MS, again_ms, ended
+from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
@@ -69,7 +70,7 @@ def configured_retention(settings: Mapping[str, str]) -> tuple[int, int]:
 class ExpiryDecision(Value):
     """`until_ms`: when time alone may change it."""
 
-    reason: ExpiryReason
+    reason: ReasonCode
     until_ms: int | None = None
     older_than_ms: int | None = None  # set where ordered
     begins_ms: int | None = None  # set where it is to be announced
@@ -94,13 +95,17 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
         return ExpiryDecision(ExpiryReason.TOO_SOON, again)
     if announcing:
         return _announcing(table, limits, begins, now_ms)
-    ordered = (task.ordered_at_ms for task in table.work.running)
-    older_than = min(now_ms - limits.retention_ms, *ordered, now_ms)
+    older_than = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
     if oldest >= older_than:
         return ExpiryDecision(ExpiryReason.HELD_BY_TASK)
     if hold := hold_of(table, limits, now_ms):
         return ExpiryDecision(ExpiryReason(hold.reason), hold.until_ms)
     return ExpiryDecision(ExpiryReason.OLD_SNAPSHOTS, now_ms + DEADLINE_MS, older_than)
+
+
+def begun_ms(table: Table) -> Iterator[int]:
+    """When its running tasks were ordered: what was the head then is not to expire."""
+    return (task.ordered_at_ms for task in table.work.running)
 
 
 def begins_ms(table: Table, limits: Thresholds, now_ms: int) -> int:

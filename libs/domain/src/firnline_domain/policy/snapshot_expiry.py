@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from firnline_domain.counters.work import ExpiryWork, Table
+from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.expiry import (
     EXPIRE,
+    ExpiryDecision,
+    begun_ms,
     decide_expiry,
     expiry_announced,
     expiry_ended,
@@ -14,7 +17,7 @@ from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.table_action import SHADOW_RECHECK_MS, Asked, TableAction
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import SnapshotsExpired, TableResult
-from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.settings.thresholds import Expiry, Thresholds
 from firnline_domain.values import replace
 
 
@@ -39,6 +42,15 @@ class SnapshotExpiry(TableAction):
         if decision.reason is ExpiryReason.SHADOW:
             until_ms = now_ms + SHADOW_RECHECK_MS
         return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
+
+    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+        """Who asks for it has agreed to it; the owner of table or namespace has the last word."""
+        agreed = replace(limits, expire=Expiry.ALWAYS)
+        older_than_ms = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
+        decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
+        order, expiry = expiry_order(table, decision, agreed, now_ms)
+        expiry = replace(expiry, reason=decision.reason, due_ms=order.deadline_ms)
+        return _with(table, expiry), order
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """The worker has seen the table's snapshots: its numbers replace our bounds."""

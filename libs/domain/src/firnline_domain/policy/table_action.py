@@ -53,14 +53,31 @@ class TableAction(ABC):
         asked = self.asks(table, limits, now_ms)
         if asked.reason != Reason.HEALTHY or before.task_id:
             asked = self._barred(table, before, limits, now_ms) or asked
-        order, work = None, replace(before, reason=asked.reason, due_ms=asked.until_ms)
         if asked.order:
-            order = self._order(table, asked, work, now_ms)
-            due_ms = order.deadline_ms
-            work = replace(work, task_id=order.task_id, deadline_ms=due_ms, due_ms=due_ms)
+            return self._ordered(table, asked, before, now_ms)
+        work = replace(before, reason=asked.reason, due_ms=asked.until_ms)
         known = self.name in table.work.actions
         unchanged = work == (before if known else NOT_NEEDED)
-        return (table if unchanged else self._with(table, work)), order
+        return (table if unchanged else self._with(table, work)), None
+
+    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+        """The same where a person asks for it, who does not wait until the counters do."""
+        before = table.work.actions.get(self.name, ActionWork())
+        return self._ordered(table, Asked(Reason.REQUESTED, order=True), before, now_ms)
+
+    def _ordered(
+        self, table: Table, asked: Asked, before: ActionWork, now_ms: int
+    ) -> tuple[Table, TableOrder]:
+        order = self._order(table, asked, before, now_ms)
+        due_ms = order.deadline_ms
+        work = replace(
+            before,
+            reason=asked.reason,
+            task_id=order.task_id,
+            deadline_ms=due_ms,
+            due_ms=due_ms,
+        )
+        return self._with(table, work), order
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """The table after an order's result, and the result in one word, for the metrics."""

@@ -1,0 +1,1 @@
+"""One action on one table in one process, without Kafka and without Redis."""

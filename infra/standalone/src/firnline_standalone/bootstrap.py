@@ -1,0 +1,121 @@
+"""The one place that builds a run's JVMs and clients."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_adapters.in_memory import MemoryLeases
+from firnline_adapters.logs import Log
+from firnline_committer.catalog import without_gateway
+from firnline_committer.committer import Committer
+from firnline_committer.handlers import Handlers as CommitHandlers
+from firnline_committer.sweeping import Sweeps
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.file_cache import FileCache
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.sweeping import Sweeper
+from firnline_iceberg.tables import Tables
+from firnline_worker import jvm
+from firnline_worker.bootstrap import Host, handlers_of, now_ms
+from firnline_worker.delete_set_cache import DeleteSetCache
+from firnline_worker.heartbeats import Heartbeats
+from firnline_worker.java import JavaTables
+from firnline_worker.leases import TaskLeases
+from firnline_worker.spark import SparkStage, session
+from pyspark.sql import SparkSession
+
+from firnline_standalone.engine import Engine, Topics
+from firnline_standalone.java_errors import keep_apart
+from firnline_standalone.settings import Settings
+
+FOREVER_S = 10 * 365 * 86_400.0  # leases of one process end with it
+
+
+@dataclass(frozen=True)
+class Running:
+    """`sweeper`: of what earlier runs of the table have left."""
+
+    engine: Engine
+    sweeper: Sweeper
+
+
+@contextmanager
+def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Running]:
+    """An engine on a Spark session and a small JVM of its own, which start side by side.
+
+    Raises Misconfigured, and whatever Spark's start raises.
+    """
+    worker = settings.of_worker()
+    starting = jvm.launch(worker)
+    with IcebergJvm(settings.iceberg_jar, settings.commit_heap_bytes) as iceberg:
+        handlers = _signals(stop)
+        spark = session(worker, starting)
+        keep_apart(iceberg)
+        _signals(stop)  # Spark has put its own in place
+        cache = DeleteSetCache(settings.state_dir)
+        executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
+        try:
+            yield _assembled(settings, log, stop, iceberg, spark, cache, executor)
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+            cache.close()
+            spark.stop()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def _assembled(
+    settings: Settings,
+    log: Log,
+    stop: threading.Event,
+    iceberg: IcebergJvm,
+    spark: SparkSession,
+    cache: DeleteSetCache,
+    executor: ThreadPoolExecutor,
+) -> Running:
+    reached = settings.catalog
+    name, topics = f"{socket.gethostname()}-{os.getpid()}", Topics.fresh()
+    publisher, keys = topics.publisher, settings.keys
+    stage = SparkStage(spark)
+    leases = TaskLeases(MemoryLeases(), name, FOREVER_S, log)
+    heartbeats = Heartbeats(publisher, name, now_ms)
+    host = Host(name, leases, publisher, heartbeats, log, stop.is_set)
+    java, tables = JavaTables(spark, reached.name), Tables(reached)
+    cached, commits = Tables(reached, FileCache()), JavaCommits(iceberg, reached)
+    worker = settings.of_worker()
+    tasks = handlers_of(worker, tables, java, commits, cache, stage, host, keys)
+    committer = Committer(
+        without_gateway(cached), commits, log, now_ms, time.sleep, settings.lives, keys
+    )
+    sweeper = Sweeper(tables, now_ms, settings.lives.sweep_ms, keys=keys)
+    engine = Engine(
+        tasks,
+        CommitHandlers(committer, cached, now_ms),
+        topics,
+        executor,
+        log,
+        Sweeps(sweeper, log, now_ms),
+        settings.share,
+        stop.is_set,
+        stage.cancel_all,
+    )
+    return Running(engine, sweeper)
+
+
+def _signals(stop: threading.Event) -> dict[int, Any]:
+    """Ctrl-C and SIGTERM end a run in good order. The handlers before, to be put back."""
+    before = dict[int, Any]()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda *_: stop.set())
+    return before

@@ -1,0 +1,145 @@
+"""A worker and a committer over topics in memory: an order goes in, its events come out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.logs import Log
+from firnline_committer.bootstrap import GROUP, TOPICS
+from firnline_committer.handlers import Handlers as CommitHandlers
+from firnline_committer.pump import COMPARISONS, EVENTS, Pump
+from firnline_committer.sweeping import Sweeps
+from firnline_domain.records.orders import TaskOrder
+from firnline_domain.records.results import RewriteFinished
+from firnline_worker.handlers import RESULTS
+from firnline_worker.handlers import Handlers as TaskHandlers
+
+STEP_S = 0.05
+CALLER = "run"  # the consumer group of who asks what came of it
+
+
+class Stopped(Exception):
+    """The run was told to end; what was under way has been cleared away, or is committed."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """All that worker and committer say to each other and to the run."""
+
+    broker: MemoryBroker
+
+    @classmethod
+    def fresh(cls) -> Topics:
+        """One partition: there is no other process to share with."""
+        return cls(MemoryBroker(1))
+
+    def inbox(self, group: str, *topics: str) -> MemoryInbox:
+        """A reader, from the beginning."""
+        return MemoryInbox(self.broker, group, topics)
+
+    @property
+    def publisher(self) -> MemoryPublisher:
+        """A writer."""
+        return MemoryPublisher(self.broker, service="standalone")
+
+
+class Engine:
+    """Carries orders out. `stopping`: asked between steps; then nothing more is begun, and what
+    runs is given up by `cancel`."""
+
+    def __init__(
+        self,
+        tasks: TaskHandlers,
+        commits: CommitHandlers,
+        topics: Topics,
+        executor: Executor,
+        log: Log,
+        sweeps: Sweeps | None = None,
+        share: float = 0.0,
+        stopping: Callable[[], bool] = lambda: False,
+        cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._tasks = tasks
+        self._executor = executor
+        self._stopping = stopping
+        self._cancel = cancel
+        self._results = topics.inbox(CALLER, RESULTS)
+        self._events = topics.inbox(CALLER, EVENTS)
+        self._comparisons = topics.inbox("worker", COMPARISONS)
+        self._publisher = topics.publisher
+        self._pump = Pump(
+            topics.inbox(GROUP, *TOPICS),
+            topics.publisher,
+            commits,
+            log,
+            sweeps=sweeps,
+            share=share,
+        )
+
+    def carry_out(
+        self, orders: Sequence[TaskOrder], finished: Callable[[Any], None] = lambda _: None
+    ) -> list[Any]:
+        """The events of these orders, and what was read back. `finished` is told of each result as
+        it comes. Results of one table are committed together. Raises RetryLater, Stopped."""
+        running = [self._executor.submit(self._tasks.handle, order) for order in orders]
+        self._wait(running, finished)
+        return self._settled({order.task_id for order in orders}, finished)
+
+    def commit(self, results: Sequence[Any]) -> list[Any]:
+        """The events of results of somebody else's tasks."""
+        for result in results:
+            self._publisher.publish(RESULTS, result.table.uuid, result)
+        return self._settled({result.task_id for result in results}, lambda _: None)
+
+    def _wait(self, running: Sequence[Future[None]], finished: Callable[[Any], None]) -> None:
+        left = set(running)
+        while left:
+            done, left = wait(left, STEP_S)
+            self._tell(finished)
+            if self._stopping():
+                for one in left:
+                    one.cancel()
+                self._cancel()
+                wait(left)
+                raise Stopped
+            for one in done:
+                one.result()
+
+    def _tell(self, finished: Callable[[Any], None]) -> None:
+        for delivery in self._results.poll(0):
+            finished(delivery.record)
+            self._results.done(delivery)
+
+    def _settled(self, wanted: set[str], finished: Callable[[Any], None]) -> list[Any]:
+        """Until each task has its event. A signal does not interrupt a commit: whoever has sent one
+        waits for its answer."""
+        events = list[Any]()
+        while wanted:
+            self._pump.step(STEP_S)
+            self._tell(finished)
+            for delivery in self._events.poll(0):
+                events.append(delivery.record)
+                wanted.discard(getattr(delivery.record, "task_id", ""))
+                self._events.done(delivery)
+            if wanted and self._stopping():
+                raise Stopped
+            if wanted:
+                time.sleep(STEP_S)
+        return [*events, *self._read_back()]
+
+    def _read_back(self) -> list[Any]:
+        found = list[Any]()
+        for delivery in self._comparisons.poll(0):
+            found.append(self._tasks.run(delivery.record))
+            self._comparisons.done(delivery)
+        return found
+
+
+def needs_commit(result: Any) -> bool:
+    """Whether a result waits for its commit."""
+    return isinstance(result, RewriteFinished) and bool(result.groups)

@@ -1,0 +1,78 @@
+"""What an order would take, by metadata alone: the worker's own plan, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from firnline_domain.policy.expiry import configured_retention, refusal
+from firnline_domain.policy.requested import Order
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.results import DeleteKind
+from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
+from firnline_iceberg.expiring import expiring, going
+from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_worker.eligibility import reasons
+from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
+from firnline_worker.preconditions import yield_to_writers
+
+
+@dataclass(frozen=True)
+class Preview:
+    """`refused`: why it would come to nothing. `handed_over`: why Iceberg's own action would do it.
+    Of an expiry `files` are those that go, `snapshots` too."""
+
+    files: int = 0
+    bytes: int = 0
+    converted: int = 0  # files that stay, and get a delete file of their own
+    outputs: int = 0  # if no row were dead
+    equality_deletes: int = 0
+    position_deletes: int = 0
+    snapshots: int = 0
+    handed_over: str | None = None
+    refused: str | None = None
+
+
+def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
+    """Of a rewrite all its slices. Raises TaskRefused, RetryLater, MetadataFileGone."""
+    table = tables.load(order.table)
+    if isinstance(order, RewriteFiles):
+        return _rewrite(table, order, now_ms)
+    if isinstance(order, ExpireSnapshots):
+        return _expiry(tables, table, order, now_ms)
+    return Preview()
+
+
+def _rewrite(table: LoadedTable, order: RewriteFiles, now_ms: int) -> Preview:
+    yield_to_writers(table, order.ref, now_ms)
+    live = live_files(table, table.head(order.ref).snapshot_id)
+    refuse_duplicates(live)
+    target, limit = target_bytes_of(table.properties), time_span_limit(table)
+    chosen = plan(live, order.scope, target, order.action, limit, order.min_dead_ratio)
+    equality = sum(one.kind is DeleteKind.EQUALITY for one in chosen.deletes)
+    return Preview(
+        files=len(chosen.inputs),
+        bytes=_bytes(chosen.inputs),
+        converted=len(chosen.converted),
+        outputs=sum(max(round(_bytes(one) / chosen.target_bytes), 1) for one in chosen.groups),
+        equality_deletes=equality,
+        position_deletes=len(chosen.deletes) - equality,
+        handed_over=next(reasons(table, chosen), None) if chosen.taken else None,
+    )
+
+
+def _expiry(tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: int) -> Preview:
+    settings = with_namespace(table.properties, tables.namespace_properties(order.table.namespace))
+    if why := refusal(order, settings, now_ms):
+        return Preview(refused=why)
+    retention_ms, least = configured_retention(settings)
+    older_than_ms = min(order.older_than_ms, now_ms - retention_ms)
+    gone = going(table, expiring(table, older_than_ms, max(order.retain_last, least), now_ms))
+    return Preview(files=gone.files, bytes=gone.bytes, snapshots=gone.snapshots)
+
+
+def _bytes(files: Iterable[DataFileEntry]) -> int:
+    return sum(file.bytes for file in files)

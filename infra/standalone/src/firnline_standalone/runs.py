@@ -1,0 +1,113 @@
+"""Orders of one table, from first to last: slices follow each other, lost races are run again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from firnline_domain.identity import task_id
+from firnline_domain.policy.deadlines import QUEUE_MS
+from firnline_domain.policy.requested import Order
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import RowsCompared, TaskFailed
+from firnline_domain.values import replace
+
+from firnline_standalone.engine import Engine
+
+AT_ONCE = 16  # rewrites that share a commit
+ATTEMPTS = 3  # of one order: each plans anew, at the head of that moment
+AGAIN = frozenset({"trigger_gone", "unreachable", "worker_error"})  # failures a next try may mend
+
+
+class Report(Protocol):
+    """Who is told, as it happens."""
+
+    def begun(self, orders: Sequence[Order], left: int) -> None:
+        """These run now; so many are to follow, as far as is known."""
+
+    def rewritten(self, result: Any) -> None:
+        """A worker's result, which is not committed yet."""
+
+    def ended(self, order: Order, event: Any, again: bool) -> None:
+        """What came of an order; `again`: it is tried once more."""
+
+    def compared(self, outcome: RowsCompared) -> None:
+        """A commit was read back."""
+
+
+@dataclass
+class Run:
+    """One after the other, so many at once as may share a commit."""
+
+    engine: Engine
+    report: Report
+    now_ms: Callable[[], int]
+
+    def execute(self, orders: Sequence[Order]) -> bool:
+        """True if every order came to its end as it should. Raises RetryLater, Stopped."""
+        waiting, fine = deque(orders), True
+        while waiting:
+            chunk = list(islice(waiting, AT_ONCE))
+            for _ in chunk:
+                waiting.popleft()
+            self.report.begun(chunk, len(waiting))
+            batch = [self._together(one, len(chunk)) for one in chunk]
+            by_task = {order.task_id: order for order in batch}
+            for event in self.engine.carry_out(batch, self.report.rewritten):
+                if isinstance(event, RowsCompared):
+                    self.report.compared(event)
+                    fine &= event.outcome != "differ"
+                elif order := by_task.get(getattr(event, "task_id", "")):
+                    following = self._following(order, event)
+                    again = following is not None and isinstance(event, _FAILURES)
+                    self.report.ended(order, event, again)
+                    fine &= again or is_fine(event)
+                    waiting.extendleft([following] if following else [])
+        return fine
+
+    @staticmethod
+    def _together(order: Order, several: int) -> Order:
+        return replace(order, batch_size=several) if isinstance(order, RewriteFiles) else order
+
+    def _following(self, order: Order, event: Any) -> Order | None:
+        """The next slice, or another try."""
+        if not isinstance(order, RewriteFiles):
+            return None
+        if isinstance(event, RewriteCommitted):
+            done = event.slice
+            if done is None or done.is_last or not event.snapshot_ids:
+                return None
+            return self._anew(replace(order, after=done, attempt=1), event.snapshot_ids[-1])
+        may_help = isinstance(event, RewriteConflicted) or (
+            isinstance(event, TaskFailed) and event.reason in AGAIN
+        )
+        if not may_help or order.attempt >= ATTEMPTS:
+            return None
+        return replace(order, attempt=order.attempt + 1, deadline_ms=self.now_ms() + QUEUE_MS)
+
+    def _anew(self, order: RewriteFiles, head: int) -> RewriteFiles:
+        text = f"{order.scope.spec_id}:{order.scope.partition}"
+        now_ms = self.now_ms()
+        return replace(
+            order,
+            task_id=task_id(
+                order.table.uuid, order.ref, text, order.action, head, order.min_dead_ratio
+            ),
+            trigger_snapshot_id=head,
+            ordered_at_ms=now_ms,
+            deadline_ms=now_ms + QUEUE_MS,
+        )
+
+
+_FAILURES = RewriteConflicted | TaskFailed
+
+
+def is_fine(event: Any) -> bool:
+    """Whether an order came to what it was for, or to nothing, there being nothing to do."""
+    if isinstance(event, _FAILURES):
+        return False
+    return not getattr(event, "refused_reason", None)

@@ -1,0 +1,61 @@
+"""Where a run finds its table, and what it may take of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.records.signing import Keyring
+from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.output_lists import UNSIGNED
+from firnline_worker.settings import Settings as WorkerSettings
+
+NOBODY = "-"  # a server that a run does without
+GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`keys`: of the write-ahead lists; a fleet's, where there is one. `share`: of the commits that
+    are read back by Iceberg's own reader."""
+
+    catalog: CatalogConnection
+    iceberg_jar: Path
+    state_dir: Path  # of this process alone
+    spark_master: str = "local[*]"
+    heap_bytes: int = GIB
+    commit_heap_bytes: int = GIB // 2
+    delete_set_bytes: int = GIB
+    lives: Lifetimes = field(default_factory=Lifetimes)
+    keys: Keyring = UNSIGNED
+    share: float = 0.0
+    tasks_at_once: int = 2
+    config: str | None = None  # firnline.toml, for what it says of Spark
+
+    def of_worker(self) -> WorkerSettings:
+        """What the worker's parts are told."""
+        return _OfRun(
+            kafka=NOBODY,
+            redis=NOBODY,
+            config=self.config,
+            reached=self.catalog,
+            iceberg_jar=str(self.iceberg_jar),
+            state_dir=str(self.state_dir),
+            heap_bytes=self.heap_bytes,
+            spark_master=self.spark_master,
+            delete_set_bytes=self.delete_set_bytes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfRun(WorkerSettings):
+    """A worker's, whose catalog was chosen already."""
+
+    reached: CatalogConnection
+
+    @cached_property
+    def connection(self) -> CatalogConnection:
+        """That one."""
+        return self.reached

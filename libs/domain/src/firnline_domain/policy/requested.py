@@ -1,0 +1,85 @@
+"""What a person, or a job of theirs, has asked for: one action on one table, now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from firnline_domain.counters.work import Partition, Table
+from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.decisions import EVERY_FILE, NO_FILE, Decision, Reason
+from firnline_domain.policy.rewrite import decide
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import Value, replace
+
+Order = RewriteFiles | TableOrder
+POLICY = "policy"  # whatever the policy would order
+ACTIONS = (POLICY, *(str(one) for one in Action), *TABLE_ACTIONS)
+WAITING = frozenset({Reason.QUIET_PERIOD, Reason.HOT})  # for writers, whom a person may interrupt
+SELECTED = frozenset({Reason.COOLING, Reason.BACKING_OFF})  # what does not bar a named partition
+
+
+class Requested(Value):
+    """`partition`: its canonical text, in whatever spec. With neither that nor `every_partition`
+    the policy chooses the partitions."""
+
+    action: str  # one of `ACTIONS`
+    partition: str | None = None
+    every_partition: bool = False
+
+    @property
+    def is_rewrite(self) -> bool:
+        """Whether it is about partitions."""
+        return self.action not in TABLE_ACTIONS
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the partitions were named, and the policy has no say in them."""
+        return self.partition is not None or self.every_partition
+
+
+def requested_rewrites(
+    table: Table,
+    partitions: Iterable[Partition],
+    requested: Requested,
+    limits: Thresholds,
+    now_ms: int,
+) -> Iterator[tuple[Partition, Decision]]:
+    """Each partition that is meant with its decision: an order, or why there is none.
+
+    A partition that was named is rewritten whatever its debt and whatever the hour; what bars it
+    all the same is that its table is switched off, or that an order for it is out already.
+    """
+    for partition in partitions:
+        scope = partition.counters.scope
+        if requested.partition is None or scope.partition == requested.partition:
+            yield partition, _decision(table, partition, requested, limits, now_ms)
+
+
+def _decision(
+    table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
+) -> Decision:
+    decision = decide(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
+    if requested.chosen and decision.reason not in _BARS:
+        return _of(requested.action, Decision(Reason.REQUESTED, order=True))
+    if not decision.order:
+        return decision
+    return _of(requested.action, decision)
+
+
+def _of(action: str, decision: Decision) -> Decision:
+    """The decision with the action that was asked for."""
+    if action in (POLICY, decision.action):
+        return decision
+    every = action in (Action.COMPACT, Action.FULL)
+    ratio = EVERY_FILE if every else NO_FILE
+    return replace(decision, action=Action(action), min_dead_ratio=ratio)
+
+
+_BARS = frozenset(
+    {
+        *(Reason.REMOVED, Reason.DISABLED, Reason.IN_FLIGHT, Reason.PAUSED),
+        *(Reason.WAITING_FOR_RESYNC, Reason.NAME_TOO_LONG, Reason.PARKED, Reason.UNDONE),
+    }
+)

@@ -1,0 +1,49 @@
+"""What one request asks of a table as its catalog has it now: orders, or reasons for none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from firnline_domain.counters.work import Partition
+from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.requested import POLICY, Order, Requested, requested_rewrites
+from firnline_domain.policy.rewrite import explain, order_for
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.values import Value
+
+from firnline_cli.forecast.forecast import Forecast
+
+
+class Chosen(Value):
+    """`passed_over`: partitions that are not rewritten, with the reason."""
+
+    orders: tuple[Order, ...]
+    passed_over: tuple[tuple[Partition, Decision], ...] = ()
+    missing: bool = False  # the partition that was named has no file
+
+
+def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
+    """Of a table that has a snapshot; one without any has nothing to be done about it."""
+    table, limits = forecast.table, forecast.limits
+    if table.counters.head_snapshot_id is None:
+        return Chosen(())
+    if (action := TABLE_ACTIONS.get(requested.action)) is not None:
+        return Chosen((action.requested(table, limits, now_ms)[1],))
+    partitions = [partition for partition, _ in forecast.decisions]
+    decided = list(requested_rewrites(table, partitions, requested, limits, now_ms))
+    orders: list[Order] = []
+    for partition, decision in decided:
+        if decision.order:
+            explained = explain(table, partition, decision, limits, now_ms)
+            orders.append(order_for(table, partition, explained, limits, now_ms)[0])
+    if requested.action == POLICY and not requested.chosen:
+        orders += _on_table(forecast, now_ms)
+    passed_over = tuple(one for one in decided if not one[1].order)
+    return Chosen(tuple(orders), passed_over, requested.partition is not None and not decided)
+
+
+def _on_table(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+    for action in TABLE_ACTIONS.values():
+        _, order = action.considered(forecast.table, forecast.limits, now_ms)
+        if order is not None and getattr(order, "begins_at_ms", None) is None:
+            yield order  # nobody is there who would keep an announcement

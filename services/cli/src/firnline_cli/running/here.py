@@ -1,0 +1,171 @@
+"""An action carried out in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from firnline_adapters.logs import start_logging
+from firnline_adapters.redaction import redacted
+from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_domain.policy.requested import Requested
+from firnline_domain.records.signing import Keyring
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.tables import Tables
+
+from firnline_cli._fleet import Fleet
+from firnline_cli.forecast.catalog import Forecasts, Unread
+from firnline_cli.running.chosen import Chosen, chosen
+from firnline_cli.running.report import JsonReport, TextReport
+
+SIGNING_KEYS = "FIRNLINE_SIGNING_KEYS"
+DONE, FAILED, MISCONFIGURED = 0, 1, 2
+SHOWN_CHARS = 4_000  # of what the JVMs said
+INTERRUPTED = 130  # as a shell says of Ctrl-C
+
+
+@dataclass
+class Here:
+    """One request."""
+
+    fleet: Fleet
+    table: TableName
+    requested: Requested
+    defaults: Thresholds
+    json_wanted: bool
+    config: str | None = None
+
+    def __post_init__(self) -> None:
+        self._report: Any = JsonReport() if self.json_wanted else TextReport()
+        self._tables = Tables(self.fleet.catalog)
+
+    def preview(self) -> int:
+        """Say what would be done; the exit code. Raises ClickException."""
+        from firnline_standalone.previews import Preview, preview
+
+        now_ms = _now_ms()
+        found = self._chosen(now_ms)
+        shown = []
+        for order in found.orders:
+            try:
+                shown.append((order, preview(self._tables, order, now_ms)))
+            except TaskRefused as refused:
+                shown.append((order, Preview(refused=f"{refused.reason}: {refused}")))
+            except (RetryLater, MetadataFileGone) as error:
+                raise click.ClickException(str(error)) from None
+        self._report.previews(shown)
+        return FAILED if any(one.refused for _, one in shown) else DONE
+
+    def execute(self, heap_bytes: int, verify: bool) -> int:
+        """Do it; the exit code. Raises ClickException."""
+        found = self._chosen(_now_ms())
+        if not found.orders:
+            self._report.nothing("")
+            return DONE
+        state = Path(tempfile.mkdtemp(prefix="firnline-run-"))
+        try:
+            with _children_apart(state / "jvm.log"):
+                return self._run(found, state, heap_bytes, verify)
+        except Misconfigured as error:
+            click.echo(f"Error: {error}", err=True)
+            return MISCONFIGURED
+        except (RetryLater, TaskRefused) as error:
+            raise click.ClickException(str(error)) from None
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+
+    def _chosen(self, now_ms: int) -> Chosen:
+        forecasts = Forecasts(self._tables, self.defaults, {})
+        found = forecasts.of((*self.table.namespace, self.table.name), now_ms)
+        if isinstance(found, Unread):
+            raise click.ClickException(f"{self.table.dotted} cannot be read: {found.why}")
+        if not found.limits.enabled:
+            text = f"{self.table.dotted} has firnline.enabled=false, or its namespace has"
+            raise click.ClickException(f"{text}: its owner wants no maintenance")
+        made = chosen(found, self.requested, now_ms)
+        self._report.passed_over(made.passed_over)
+        if made.missing:
+            text = f"{self.table.dotted} has no partition {self.requested.partition}"
+            raise click.ClickException(f"{text}: `firnline plan --table` lists them")
+        return made
+
+    def _keys(self) -> Keyring:
+        """A fleet's, for its sweeps believe no other list. Without a fleet there is nobody to tell
+        apart from."""
+        if self.fleet.state is None and SIGNING_KEYS not in os.environ:
+            return Keyring()
+        keys: Keyring = self.fleet.signer().keys
+        return keys
+
+    def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
+        from firnline_local.artifacts import iceberg_jar
+        from firnline_standalone.bootstrap import running
+        from firnline_standalone.engine import Stopped
+        from firnline_standalone.runs import Run
+        from firnline_standalone.settings import Settings
+
+        log, stop = start_logging("run"), threading.Event()
+        _only_warnings()
+        settings = Settings(
+            catalog=self.fleet.catalog,
+            config=self.config,
+            iceberg_jar=iceberg_jar(),
+            state_dir=state,
+            heap_bytes=heap_bytes,
+            keys=self._keys(),
+            share=1.0 if verify else 0.0,
+        )
+        with running(settings, log, stop) as started:
+            swept = started.sweeper.sweep(self.table)
+            self._report.sweeping(len(swept.removed))
+            try:
+                fine = Run(started.engine, self._report, _now_ms).execute(found.orders)
+            except Stopped:
+                click.echo("Stopped: what was not committed is cleared away.", err=True)
+                return INTERRUPTED
+        return DONE if fine else FAILED
+
+
+@contextmanager
+def _children_apart(path: Path) -> Iterator[None]:
+    """What the JVMs say goes into a file, and is shown where the run breaks off. People and jobs
+    read stderr for what goes wrong."""
+    sys.stderr.flush()
+    kept, ours = os.dup(2), sys.stderr
+    with path.open("wb") as sink:
+        os.dup2(sink.fileno(), 2)
+    sys.stderr = os.fdopen(os.dup(kept), "w", buffering=1)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, SystemExit | KeyboardInterrupt):
+            sys.stderr.write(redacted(path.read_text(errors="replace")[-SHOWN_CHARS:]))
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        sys.stderr = ours  # the log keeps the other one
+
+
+def _only_warnings() -> None:
+    """People see the report; the log is for what goes wrong. py4j complains of objects that are
+    given back when their JVM has ended."""
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,210 @@
+"""What a run does, as lines for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from firnline_domain.counters.work import Partition
+from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.requested import Order
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import RewriteFinished, RowsCompared, TableResult, TaskFailed
+from rich.console import Console
+
+from firnline_cli._figures import counted, number, plain, size, styled
+from firnline_cli.explain import WIDTH, grid
+from firnline_cli.forecast.report import why
+
+MAX_PASSED_OVER = 10  # partitions that a person is told of one by one
+
+
+def where(order: Order) -> str:
+    """The partition of an order, or the whole table."""
+    return order.scope.label if isinstance(order, RewriteFiles) else "whole table"
+
+
+def facts_of(event: Any) -> dict[str, Any]:
+    """What came of an order, for machines."""
+    match event:
+        case RewriteCommitted():
+            names = (
+                *("snapshot_ids", "files_removed", "files_added", "bytes_before", "bytes_after"),
+                *("equality_deletes_removed", "position_deletes_removed"),
+                *("rows_in", "rows_masked", "rows_out", "mode", "groups_lost"),
+            )
+            facts = {name: getattr(event, name) for name in names}
+            return {"outcome": "committed", "reason": event.reason or event.lost_reason, **facts}
+        case RewriteConflicted():
+            return {"outcome": "conflicted", "reason": event.reason, "detail": event.detail}
+        case TaskFailed():
+            return {"outcome": "failed", "reason": event.reason, "detail": event.message}
+        case RewriteSkipped():
+            return {"outcome": "nothing_to_do", "reason": event.reason}
+        case TableResult(refused_reason=str(reason)):
+            return {"outcome": "refused", "reason": reason}
+    return {"outcome": "done", **getattr(event, "figures", {})}
+
+
+def words_of(event: Any) -> str:
+    """The same for people."""
+    match event:
+        case RewriteCommitted():
+            deletes = event.equality_deletes_removed + event.position_deletes_removed
+            gone = f"{event.rows_masked:,} dead rows gone, {counted(event.rows_out, 'row')} kept"
+            return (
+                f"committed {number(event.files_removed)} -> {counted(event.files_added, 'file')}"
+                f", {size(event.bytes_before)} -> {size(event.bytes_after)}, "
+                f"{counted(deletes, 'delete file')} applied; {gone}"
+                + (f"; by Iceberg's own action ({event.reason})" if event.reason else "")
+            )
+        case RewriteConflicted():
+            return f"not committed: {event.reason.words} ({event.reason}): {event.detail}"
+        case TaskFailed():
+            return f"failed: {event.reason}: {event.message}"
+        case RewriteSkipped():
+            return "nothing to do"
+        case TableResult(refused_reason=str(reason)):
+            return f"refused: {reason}"
+    figures = getattr(event, "figures", {})
+    said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in figures.items())
+    return f"done: {said}" if said else "done"
+
+
+class TextReport:
+    """For people. See `firnline_standalone.runs.Report`."""
+
+    def __init__(self) -> None:
+        self._terminal = Console(stderr=False)
+        if not self._terminal.is_terminal:
+            self._terminal.width = WIDTH
+
+    def line(self, text: str, style: str = "") -> None:
+        """One line, above what shows the progress."""
+        self._terminal.print(styled(text, style), soft_wrap=True)
+
+    @property
+    def terminal(self) -> Console:
+        """Where it writes."""
+        return self._terminal
+
+    def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
+        """Partitions for which nothing is done."""
+        for partition, decision in decided[:MAX_PASSED_OVER]:
+            self.line(f"{partition.counters.scope.label}: not now: {why(decision)}", "dim")
+        if (left := len(decided) - MAX_PASSED_OVER) > 0:
+            self.line(f"and {left:,} more partitions", "dim")
+
+    def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
+        """What each order would take."""
+        right = ("files", "size", "into", "deletes")
+        made = grid("", "partition", "", "why", *right, right=right)
+        for order, one in found:
+            note = one.refused or (
+                f"by Iceberg's own action: {one.handed_over}" * bool(one.handed_over)
+            )
+            what = order.action if not one.refused else "refused"
+            deletes = one.equality_deletes + one.position_deletes
+            files = number(one.files + one.converted)
+            into = number(one.outputs) if one.outputs else "-"
+            made.add_row(
+                styled(where(order)),
+                styled(what, "red" if one.refused else "cyan"),
+                styled(note or order.reason.replace("_", " ")),
+                *(styled(files), styled(size(one.bytes)), styled(into), styled(number(deletes))),
+            )
+        self._terminal.print(made)
+        files = sum(one.files for _, one in found)
+        taken = sum(one.bytes for _, one in found)
+        self.line(f"Nothing was done. {counted(files, 'file')} with {size(taken)} would go.")
+
+    def begun(self, orders: Sequence[Order], left: int) -> None:
+        """See `Report.begun`."""
+        for order in orders:
+            self.line(f"{where(order)}: {order.action} ({order.reason.replace('_', ' ')})", "cyan")
+
+    def rewritten(self, result: Any) -> None:
+        """See `Report.rewritten`."""
+        if isinstance(result, RewriteFinished) and result.groups:
+            outputs = sum(len(group.outputs) for group in result.groups)
+            self.line(f"{result.scope.label}: {counted(outputs, 'file')} written", "dim")
+
+    def ended(self, order: Order, event: Any, again: bool) -> None:
+        """See `Report.ended`."""
+        failed = isinstance(event, RewriteConflicted | TaskFailed)
+        text = f"{where(order)}: {words_of(event)}" + ("; once more" if again else "")
+        self.line(text, "yellow" if again else "red" if failed else "green")
+
+    def compared(self, outcome: RowsCompared) -> None:
+        """See `Report.compared`."""
+        style = {"equal": "green", "differ": "red"}.get(outcome.outcome, "yellow")
+        detail = f": {outcome.reason}, {outcome.detail}" if outcome.reason else ""
+        rows = f", {outcome.after.rows:,} rows" if outcome.after else ""
+        self.line(f"{outcome.scope.label}: read back, {outcome.outcome}{rows}{detail}", style)
+
+    def sweeping(self, removed: int) -> None:
+        """What an earlier run had left."""
+        if removed:
+            self.line(f"{counted(removed, 'file')} of earlier runs removed", "dim")
+
+    def nothing(self, why: str) -> None:
+        """No order is to be carried out."""
+        self.line(f"nothing to do{': ' + why if why else ''}")
+
+
+class JsonReport:
+    """One object a line."""
+
+    def _say(self, kind: str, **facts: Any) -> None:
+        click.echo(json.dumps({"event": kind, **facts}))
+
+    def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
+        """See `TextReport.passed_over`."""
+        for partition, decision in decided:
+            scope = partition.counters.scope
+            self._say("passed_over", partition=scope.partition, reason=decision.reason)
+
+    def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
+        """See `TextReport.previews`."""
+        for order, one in found:
+            self._say("would_run", **_of(order), **vars(one))
+
+    def begun(self, orders: Sequence[Order], left: int) -> None:
+        """See `Report.begun`."""
+        for order in orders:
+            self._say("begun", **_of(order), attempt=order.attempt)
+
+    def rewritten(self, result: Any) -> None:
+        """See `Report.rewritten`."""
+
+    def ended(self, order: Order, event: Any, again: bool) -> None:
+        """See `Report.ended`."""
+        self._say("ended", **_of(order), again=again, **facts_of(event))
+
+    def compared(self, outcome: RowsCompared) -> None:
+        """See `Report.compared`."""
+        scope = outcome.scope
+        self._say("compared", partition=scope.partition, outcome=outcome.outcome)
+
+    def sweeping(self, removed: int) -> None:
+        """See `TextReport.sweeping`."""
+        if removed:
+            self._say("swept", files=removed)
+
+    def nothing(self, why: str) -> None:
+        """See `TextReport.nothing`."""
+        self._say("nothing_to_do", why=plain(why))
+
+
+def _of(order: Order) -> dict[str, Any]:
+    scope = order.scope if isinstance(order, RewriteFiles) else None
+    return {
+        "table": order.table.dotted,
+        "task_id": order.task_id,
+        "action": order.action,
+        "partition": scope.partition if scope else None,
+        "why": order.reason,
+    }
