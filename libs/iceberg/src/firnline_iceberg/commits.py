@@ -222,7 +222,7 @@ class JavaCommits:
             if send.error is None:
                 return self._not_sent(error, send.pin)
             return self._sent(send.error, send.written)
-        return Landed()
+        return Landed(send.written)
 
     def _with_files(
         self, table: TableName, known: _Known, rewrites: tuple[Rewrite, ...]

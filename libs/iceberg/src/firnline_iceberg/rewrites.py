@@ -67,6 +67,8 @@ class ManifestBase:
 class Landed:
     """All rewrites are in the table."""
 
+    written: WrittenMetadata | None = None
+
 
 @dataclass(frozen=True)
 class Moved:

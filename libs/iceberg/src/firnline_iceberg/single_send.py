@@ -69,11 +69,11 @@ class Pin:
 
 @dataclass(frozen=True)
 class WrittenMetadata:
-    """What a commit has written that was not, or perhaps not, applied: its snapshots and their
+    """What a commit has written, applied or not: its snapshots, the oldest first, and their
     manifest lists, which name its manifests."""
 
     sequence_number: int  # of the table before it
-    snapshot_ids: frozenset[int]
+    snapshot_ids: tuple[int, ...]
     lists: tuple[str, ...]
 
 
@@ -120,8 +120,9 @@ class SingleSend:
             self._operations.commit(base if self._shown is None else self._shown[1], metadata)
         except Py4JJavaError as error:
             self.error = error
-            self.written = written_metadata(base, metadata, self.pin.ref)
             raise
+        finally:  # not before: every millisecond of it is one in which the head may move
+            self.written = written_metadata(base, metadata, self.pin.ref)
 
     def refresh(self) -> Any:
         """Raises TimeoutError: the head is another."""
@@ -186,8 +187,9 @@ def written_metadata(base: Any, metadata: Any, ref: str) -> WrittenMetadata:
     while number is not None and base.snapshot(number) is None:
         made.append(metadata.snapshot(number))
         number = made[-1].parentId()
+    made.reverse()
     return WrittenMetadata(
         base.lastSequenceNumber(),
-        frozenset(one.snapshotId() for one in made),
+        tuple(one.snapshotId() for one in made),
         tuple(one.manifestListLocation() for one in made),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -78,6 +78,11 @@ class LoadedTable:
     io: FileIO
     metadata_location: str
     cache: FileCache | None = None
+    hidden: tuple[Snapshot, ...] = ()  # that it has or had, though its catalog shows them not
+
+    def knowing(self, hidden: Iterable[Snapshot]) -> LoadedTable:
+        """The same table with snapshots that are known from elsewhere."""
+        return replace(self, hidden=tuple(hidden))
 
     def manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """Of a snapshot. Raises MetadataFileGone, RetryLater."""
@@ -128,7 +133,8 @@ class LoadedTable:
 
     @cached_property
     def _snapshots(self) -> dict[int, Snapshot]:
-        return {snapshot.snapshot_id: snapshot for snapshot in self.metadata.snapshots}
+        all_known = (*self.hidden, *self.metadata.snapshots)
+        return {snapshot.snapshot_id: snapshot for snapshot in all_known}
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -142,7 +148,7 @@ class LoadedTable:
         return self._snapshots[snapshot_id]
 
     def retains(self, snapshot_id: int) -> bool:
-        """Whether the snapshot is still in the metadata."""
+        """Whether the snapshot is still in the metadata, or known from elsewhere."""
         return snapshot_id in self._snapshots
 
     def head_id(self, ref: str) -> int | None:

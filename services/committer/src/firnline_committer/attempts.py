@@ -16,6 +16,7 @@ from firnline_iceberg.heads import Pinned
 from firnline_iceberg.rewrites import Landed, Outcome, Unknown
 from firnline_iceberg.single_send import WrittenMetadata
 
+from firnline_committer.commit_requests import Request, commits_of
 from firnline_committer.committed_results import FoundCommit, OutputSearch
 
 Plan = tuple[PlannedSnapshot, ...]
@@ -41,11 +42,20 @@ class Attempt:
     head: int  # snapshot
     plan: Plan
     outcome: Outcome
+    notes: Mapping[str, str] = field(default_factory=dict)  # in the summaries of its snapshots
 
     @property
     def task_ids(self) -> tuple[str, ...]:
         """Of the results in the plan."""
         return tuple(dict.fromkeys(task for one in self.plan for task in one.task_ids))
+
+    @property
+    def request(self) -> Request | None:
+        """What was sent, or may have been."""
+        written = self.outcome.written
+        if written is None or len(written.snapshot_ids) != len(self.plan):
+            return None
+        return Request(written, commits_of(self.plan, written, self.notes))
 
     @property
     def was_sent(self) -> bool:
@@ -74,6 +84,7 @@ class Batch:
         default_factory=dict
     )  # by task: is, or may be, in the table
     failures: list[str] = field(default_factory=list)  # why, of each attempt that left one open
+    requests: list[Request] = field(default_factory=list)  # the newest last
     leftovers: Leftovers = field(default_factory=Leftovers)
     search: OutputSearch = field(default_factory=OutputSearch)
     marks: dict[str, Marks | None] = field(default_factory=dict)  # by task id, of earlier slices

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from firnline_domain.commits.commit_plan import Repair
 from firnline_domain.commits.conflicts import Conflict, outputs
 from firnline_domain.identity import normal_path
+from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.examining import entries_named
 from firnline_iceberg.heads import manifests_since
+from firnline_iceberg.lineages import hides_history
 from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot, Summary
@@ -90,17 +92,24 @@ def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[s
 
 def _as_noted(task_id: str, newest_first: Sequence[Snapshot]) -> FoundCommit:
     ids = tuple(one.snapshot_id for one in reversed(newest_first))
-    summary = newest_first[0].summary
-    return FoundCommit(ids, _lost(summary, task_id), _repaired(summary, task_id))
+    return noted(task_id, ids, newest_first[0].summary)
 
 
-def _lost(summary: Summary | None, task_id: str) -> dict[int, str]:
+Noted = Summary | Mapping[str, str]
+
+
+def noted(task_id: str, snapshot_ids: tuple[int, ...], notes: Noted | None) -> FoundCommit:
+    """A commit with what the summaries of its snapshots say of one task."""
+    return FoundCommit(snapshot_ids, _lost(notes, task_id), _repaired(notes, task_id))
+
+
+def _lost(summary: Noted | None, task_id: str) -> dict[int, str]:
     text = (summary.get(LOST_GROUPS) if summary is not None else None) or ""
     entries = (entry.split(":") for entry in text.split(",") if entry)
     return {int(number): reason for task, number, reason in entries if task == task_id}
 
 
-def _repaired(summary: Summary | None, task_id: str) -> int | None:
+def _repaired(summary: Noted | None, task_id: str) -> int | None:
     text = (summary.get(REPAIRED) if summary is not None else None) or ""
     entries = (entry.split(":") for entry in text.split(",") if entry)
     return next((int(rows) for task, rows in entries if task == task_id), None)
@@ -115,7 +124,7 @@ def _by_outputs(
     if not tasks:
         return {}
     search.for_tasks(set(tasks.values()))
-    paths, found = frozenset(tasks), dict[str, set[int]]()
+    paths, found, seen = frozenset(tasks), dict[str, set[int]](), set[str]()
     since = min(_began_after(table, result) for result in results)
     for snapshot_id, manifests in manifests_since(table, since):
         if snapshot_id in search.snapshots:
@@ -123,13 +132,36 @@ def _by_outputs(
         new = [manifest for manifest in manifests if manifest.path not in search.manifests]
         for entry in entries_named(table, new, paths):
             makers = found.setdefault(tasks[entry.normal], set())
-            if entry.snapshot_id is not None and entry.live and table.retains(entry.snapshot_id):
+            seen.add(entry.normal)
+            if entry.snapshot_id is not None and entry.live:
                 makers.add(entry.snapshot_id)
         search.manifests.update(one.path for one in new)
         search.snapshots.add(snapshot_id)
     if found:  # of these the next look is to see them again
         search.tasks = frozenset()
-    return {task_id: FoundCommit(tuple(sorted(ids))) for task_id, ids in found.items()}
+    head = table.head_id(results[0].ref)
+    if found and head is not None and hides_history(table, head):
+        return {
+            result.task_id: FoundCommit(
+                tuple(sorted(found[result.task_id])), _not_seen(result, seen)
+            )
+            for result in results
+            if result.task_id in found
+        }
+    return {
+        task_id: FoundCommit(tuple(sorted(filter(table.retains, ids))))
+        for task_id, ids in found.items()
+    }
+
+
+def _not_seen(result: RewriteFinished, seen: Collection[str]) -> dict[int, str]:
+    """Groups of which the head has no output, while it has others'. The summary that says why they
+    were left out is hidden, so their outputs are in doubt."""
+    return {
+        number: ConflictReason.OUTPUTS_GONE
+        for number, group in enumerate(result.groups)
+        if group.outputs and not any(normal_path(file.path) in seen for file in group.outputs)
+    }
 
 
 def _began_after(table: LoadedTable, result: RewriteFinished) -> int:

@@ -33,6 +33,7 @@ from firnline_iceberg.tables import LoadedTable, RefGone, SnapshotGone, TableGon
 from firnline_committer import post_commit_check, reports
 from firnline_committer.attempts import Attempt, Batch, Examined, Progress, until_closed
 from firnline_committer.catalog import Catalog, Hold
+from firnline_committer.commit_requests import as_requested, knowing
 from firnline_committer.commit_timing import BUSY_COMMITS, CommitTiming, head_is_busy
 from firnline_committer.committed_results import FoundCommit, find_committed, notes
 from firnline_committer.conversions import Conversions
@@ -160,7 +161,8 @@ class Committer:
 
     def _close_committed(self, batch: Batch, table: LoadedTable) -> None:
         """Close what is in the table, whoever committed it."""
-        self._close(batch, table, find_committed(table, list(batch.open.values()), batch.search))
+        found = find_committed(table, list(batch.open.values()), batch.search)
+        self._close(batch, table, as_requested(table, batch.ref, batch.requests, found))
 
     def _close(self, batch: Batch, table: LoadedTable, commits: Mapping[str, FoundCommit]) -> None:
         """Close what was committed, unless its commit has done harm."""
@@ -177,7 +179,8 @@ class Committer:
     ) -> dict[str, Conflict]:
         """A guard has failed where a commit of ours took out what its outputs need: rows are back
         that were deleted. Take it back, if that harms nobody. By task id, what to say of it."""
-        lost = post_commit_check.losses(table, batch.open, commits, batch.sent)
+        known = knowing(table, batch.ref, batch.requests)
+        lost = post_commit_check.losses(known, batch.open, commits, batch.sent)
         if not lost:
             return {}
         text = f"removed {next(iter(lost.values()))}, which an output needs; "
@@ -248,7 +251,7 @@ class Committer:
             head.manifest_base,
             merges=self._merges_manifests(batch, examined),
         )
-        return Attempt(head.snapshot_id, examined.plan, outcome)
+        return Attempt(head.snapshot_id, examined.plan, outcome, examined.notes)
 
     def _is_fresh(self, since_ms: int) -> bool:
         """False after a pause in which files may have gone, or where the clock was set back."""
@@ -269,6 +272,7 @@ class Committer:
 
     def _settle(self, batch: Batch, attempt: Attempt) -> str:
         """What stays open is tried again at the next head. Why, or ""."""
+        batch.requests += [request] if (request := attempt.request) is not None else []
         match attempt.outcome:
             case Landed():
                 batch.sent.update(dict.fromkeys(attempt.task_ids, attempt.plan))
@@ -295,7 +299,8 @@ class Committer:
     def _check_landed(self, batch: Batch, attempt: Attempt) -> None:
         table = self._tables.load(batch.table)
         found = find_committed(table, [batch.open[task_id] for task_id in attempt.task_ids])
-        self._close(batch, table, {task: found.get(task, GONE) for task in attempt.task_ids})
+        landed = {task: found.get(task, GONE) for task in attempt.task_ids}
+        self._close(batch, table, as_requested(table, batch.ref, batch.requests, landed))
 
     def _head_moved(self, batch: Batch, why: str, written: WrittenMetadata | None) -> str:
         batch.writer_just_committed = False

@@ -1,0 +1,48 @@
+"""Real catalogs on a real object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_local.artifacts import cache_root, resolve
+from firnline_local.ports import free_port
+from firnline_local.process import serving
+from firnline_local.repository import repository_root
+
+from bench.rewrite.jars import AWS_BUNDLE
+from tests.kit.lake_pair import Pair, pair
+from tests.kit.nessie import Nessie
+from tests.kit.s3_server import S3Server, s3_server
+
+
+@pytest.fixture(scope="session")
+def store(servers: Path) -> Iterator[S3Server]:
+    with s3_server(servers / "store") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nessie(servers: Path, store: S3Server) -> Iterator[Nessie]:
+    port = free_port()
+    server = Nessie(port, free_port(frozenset({port})), store)
+    with serving(server.command(servers / "nessie"), servers / "nessie.log"):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def lake_jvm(iceberg_jar: Path) -> Iterator[IcebergJvm]:
+    """A JVM that knows S3."""
+    (bundle,) = resolve([AWS_BUNDLE], cache_root(), repository_root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_DIST_CLASSPATH", str(bundle))
+        running = IcebergJvm(iceberg_jar)
+    with running:
+        yield running
+
+
+@pytest.fixture
+def lake(nessie: Nessie, lake_jvm: IcebergJvm, tmp_path: Path) -> Pair:
+    return pair(lake_jvm, tmp_path, nessie.connection)
