@@ -1,7 +1,7 @@
 """An S3 server that checks credentials: versitygw, whose keys can be made and taken away.
 
-Built once from the Go module proxy into the cache of artifacts, and held to its checksum. Real files
-below a directory; a bucket is a folder.
+Built once from the Go module proxy into the cache of artifacts, and held to its checksum. Real
+files below a directory; a bucket is a folder.
 """
 
 from __future__ import annotations

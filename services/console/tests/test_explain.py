@@ -189,7 +189,7 @@ def test_words_need_no_number_that_the_policy_does_not_send() -> None:
     sent = {**dict.fromkeys(sent, 1.0), "mendable_size_error": 0.3, "max_size_error": 0.2}
     sent["size_error"] = 0.9
     for action in TABLE_ACTIONS.values():
-        sent |= dict.fromkeys(action.evidence, 1.0)
+        sent |= dict.fromkeys(action.numbers(table, limits), 1.0)
     for code, phrase in WORDS.items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase

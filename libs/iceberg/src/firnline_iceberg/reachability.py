@@ -48,7 +48,9 @@ def reached(
     """
     truth = metadata_file(table)
     snapshots = _snapshots(table.metadata, truth)
-    found = set(names) & {file_name(path) for path in _named(table, truth, snapshots)}
+    lists = (snapshot.manifest_list for snapshot in snapshots)
+    own = chain(named_by_metadata(table, truth), lists)
+    found = set(names) & {file_name(path) for path in own}
     numbered = since is not None and table.format_version > 1 and truth.format_version > 1
     if numbered:
         snapshots = [snapshot for snapshot in snapshots if _number(snapshot) > (since or 0)]
@@ -99,10 +101,10 @@ def _snapshots(loaded: TableMetadata, stored: TableMetadata) -> list[Snapshot]:
     return list({one.snapshot_id: one for one in (*loaded.snapshots, *stored.snapshots)}.values())
 
 
-def _named(table: LoadedTable, truth: TableMetadata, snapshots: list[Snapshot]) -> Iterator[str]:
-    """Files that the metadata names itself."""
+def named_by_metadata(table: LoadedTable, truth: TableMetadata) -> Iterator[str]:
+    """Paths of metadata and statistics files that the metadata names itself, as the catalog tells
+    it and as the storage has it (`metadata_file`)."""
     yield table.metadata_location
-    yield from (snapshot.manifest_list for snapshot in snapshots)
     for metadata in (table.metadata, truth):
         yield from (one.metadata_file for one in metadata.metadata_log)
         statistics = chain(metadata.statistics, metadata.partition_statistics)

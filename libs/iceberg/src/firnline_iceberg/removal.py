@@ -27,6 +27,7 @@ from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.tables import LoadedTable
 
 CLOCK = f"{PREFIX}clock"
+QUARANTINE = f"{PREFIX}quarantine"  # a folder below the table's location, for orphans
 FURTHEST_MS = 30 * 24 * 3_600_000  # of a deadline, or of a clock that is ahead
 
 
@@ -244,6 +245,15 @@ def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
             manifests = read_manifest_list(table.io, path)
             yield from (m.path for m in manifests if m.added_snapshot_id in written.snapshot_ids)
             yield path
+
+
+def remove_quarantined(table: LoadedTable, place: str) -> bool:
+    """An orphan that has lain in the quarantine for its time. `place`: below the table's location.
+    True if it was there. Raises NotRemovable, OSError."""
+    path = f"{table.metadata.location.rstrip('/')}/{place}"
+    if not place.startswith(f"{QUARANTINE}/") or not Locations.of(table).holds(path):
+        raise NotRemovable(f"{path}: {Verdict.OUTSIDE}")
+    return _delete(table.io, path)
 
 
 def storage_now_ms(table: LoadedTable) -> int | None:

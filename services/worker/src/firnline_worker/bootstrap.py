@@ -24,6 +24,7 @@ from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.ports import Publisher
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
@@ -43,6 +44,7 @@ from firnline_worker.java import JavaTables, SparkJvm
 from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
 from firnline_worker.manifests import ManifestRewriter
+from firnline_worker.orphans import OrphanRemover
 from firnline_worker.rewrite import Rewriter, Stage
 from firnline_worker.settings import Settings
 from firnline_worker.slot import WorkerSlot, acquire_slot
@@ -215,6 +217,7 @@ def table_actions(
         EXPIRE: Expirer(tables, java, leases.started_from, name, now_ms).expire,
         DanglingDeletes.name: DanglingDeleteRemover(tables, commits, name, now_ms).remove,
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
+        OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
     }
 
 

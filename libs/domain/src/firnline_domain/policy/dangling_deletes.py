@@ -18,12 +18,14 @@ class DanglingDeletes(TableAction):
     beside the data files, a worker reads the manifests, at most once a day."""
 
     name = "remove_dangling_deletes"
-    evidence = ("delete_files", "data_files")
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         holds = table.counters.totals.holds
         deletes, data = holds.delete_files, holds.data_files
         if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
             return Asked(Reason.HEALTHY)
-        numbers = dict(zip(self.evidence, (float(deletes), float(data)), strict=True))
-        return Asked(Reason.DANGLING_DELETES, True, numbers=numbers)
+        return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        holds = table.counters.totals.holds
+        return {"delete_files": holds.delete_files, "data_files": holds.data_files}

@@ -102,6 +102,12 @@ class Reason(ReasonCode):
         "a person has asked for it by name: `firnline run TABLE ACTION`",
         "a person has asked for it (firnline run)",
     )
+    ORPHAN_INTERVAL = (
+        "orphan_interval",
+        "`firnline.orphans.enabled` is set, and a week has passed",
+        "once a week: files older than {min_age_h} h that the table does not name are moved aside, "
+        "and deleted {quarantine_h} h later",
+    )
     # not ordered
     HEALTHY = (
         "healthy",
@@ -229,6 +235,7 @@ ORDERS = frozenset(
         Reason.DANGLING_DELETES,
         Reason.MANY_MANIFESTS,
         Reason.REQUESTED,
+        Reason.ORPHAN_INTERVAL,
     }
 )
 

@@ -20,13 +20,19 @@ class ManifestRewrite(TableAction):
 
     name = "rewrite_manifests"
     interval_ms = HOUR_MS
-    evidence = ("manifests", "manifest_bytes", "full_manifests", "min_manifests")
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
-        counters, least = table.counters, limits.min_manifests
-        full = ceil(counters.manifest_bytes / TARGET_BYTES)
-        if not least or counters.manifests - full < least:
+        known = self.numbers(table, limits)
+        least = limits.min_manifests
+        if not least or known["manifests"] - known["full_manifests"] < least:
             return Asked(Reason.HEALTHY)
-        known = (counters.manifests, counters.manifest_bytes, full, least)
-        numbers = dict(zip(self.evidence, map(float, known), strict=True))
-        return Asked(Reason.MANY_MANIFESTS, True, numbers=numbers)
+        return Asked(Reason.MANY_MANIFESTS, True, numbers=known)
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        counters = table.counters
+        return {
+            "manifests": counters.manifests,
+            "manifest_bytes": counters.manifest_bytes,
+            "full_manifests": ceil(counters.manifest_bytes / TARGET_BYTES),
+            "min_manifests": limits.min_manifests,
+        }

@@ -38,7 +38,6 @@ class TableAction(ABC):
 
     name: str
     interval_ms = DAY_MS  # from one order's end to the next order
-    evidence: tuple[str, ...] = ()  # names of the numbers that its orders send
 
     @abstractmethod
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -63,7 +62,13 @@ class TableAction(ABC):
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
         """The same where a person asks for it, who does not wait until the counters do."""
         before = table.work.actions.get(self.name, ActionWork())
-        return self._ordered(table, Asked(Reason.REQUESTED, order=True), before, now_ms)
+        numbers = self.numbers(table, limits)
+        asked = Asked(Reason.REQUESTED, order=True, numbers=numbers)
+        return self._ordered(table, asked, before, now_ms)
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        """What its orders send: what asked for it, and what whoever carries it out has to know."""
+        return {}
 
     def _ordered(
         self, table: Table, asked: Asked, before: ActionWork, now_ms: int

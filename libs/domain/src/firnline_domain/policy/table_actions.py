@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
 from firnline_domain.policy.table_action import TableAction
 
-ACTIONS: tuple[TableAction, ...] = (SnapshotExpiry(), DanglingDeletes(), ManifestRewrite())
+ACTIONS: tuple[TableAction, ...] = (
+    SnapshotExpiry(),
+    DanglingDeletes(),
+    ManifestRewrite(),
+    OrphanRemoval(),
+)
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}

@@ -78,6 +78,9 @@ class Thresholds(Value):
     recycle: bool = False  # firnline.rewrite.recycle: dead rows leave the storage after a time
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
     min_manifests: int = 100  # firnline.manifests.min-count: beyond full ones; 0 = never
+    remove_orphans: bool = False  # firnline.orphans.enabled: files that the table does not name
+    orphan_age_ms: int = 3 * DAY_MS  # firnline.orphans.min-age-ms: Iceberg's own default
+    quarantine_ms: int = 7 * DAY_MS  # firnline.orphans.quarantine-ms: then they are deleted
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
@@ -249,6 +252,15 @@ PROPERTIES = {
         "min_manifests",
         FILES,
         "planning is slow with fewer small manifests already, or another program rewrites them (0)",
+    ),
+    "firnline.orphans.enabled": Property(
+        "remove_orphans", set_where="writers that died have left files that cost storage"
+    ),
+    "firnline.orphans.min-age-ms": Property(
+        "orphan_age_ms", PAUSE, "a writer commits files later than three days after it wrote them"
+    ),
+    "firnline.orphans.quarantine-ms": Property(
+        "quarantine_ms", PAUSE, "what was moved aside shall be found longer, or not so long"
     ),
     "gc.enabled": Property(
         "gc_enabled", set_where="another table shares the files: Iceberg's own switch"

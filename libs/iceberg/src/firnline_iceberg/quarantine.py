@@ -1,0 +1,64 @@
+"""Orphans wait before they are deleted: moved aside, where whoever misses one finds it, below
+`firnline-quarantine/TIME/` with the path that it had. TIME is the storage's, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from firnline_iceberg.naming import file_name
+from firnline_iceberg.orphans import Names, Storage, StoredFile
+from firnline_iceberg.removal import QUARANTINE, remove_quarantined
+from firnline_iceberg.tables import LoadedTable
+
+THREADS = 8  # moves and deletions at once
+
+
+@dataclass(frozen=True)
+class Released:
+    """What came of files whose time in the quarantine is over, and of those that were missed."""
+
+    deleted: int = 0
+    deleted_bytes: int = 0
+    restored: int = 0
+
+
+def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> None:
+    """Raises StorageUnreachable; what was moved by then stays there."""
+    _at_once(partial(_move_in, storage, at_ms), files)
+
+
+def _move_in(storage: Storage, at_ms: int, file: StoredFile) -> None:
+    storage.move(file.place, f"{QUARANTINE}/{at_ms}/{file.place}")
+
+
+def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
+    """Each file with the time from which it is there. Folders of other names are nobody's."""
+    for name in sorted(storage.folders(QUARANTINE)):
+        if name.isascii() and name.isdigit():
+            yield from ((int(name), file) for file in storage.files(f"{QUARANTINE}/{name}"))
+
+
+def release(
+    table: LoadedTable, names: Names, storage: Storage, before_ms: int, newest: bool = False
+) -> Released:
+    """Deletes what was put in before `before_ms`; puts back what the table names by now, however
+    long it has been there. `newest`: nothing is deleted. Raises StorageUnreachable, OSError."""
+    deleted = deleted_bytes = restored = 0
+    for at_ms, file in quarantined(storage):
+        if names.has(file_name(file.place)):
+            _, _, place = file.place.split("/", 2)
+            if not storage.holds(place):
+                storage.move(file.place, place)
+                restored += 1
+        elif at_ms < before_ms and not newest and remove_quarantined(table, file.place):
+            deleted, deleted_bytes = deleted + 1, deleted_bytes + file.bytes
+    return Released(deleted, deleted_bytes, restored)
+
+
+def _at_once(ask: Callable[[StoredFile], None], files: Iterable[StoredFile]) -> None:
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in pool.map(ask, files):
+            pass

@@ -1,0 +1,83 @@
+"""Moves orphan files of a table into a quarantine below its location, and deletes those that have
+lain there for their time. A file that the table names after all goes back to its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
+from firnline_domain.policy.orphan_removal import MIN_AGE_H
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.orphans import OrphanRefusal
+from firnline_domain.records.results import TableResult
+from firnline_domain.times import HOUR_MS
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.orphans import Names, Orphans, Storage, find_orphans, refuse_unclear
+from firnline_iceberg.quarantine import Released, move_in, release
+from firnline_iceberg.removal import storage_now_ms
+from firnline_iceberg.tables import LoadedTable, Tables
+
+
+@dataclass(frozen=True)
+class OrphanRemover:
+    """Turns an order into its result. Its numbers say how old an orphan has to be, and how long it
+    waits in the quarantine."""
+
+    tables: Tables
+    worker: str
+    now_ms: Callable[[], int]
+
+    def remove(self, order: TableOrder) -> TableResult:
+        """Raises TaskRefused, RetryLater."""
+        table = self.tables.load(order.table)
+        try:
+            return self._removed(order, table)
+        except MetadataFileGone as error:
+            raise RetryLater(f"expired meanwhile: {error}") from error
+        except OSError as error:
+            raise StorageUnreachable(f"{order.table.dotted}: {error}") from error
+        except TaskRefused as refused:
+            if refused.reason in list(OrphanRefusal):
+                return self._result(order, refused.reason, {})
+            raise
+
+    def _removed(self, order: TableOrder, table: LoadedTable) -> TableResult:
+        refuse_unclear(table)
+        if (now_ms := storage_now_ms(table)) is None:
+            raise TaskRefused(OrphanRefusal.NOT_DATED, "the storage dates no files")
+        age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)
+        wait_ms = int(order.numbers["quarantine_h"] * HOUR_MS)
+        names, storage = Names(table), Storage(table)
+        found = find_orphans(table, names, storage, now_ms - age_ms)
+        released = release(table, names, storage, now_ms - wait_ms)
+        try:
+            move_in(storage, found.files, now_ms)
+        finally:
+            missed = self._missed(order, names, storage)
+        return self._result(order, None, _numbers(found, released, missed))
+
+    def _missed(self, order: TableOrder, names: Names, storage: Storage) -> int:
+        """A writer may have committed an old file while it was moved."""
+        table = self.tables.load(order.table)
+        if table.metadata_location == names.location:
+            return 0
+        return release(table, Names(table), storage, 0, newest=True).restored
+
+    def _result(
+        self, order: TableOrder, refused: str | None, numbers: dict[str, float]
+    ) -> TableResult:
+        return TableResult(
+            order.task_id, order.table, order.action, refused, self.worker, self.now_ms(), numbers
+        )
+
+
+def _numbers(found: Orphans, released: Released, missed: int) -> dict[str, float]:
+    return {
+        "files_seen": float(found.seen),
+        "files_quarantined": float(len(found.files)),
+        "bytes_quarantined": float(found.bytes),
+        "files_deleted": float(released.deleted),
+        "bytes_deleted": float(released.deleted_bytes),
+        "files_restored": float(released.restored + missed),
+    }

@@ -1,0 +1,145 @@
+"""Orphans wait in a quarantine, and no file that a table needs goes; Iceberg's action beside it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.records.orders import TableOrder
+from firnline_iceberg.java import removal_json
+from firnline_iceberg.orphans import Storage
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.removal import QUARANTINE
+from firnline_worker.orphans import OrphanRemover
+
+from tests.integration.worker.lab import Lab, now_ms
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+OLD_S = 10 * 86_400
+
+
+@pytest.fixture
+def remover(tables: Any) -> OrphanRemover:
+    return OrphanRemover(tables, "w1", now_ms)
+
+
+def order(table: TableName, quarantine_h: float = 168.0) -> TableOrder:
+    at = now_ms()
+    numbers = {"min_age_h": 72.0, "quarantine_h": quarantine_h}
+    return TableOrder(
+        "o1", table, OrphanRemoval.name, "orphan_interval", 1, 1, at, at + 3_600_000, numbers
+    )
+
+
+def root(lab: Lab) -> Path:
+    return Path(lab.table().metadata.location.removeprefix("file:"))
+
+
+def age(folder: Path) -> None:
+    """Everything is ten days old."""
+    for path in folder.rglob("*"):
+        old = path.stat().st_mtime - OLD_S
+        os.utime(path, (old, old))
+
+
+def left_behind(lab: Lab, name: str = "data/left-0.parquet") -> Path:
+    path = root(lab) / name
+    path.write_bytes(b"12345")
+    return path
+
+
+def filled(lab: Lab) -> list[Any]:
+    """Rows in several snapshots, with deletes; of v3, so with a vector in a Puffin file."""
+    lab.create(
+        "id BIGINT, p STRING",
+        "PARTITIONED BY (p)",
+        **{"format-version": "3", "write.delete.mode": "merge-on-read"},
+    )
+    for number in range(3):
+        lab.insert(f"({number}, 'a=b/c'), ({number + 10}, 'x')")
+    lab.sql("DELETE FROM {t} WHERE id = 1")
+    lab.sql("INSERT OVERWRITE {t} SELECT id, p FROM {t} WHERE id < 12")
+    return lab.rows()
+
+
+def test_an_orphan_goes_through_the_quarantine_and_all_else_stays(lab, remover):
+    rows = filled(lab)
+    snapshots = [one.snapshot_id for one in lab.table().snapshots]
+    history = [lab.sql(f"SELECT * FROM {{t}} VERSION AS OF {one}").count() for one in snapshots]
+    orphan, before = left_behind(lab), lab.stored()
+    age(root(lab))
+    young = left_behind(lab, "data/young-0.parquet")
+    numbers = remover.remove(order(lab.name)).numbers
+    assert (numbers["files_quarantined"], numbers["bytes_quarantined"]) == (1, 5)
+    assert not orphan.exists()
+    assert young.exists()
+    kept = [one for one in lab.stored() if QUARANTINE in one]
+    assert [Path(one).name for one in kept] == [orphan.name]
+    again = remover.remove(order(lab.name)).numbers
+    assert (again["files_quarantined"], again["files_deleted"]) == (0, 0)
+    gone = remover.remove(order(lab.name, quarantine_h=0.0)).numbers
+    assert (gone["files_deleted"], gone["bytes_deleted"]) == (1, 5)
+    assert lab.stored() - {str(young)} == before - {str(orphan)}
+    assert lab.rows() == rows
+    assert history == [
+        lab.sql(f"SELECT * FROM {{t}} VERSION AS OF {one}").count() for one in snapshots
+    ]
+
+
+def test_a_file_that_a_writer_commits_while_it_is_moved_goes_back(lab, remover, monkeypatch):
+    """Written ten days ago, and committed only now."""
+    rows = filled(lab)
+    data = next(one for one in lab.stored() if one.endswith(".parquet") and "p=x" in one)
+    copy = Path(data).with_name("late-0.parquet")
+    copy.write_bytes(Path(data).read_bytes())
+    late, moved = entry_of(lab, copy), Storage.move
+    age(root(lab))
+
+    def move(storage: Storage, place: str, to: str) -> None:
+        moved(storage, place, to)
+        if to.endswith(copy.name):
+            lab.writer.append(late)
+
+    monkeypatch.setattr(Storage, "move", move)
+    numbers = remover.remove(order(lab.name)).numbers
+    assert (numbers["files_quarantined"], numbers["files_restored"]) == (1, 1)
+    assert copy.exists()
+    assert len(lab.rows()) > len(rows)
+
+
+def entry_of(lab: Lab, path: Path) -> str:
+    """Of a copy of a data file of the table's, for an append."""
+    table = lab.table()
+    like = next(f for f in live_files(table, table.head_id(MAIN)).data if f.partition == '["x"]')
+    entry = replace(like, path=f"file:{path}", bytes=path.stat().st_size)
+    return removal_json(entry, 1)
+
+
+def test_a_table_within_another_ends_it_where_icebergs_action_removes_its_files(lab, remover):
+    """`remove_orphan_files` takes all that is below the location for the table's own (#4194)."""
+    filled(lab)
+    left_behind(lab)
+    inner = f"lake.{lab.namespace}.inner"
+    lab.sql(f"CREATE TABLE {inner} (id BIGINT) USING iceberg LOCATION '{root(lab)}/data/inner'")
+    lab.sql(f"INSERT INTO {inner} VALUES (1)")
+    age(root(lab))
+    stored = lab.stored()
+    assert remover.remove(order(lab.name)).refused_reason == "shared_location"
+    assert lab.stored() == stored
+    call = f"CALL lake.system.remove_orphan_files(table => '{lab.namespace}.t', dry_run => true)"
+    theirs = {row[0].removeprefix("file:") for row in lab.sql(call).collect()}
+    assert any("/inner/data/" in one and one.endswith(".parquet") for one in theirs)
+
+
+def test_shared_files_are_refused(lab, remover):
+    lab.create("id BIGINT", **{"gc.enabled": "false"})
+    lab.insert("(1)")
+    orphan = left_behind(lab)
+    age(root(lab))
+    assert remover.remove(order(lab.name)).refused_reason == "gc_disabled"
+    assert orphan.exists()
