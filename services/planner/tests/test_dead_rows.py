@@ -42,7 +42,7 @@ def looked(world: PlannerWorld) -> RewriteFiles:
 
 
 def next_order(world: PlannerWorld) -> RewriteFiles | None:
-    found = [one for one in orders(world.tick(30 * DAY_MS)) if isinstance(one, RewriteFiles)]
+    found = orders(world.tick(30 * DAY_MS))
     return found[0] if found else None
 
 

@@ -14,7 +14,7 @@ from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_planner.reconcile.table import SHADOW_RECHECK_MS
 
-from tests.kit.planner_world import PlannerWorld, orders, part
+from tests.kit.planner_world import PlannerWorld, orders, part, table_orders
 
 FLEET = Thresholds(quiet_ms=0, max_age_ms=10**15, shadow=True)
 SHADOW, CANARY = {"firnline.shadow": "true"}, {"firnline.shadow": "false"}
@@ -60,10 +60,10 @@ def test_snapshots_are_not_expired(world: World) -> None:
     world.append(1)
     world.append(1)
     records = world.tick(6 * DAY_MS)
-    assert orders(records) == []
+    assert table_orders(records) == []
     assert records[-1].expiry_reason == "shadow"
     world.restart(replace(FLEET, shadow=False))
-    sent = orders(world.tick(SHADOW_RECHECK_MS))
+    sent = table_orders(world.tick(SHADOW_RECHECK_MS))
     assert ExpireSnapshots in {type(one) for one in sent}
 
 

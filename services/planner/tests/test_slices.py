@@ -56,7 +56,7 @@ class Lake:
         self.take(self.world.commit(PartitionChange(A, files(self.count), FileTally())))
 
     def take(self, records: list[object]) -> None:
-        self.sent += [one for one in orders(records) if isinstance(one, RewriteFiles)]
+        self.sent += orders(records)
 
     def write(self) -> None:
         self.deletes, self.fragments = self.deletes + 1, self.fragments + 1
