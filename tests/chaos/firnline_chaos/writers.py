@@ -61,7 +61,7 @@ class Writer:
             "rest.client.socket-timeout-ms": str(PATIENCE_MS),
             "rest.client.connection-timeout-ms": str(PATIENCE_MS),
         }
-        self.catalog = rest_catalog(self.jvm, uri, "lake", **waits)
+        self.catalog = rest_catalog(self.jvm, uri, **waits)
         self._tables = Tables(uri)
         self._book = book
 
