@@ -48,7 +48,7 @@ def bring_home(bootstrap: str) -> None:
     assignments.close()
     producer = Producer({"bootstrap.servers": bootstrap})
     for one in assignments.board.every:
-        key, home = one.table_uuid.encode(), bucket_of(one.table_uuid, DEFAULT_BUCKETS)
+        key, home = one.table_key.encode(), bucket_of(one.table_key, DEFAULT_BUCKETS)
         headers = list[Header](signer_here().headers(TOPIC, home, key, None))
         producer.produce(TOPIC, None, key, home, headers=headers)
     producer.flush(30)

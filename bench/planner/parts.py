@@ -63,10 +63,11 @@ def changelog_topic(stage: Stage) -> str:
 
 def _entries(tables: int) -> Iterator[tuple[str, int, bytes, bytes]]:
     for table, partition in fleet.lived(range(tables)):
-        uuid, place = table.counters.table.uuid, bucket_of(table.counters.table.uuid, BUCKETS)
-        key = encoding.partition_key(uuid, MAIN, partition.counters.scope)
+        table_key = table.counters.table.key
+        place = bucket_of(table_key, BUCKETS)
+        key = encoding.partition_key(table_key, MAIN, partition.counters.scope)
         yield "partition", place, key, encoding.to_bytes(partition)
-        yield "table", place, encoding.table_key(uuid, MAIN), encoding.to_bytes(table)
+        yield "table", place, encoding.ref_key(table_key, MAIN), encoding.to_bytes(table)
 
 
 def cold_start(stage: Stage) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_unknown_field_is_not_dropped_silently() -> None:
 
 EXAMPLE = {
     "task_id": "0" * 32,
-    "table": {"uuid": "u", "namespace": ["a"], "name": "b"},
+    "table": {"uuid": "u", "namespace": ["a"], "name": "b", "catalog": "lake", "prefix": ""},
     "ref": "main",
     "scope": None,
     "reason": "nothing_to_do",

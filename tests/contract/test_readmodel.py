@@ -78,8 +78,8 @@ def dropped(number: int, at_ms: int) -> Any:
 def listed(harness: ReadModelHarness, **query: Any) -> list[str]:
     """Uuids of a page of tables."""
     page, views = harness.model.tables(Query(**query))
-    assert [one.uuid for one in views] == page.uuids
-    return page.uuids
+    assert [one.key for one in views] == page.keys
+    return page.keys
 
 
 def told(model: ReadModel) -> list[str]:
@@ -182,7 +182,7 @@ def test_a_name_used_again_is_the_new_table(harness: ReadModelHarness, old_first
         harness.tell(fact)
     found = harness.model.table("shop.t")
     assert found is not None
-    assert found.uuid == "uuid-2"
+    assert found.key == "uuid-2"
     assert listed(harness) == ["uuid-2"]
 
 
@@ -210,7 +210,7 @@ def test_tables_are_found_sorted_and_paged_by_the_store(harness: ReadModelHarnes
     second, _ = harness.model.tables(Query(sort="-debt", limit=2, cursor=first.cursor or ""))
     harness.tell(dropped(9, 2**42))  # of the first page: no table moves off the third
     third, _ = harness.model.tables(Query(sort="-debt", limit=2, cursor=second.cursor or ""))
-    found = [first.uuids, second.uuids, third.uuids]
+    found = [first.keys, second.keys, third.keys]
     assert found == [["uuid-9", "uuid-2"], ["uuid-4", "uuid-1"], ["uuid-3", "uuid-0"]]
     assert third.cursor is None
     for wrong in ({"sort": "colour"}, {"cursor": "nonsense"}):
@@ -355,9 +355,9 @@ def listing(rules: tuple[str, ...], at_ms: int, number: int = 1, **more: Any) ->
 
 
 def advised(harness: ReadModelHarness) -> dict[str, list[str]]:
-    found = {view.uuid: [one.rule for one in view.holding] for view in harness.model.advice(10)}
-    for table_uuid, rules in found.items():
-        of_one = harness.model.advice_of(table_uuid)
+    found = {view.key: [one.rule for one in view.holding] for view in harness.model.advice(10)}
+    for table_key, rules in found.items():
+        of_one = harness.model.advice_of(table_key)
         assert of_one is not None
         assert [one.rule for one in of_one.holding] == rules
     return found
@@ -367,7 +367,7 @@ def test_advice_is_listed_by_table_those_with_most_of_it_first(harness: ReadMode
     harness.tell(word("a", 1), listing(("a",), 1))
     harness.tell(word("a", 1, number=2), word("b", 1, number=2), listing(("a", "b"), 1, number=2))
     assert list(advised(harness).items()) == [("uuid-2", ["a", "b"]), ("uuid-1", ["a"])]
-    assert [view.uuid for view in harness.model.advice(1)] == ["uuid-2"]
+    assert [view.key for view in harness.model.advice(1)] == ["uuid-2"]
     assert harness.model.totals(0)["advice"] == 3
     assert harness.model.advice_of("uuid-3") is None
 

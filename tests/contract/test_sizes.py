@@ -61,7 +61,7 @@ def noise(size: int) -> str:
 def commit(table: TableName, **changes: Any) -> TableCommitted:
     snapshot = SnapshotAdded(7, 6, 3, 1, "append", "file:///m.avro", {"added-records": "5"})
     event = TableCommitted(
-        "e", table, "lake", TableChange.COMMITTED, (snapshot,), (RefMoved("main", "branch", 7, 6),),
+        "e", table, TableChange.COMMITTED, (snapshot,), (RefMoved("main", "branch", 7, 6),),
         (), False, 1, "gateway",
     )  # fmt: skip
     return replace(event, **changes)

@@ -120,7 +120,7 @@ class View:
 
 
 def told(events: list[Any], story: Story) -> list[Any]:
-    mine = (one for one in events if one.table_uuid == story.table.uuid)
+    mine = (one for one in events if one.table_key == story.table.uuid)
     return sorted(mine, key=lambda one: (one.kind, one.text, str(one.id)))
 
 

@@ -25,7 +25,7 @@ from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.service import topic_of
 from firnline_planner.kafka.standby import ChangelogFollower
 from firnline_planner.placement.routing import Fleet
-from firnline_planner.state.encoding import table_key, to_bytes
+from firnline_planner.state.encoding import ref_key, to_bytes
 
 pytestmark = pytest.mark.stack
 
@@ -54,7 +54,7 @@ def keep(log_of_state: Changelog, *uuids: str) -> None:
     producer.begin_transaction()
     for one in uuids:
         value = to_bytes(Table(TableCounters(TableName(one, ("db",), one), "main", known=True)))
-        producer.produce(log_of_state.topic, value, table_key(one, "main"), partition=BUCKET)
+        producer.produce(log_of_state.topic, value, ref_key(one, "main"), partition=BUCKET)
     producer.commit_transaction(30)
 
 
@@ -96,7 +96,7 @@ def test_a_bucket_is_let_go_of_before_all_of_it_is_read(
     follower.release([BUCKET])
     store = LocalStore(tmp_path / str(BUCKET), shared_cache())
     log_of_state.catch_up({BUCKET: store}, wall_ms())
-    assert store.get(table_key("t1", "main")) is not None
+    assert store.get(ref_key("t1", "main")) is not None
     store.close()
 
 
@@ -124,8 +124,8 @@ def test_what_could_not_be_kept_is_read_again(
     wait_for(lambda: log_of_state.read == 3)  # the first one twice
     follower.release([BUCKET])
     store = LocalStore(tmp_path / str(BUCKET), shared_cache())
-    assert store.get(table_key("t1", "main")) is not None
-    assert store.get(table_key("t2", "main")) is not None
+    assert store.get(ref_key("t1", "main")) is not None
+    assert store.get(ref_key("t2", "main")) is not None
     store.close()
 
 

@@ -39,7 +39,7 @@ from firnline_planner.inputs import (
 from firnline_planner.memory_driver import MemoryDriver
 from firnline_planner.placement.load import DECIDE_AFTER_MS
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.encoding import PARTITION, TABLE, table_uuid
+from firnline_planner.state.encoding import PARTITION, TABLE, table_key_in
 
 BUCKETS = 3  # that it begins with
 SCOPE = Scope(0, "[]")
@@ -222,7 +222,7 @@ def topics_of(bucket: int) -> tuple[str, ...]:
 
 
 def is_of(key: bytes, table: TableName) -> bool:
-    return table_uuid(key) == table.uuid
+    return table_key_in(key) == table.uuid
 
 
 def named(uuid: str) -> TableName:

@@ -66,7 +66,7 @@ class Drive(Protocol):
 
     def put(self, topic: str, record: Any) -> None: ...
 
-    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None: ...
+    def put_raw(self, topic: str, table_key: str, value: bytes, signer: Any = SIGNER) -> None: ...
 
     def tell_all(self, topic: str, record: Any) -> None: ...
 
@@ -89,10 +89,10 @@ class InMemory:
     def put(self, topic: str, record: Any) -> None:
         self.publisher.publish(topic, record.table.uuid, record)
 
-    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None:
-        place = bucket_of(table_uuid, BUCKETS)
-        headers = signer.headers(topic, place, table_uuid.encode(), value)
-        self.broker.append(topic, place, table_uuid, value, headers)
+    def put_raw(self, topic: str, table_key: str, value: bytes, signer: Any = SIGNER) -> None:
+        place = bucket_of(table_key, BUCKETS)
+        headers = signer.headers(topic, place, table_key.encode(), value)
+        self.broker.append(topic, place, table_key, value, headers)
 
     def tell_all(self, topic: str, record: Any) -> None:
         self.publisher.broadcast(topic, "fleet", record)
@@ -133,8 +133,8 @@ class OverKafka:
         self.publisher.publish(topic, record.table.uuid, record)
         self.publisher.flush()
 
-    def put_raw(self, topic: str, table_uuid: str, value: bytes, signer: Any = SIGNER) -> None:
-        place, key = bucket_of(table_uuid, BUCKETS), table_uuid.encode()
+    def put_raw(self, topic: str, table_key: str, value: bytes, signer: Any = SIGNER) -> None:
+        place, key = bucket_of(table_key, BUCKETS), table_key.encode()
         headers = signer.headers(topic, place, key, value)
         self.raw.produce(topic, value, key, partition=place, headers=headers)
         self.raw.flush(10)

@@ -152,7 +152,7 @@ def honest(world: World, task: str = KILLED) -> dict[str, Any]:
     metadata = f"file://{world.mine.root}/metadata"
     beside = [f"{metadata}/{name}" for name in (run.row_map_name, run.marks_name)]
     return {
-        "task_id": task, "attempt": 1, "table_uuid": world.mine.uuid, "worker": "w",
+        "task_id": task, "attempt": 1, "table_key": world.mine.uuid, "worker": "w",
         "written_at_ms": OLD_S, "outputs": [*(f"{data}/{name}" for name in names), *beside],
         "deadline_ms": 0,
     }  # fmt: skip

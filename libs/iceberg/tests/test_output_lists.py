@@ -66,7 +66,7 @@ def changed(**fields: Any) -> bytes:
         changed(deadline_ms=None),
         changed(task_id=None),
         changed(task_id="\ud800"),
-        changed(table_uuid=["u"]),
+        changed(table_key=["u"]),
         changed(outputs="file:/a"),
         changed(outputs=[1]),
         changed(outputs=["file:/\ud800"]),

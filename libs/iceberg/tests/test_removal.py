@@ -149,7 +149,7 @@ def forged(world: World, choice: dict[str, Any]) -> tuple[Path, CatalogView]:
     body = {
         "task_id": choice["task"],
         "attempt": choice["attempt"],
-        "table_uuid": owners[choice["uuid"]].uuid if choice["uuid"] else "",
+        "table_key": owners[choice["uuid"]].uuid if choice["uuid"] else "",
         "worker": "w",
         "written_at_ms": choice["written"],
         "outputs": files,

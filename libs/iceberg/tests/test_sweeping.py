@@ -120,7 +120,7 @@ def test_a_file_that_is_no_list_is_told_of_and_stays(made: Made) -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"table_uuid": "other"}, "other_table"),
+        ({"table_key": "other"}, "other_table"),
         ({"task_id": "other"}, "invalid_outputs"),
         ({"attempt": 2}, "invalid_outputs"),
         ({"outputs": ("file:///etc/passwd",)}, "invalid_outputs"),

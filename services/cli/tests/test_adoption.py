@@ -60,6 +60,7 @@ class FakeLake:
     exact: dict[Name, float] = field(default_factory=dict)
     broken: set[Name] = field(default_factory=set)
     loaded: list[Name] = field(default_factory=list)
+    catalog_path: str = "lake"
 
     def put(self, dotted: str, weight: float, **more: object) -> None:
         name = tuple(dotted.split("."))
@@ -382,8 +383,8 @@ def test_the_canary_is_the_same_before_and_after_its_adoption(world: World) -> N
     newcomers = list(first.newcomers([()], []))
     canary = Canary.of(first.already, newcomers, 0.05)
     first.run(canary.among(newcomers))
-    assert 18 <= len(world.requests) == len(canary.uuids) <= 23
+    assert 18 <= len(world.requests) == len(canary.keys) <= 23
     second = world.adoption()
     rest = list(second.newcomers([()], []))
     assert Canary.of(second.already, rest, 0.05) == canary
-    assert len(rest) == 404 - len(canary.uuids)
+    assert len(rest) == 404 - len(canary.keys)

@@ -14,7 +14,7 @@ def candidates(namespace: str, count: int, size: int = 1000) -> list[Candidate]:
 def test_each_namespace_and_each_size_gives_its_share() -> None:
     kinds = [candidates(name, 40, size) for name in ("a", "b", "c") for size in (10, 10**6, 10**12)]
     found = chosen([candidate for kind in kinds for candidate in kind], 0.05)
-    assert [len(found & {candidate.uuid for candidate in kind}) for kind in kinds] == [2] * 9
+    assert [len(found & {candidate.key for candidate in kind}) for kind in kinds] == [2] * 9
 
 
 def test_namespaces_with_a_table_each_give_it_together() -> None:

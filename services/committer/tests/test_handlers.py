@@ -28,7 +28,7 @@ class Recording:
         self.batches.append([one.task_id for one in results])
         return Progress([f"event of {one.task_id}" for one in results])
 
-    def abandon(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_key: str, ref: str) -> None:
         """Nothing was left."""
 
 

@@ -57,7 +57,7 @@ class Scripted(Handlers):
             [RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in records]
         )
 
-    def abandon(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_key: str, ref: str) -> None:
         """Nothing was left."""
 
 

@@ -85,7 +85,7 @@ def test_what_a_worker_says_is_believed(at: Pinned, honest: RewriteFinished) -> 
 
 def test_paths_that_are_not_its_own(at: Pinned, run: Run, honest: RewriteFinished) -> None:
     mine = run.output_name(0, 0)
-    other_run = Run(run.table_uuid, TASK, 1, "beef0000")
+    other_run = Run(run.table_key, TASK, 1, "beef0000")
     (live,) = at.head.data.values()
     wrong = [
         str(live.path),
@@ -100,8 +100,8 @@ def test_paths_that_are_not_its_own(at: Pinned, run: Run, honest: RewriteFinishe
         in_data(at, f"x{mine}"),
         in_data(at, f"{mine}.crc"),
         in_data(at, other_run.output_name(0, 0)),
-        in_data(at, Run(run.table_uuid, TASK, 2, run.run).output_name(0, 0)),
-        in_data(at, Run(run.table_uuid, "b" * 32, 1, run.run).output_name(0, 0)),
+        in_data(at, Run(run.table_key, TASK, 2, run.run).output_name(0, 0)),
+        in_data(at, Run(run.table_key, "b" * 32, 1, run.run).output_name(0, 0)),
         in_data(at, Run("another-table", TASK, 1, run.run).output_name(0, 0)),
     ]
     for path in wrong:

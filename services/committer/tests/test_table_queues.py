@@ -75,8 +75,8 @@ class Gates(Handlers):
                 skips, records[len(done) :], pause_s=0.2 if len(done) < len(records) else 0
             )
 
-    def abandon(self, table_uuid: str, ref: str) -> None:
-        self.let_gone.append((table_uuid, ref))
+    def abandon(self, table_key: str, ref: str) -> None:
+        self.let_gone.append((table_key, ref))
 
 
 class Bench:

@@ -69,8 +69,20 @@ async def test_fleet_sums_up(site: Site, make: Make) -> None:
 async def test_what_is_paused_is_with_the_fleet(site: Site, make: Make) -> None:
     site.tell(make("pause_maintenance/fleet"), make("pause_maintenance/table"))
     assert (await site.get("/api/fleet"))["pauses"] == [
-        {"table": "", "since_ms": 1790000000000, "by": "ops", "reason": "storage migration"},
-        {"table": "shop.orders", "since_ms": 1790000000000, "by": "ops", "reason": ""},
+        {
+            "table": "",
+            "catalog": "",
+            "since_ms": 1790000000000,
+            "by": "ops",
+            "reason": "storage migration",
+        },
+        {
+            "table": "shop.orders",
+            "catalog": "lake",
+            "since_ms": 1790000000000,
+            "by": "ops",
+            "reason": "",
+        },
     ]
     site.tell(make("resume_maintenance/fleet"))
     assert [one["table"] for one in (await site.get("/api/fleet"))["pauses"]] == ["shop.orders"]

@@ -117,7 +117,6 @@ def committed(commit: Commit) -> TableCommitted:
     return TableCommitted(
         event_id=f"commit-{commit.updates!r}",
         table=commit.table,
-        catalog="lake",
         change=TableChange.COMMITTED,
         snapshots=tuple(snapshots),
         refs=tuple(refs),

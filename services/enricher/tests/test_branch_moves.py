@@ -13,7 +13,6 @@ def event(snapshots: list[SnapshotAdded], refs: list[RefMoved]) -> TableCommitte
     return TableCommitted(
         "e",
         TableName("u", ("db",), "t"),
-        "lake",
         TableChange.COMMITTED,
         tuple(snapshots),
         tuple(refs),

@@ -30,7 +30,6 @@ def commit(uuid: str, snapshot_id: int) -> TableCommitted:
     return TableCommitted(
         f"{uuid}-{snapshot_id}",
         table,
-        "lake",
         TableChange.COMMITTED,
         (),
         refs,

@@ -42,7 +42,7 @@ async def test_an_accepted_commit_is_an_event(bench: Bench, client: aiohttp.Clie
     assert await post(client, bench, append(), **headers) == (200, b"{}")
     [event] = await bench.until(1)
     assert (event.table.uuid, event.table.dotted) == (UUID, "n.t")
-    assert (event.catalog, event.source, event.user_agent) == ("lake", "gateway", "Writer/1")
+    assert (event.table.catalog, event.source, event.user_agent) == ("lake", "gateway", "Writer/1")
     assert event.snapshots[0].snapshot_id == SNAPSHOT
 
 

@@ -38,7 +38,7 @@ class Moody(MemoryPublisher):
 
 def event(number: int) -> TableCommitted:
     return TableCommitted(
-        str(number), TableName(f"uuid-{number % 3}", ("n",), "t"), "lake",
+        str(number), TableName(f"uuid-{number % 3}", ("n",), "t"),
         TableChange.COMMITTED, (), (), (), True, number, "gateway",
     )  # fmt: skip
 
@@ -66,9 +66,7 @@ def sender(journal: Journal, publisher: Moody) -> OutboxSender:
 
 
 def accept(journal: Journal, *numbers: int) -> None:
-    journal.settle(CALL, [outgoing(event(n).table.uuid, event(n), 1) for n in numbers]).result(
-        WAIT_S
-    )
+    journal.settle(CALL, [outgoing(event(n), 1) for n in numbers]).result(WAIT_S)
 
 
 def test_events_go_out_in_order_keyed_by_their_table(
@@ -171,7 +169,7 @@ def test_a_commit_that_no_topic_takes_goes_aside_and_blocks_no_other(
     sender: OutboxSender, journal: Journal, broker: MemoryBroker
 ) -> None:
     huge = replace(event(3), table=TableName("uuid-3", ("n",), "t" * 20_000_000))
-    records = [outgoing(one.table.uuid, one, 1) for one in (event(1), huge, event(2))]
+    records = [outgoing(one, 1) for one in (event(1), huge, event(2))]
     journal.settle(CALL, records).result(WAIT_S)
     assert sender.drain() == 3
     assert read(broker) == {"1", "2"}

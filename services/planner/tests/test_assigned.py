@@ -66,7 +66,7 @@ def test_a_new_table_of_a_hot_bucket_goes_to_the_lightest() -> None:
     stage.work_off()
     assert (stage.counting(hot), stage.counting(quiet)) == ([2], [1])
     [assigned] = said(stage)
-    assert (assigned.table_uuid, assigned.bucket) == (hot.uuid, 2)
+    assert (assigned.table_key, assigned.bucket) == (hot.uuid, 2)
     assert assigned.reason == "a new table, and bucket 0 is hot"
 
 

@@ -19,7 +19,7 @@ from firnline_planner.kafka.local_store import LocalStore, Mark, shared_cache
 from firnline_planner.kafka.ownership import OwnedBuckets
 from firnline_planner.kafka.standby import NoStandby
 from firnline_planner.placement.routing import Fleet
-from firnline_planner.state.encoding import table_key, to_bytes
+from firnline_planner.state.encoding import ref_key, to_bytes
 
 
 class Changelog:
@@ -33,7 +33,7 @@ class Changelog:
     def catch_up(self, stores: dict[int, LocalStore], now_ms: int) -> int:
         table = Table(TableCounters(TableName("u", ("db",), "t"), MAIN, known=True))
         for store in stores.values():
-            store.keep({table_key("u", MAIN): to_bytes(table)}, Mark("id", 1, now_ms))
+            store.keep({ref_key("u", MAIN): to_bytes(table)}, Mark("id", 1, now_ms))
         return len(stores)
 
 

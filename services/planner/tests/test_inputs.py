@@ -15,7 +15,7 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Effects
 from firnline_planner.inputs import Input, Reader
 from firnline_planner.placement.routing import Fleet
-from firnline_planner.state.encoding import UnknownVersion, table_key
+from firnline_planner.state.encoding import UnknownVersion, ref_key
 from firnline_planner.state.stores import MemoryStore
 
 from tests.kit.names import TABLE
@@ -65,7 +65,7 @@ def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> 
 def test_a_table_of_a_newer_planner_stops_this_one(reader: Reader) -> None:
     """Put aside it would be lost: who table_chunks it over does not have it any more."""
     uuid = TABLE.uuid
-    pair = KeptPair(table_key(uuid, "main"), b"\x07newer")
+    pair = KeptPair(ref_key(uuid, "main"), b"\x07newer")
     table_chunks = encode(TableHanded(uuid, 5, (pair,)))
     routing = Fleet(Board(8), RecordCodec()).routing(0)
     bucket = Bucket(MemoryStore(), Thresholds(), routing=routing)

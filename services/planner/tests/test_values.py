@@ -23,10 +23,10 @@ from firnline_planner.state.encoding import (
     partition_key,
     partition_prefix,
     pause_from,
+    ref_key,
     route_from,
     share_from,
     table_from,
-    table_key,
     to_bytes,
 )
 
@@ -101,4 +101,4 @@ def test_bytes_of_a_newer_planner_are_refused() -> None:
 def test_the_group_of_a_key_is_what_its_scan_asks_for() -> None:
     prefix = partition_prefix("u", "main")
     assert group_of(partition_key("u", "main", SCOPE)) == prefix == group_of(prefix)
-    assert group_of(table_key("u", "main")) == b"2u"
+    assert group_of(ref_key("u", "main")) == b"2u"

@@ -11,16 +11,16 @@ from firnline_worker.live_files import LiveFilesCache
 
 
 def table(uuid="t"):
-    return SimpleNamespace(identity=SimpleNamespace(uuid=uuid))
+    return SimpleNamespace(identity=SimpleNamespace(key=uuid))
 
 
 @pytest.fixture
 def read(monkeypatch):
-    """(table uuid, snapshot) of every reading of manifests."""
+    """(table key, snapshot) of every reading of manifests."""
     done = []
 
     def live_files(loaded, snapshot_id):
-        done.append((loaded.identity.uuid, snapshot_id))
+        done.append((loaded.identity.key, snapshot_id))
         return LiveFiles(snapshot_id, (), ())
 
     monkeypatch.setattr(firnline_worker.live_files, "live_files", live_files)
@@ -39,7 +39,7 @@ def test_a_slow_reading_holds_up_no_other_table(monkeypatch):
     started, go_on = Event(), Event()
 
     def live_files(loaded, snapshot_id):
-        if loaded.identity.uuid == "slow":
+        if loaded.identity.key == "slow":
             started.set()
             assert go_on.wait(30)
         return LiveFiles(snapshot_id, (), ())

@@ -94,7 +94,6 @@ def committed(before: LoadedTable | None, now: LoadedTable, event_id: str) -> Ta
     return TableCommitted(
         event_id=event_id,
         table=now.identity,
-        catalog="lake",
         change=TableChange.COMMITTED,
         snapshots=tuple(added(one) for one in now.snapshots if one.snapshot_id not in known),
         refs=tuple(moved),

@@ -72,12 +72,12 @@ class Flow:
         self.enricher.step(0)
         self.planner.run()
 
-    def state(self, table_uuid: str) -> TableState:
-        bucket = bucket_of(table_uuid, self.broker.buckets)
+    def state(self, table_key: str) -> TableState:
+        bucket = bucket_of(table_key, self.broker.buckets)
         states = [
             RecordCodec().decode(value)
             for key, value in self.broker.logs["table-states", bucket]
-            if key.startswith(table_uuid)
+            if key.startswith(table_key)
         ]
         return states[-1]
 

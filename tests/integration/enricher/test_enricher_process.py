@@ -112,7 +112,6 @@ def publish_append(table, publisher: KafkaPublisher, catalog_uri: str) -> None:
     event = TableCommitted(
         event_id=str(snapshot.snapshot_id),
         table=name_of(table, catalog_uri),
-        catalog="lake",
         change=TableChange.COMMITTED,
         snapshots=(snapshot,),
         refs=(RefMoved("main", "branch", snapshot.snapshot_id),),

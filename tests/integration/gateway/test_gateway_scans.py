@@ -156,8 +156,8 @@ def test_scans_of_others_are_counted_and_ours_are_not(
     assert planned(readers._jvm, gateway_uri, TableName("", (namespace,), "t")) == 4
     assert len(readers.sql(f"SELECT * FROM loud.{table} WHERE part = 1").collect()) == 2
     [first] = scans.until(lambda found, files: found == 1)
-    table_uuid = str(lake.load_table(table).metadata.table_uuid)
-    assert first.table == TableName(table_uuid, (namespace,), "t")
+    table_key = str(lake.load_table(table).metadata.table_uuid)
+    assert first.table == TableName(table_key, (namespace,), "t")
     assert first.data_files == 1
     assert first.from_ms < first.to_ms
     for _ in range(3):

@@ -93,7 +93,7 @@ class Engine:
     def commit(self, results: Sequence[Any]) -> list[Any]:
         """The events of results of somebody else's tasks."""
         for result in results:
-            self._publisher.publish(RESULTS, result.table.uuid, result)
+            self._publisher.publish(RESULTS, result.table.key, result)
         return self._settled({result.task_id for result in results}, lambda _: None)
 
     def _wait(self, running: Sequence[Future[None]], finished: Callable[[Any], None]) -> None:

@@ -95,7 +95,7 @@ class Run:
         return replace(
             order,
             task_id=task_id(
-                order.table.uuid, order.ref, text, order.action, head, order.min_dead_ratio
+                order.table.key, order.ref, text, order.action, head, order.min_dead_ratio
             ),
             trigger_snapshot_id=head,
             ordered_at_ms=now_ms,

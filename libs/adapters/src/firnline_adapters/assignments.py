@@ -20,7 +20,7 @@ AGAIN_S = 5.0  # where the broker does not answer
 class Places(Protocol):
     """Where to write a table's records; a `Board` is one."""
 
-    def bucket(self, table_uuid: str) -> int:
+    def bucket(self, table_key: str) -> int:
         """Its partition. Wrong for a while after a table has moved, which does no harm."""
 
 
@@ -61,9 +61,9 @@ class FollowedAssignments:
         self._ended = threading.Event()
         threading.Thread(target=self._follow, name="assignments", daemon=True).start()
 
-    def bucket(self, table_uuid: str) -> int:
+    def bucket(self, table_key: str) -> int:
         """See `Places.bucket`."""
-        return self._board.bucket(table_uuid)
+        return self._board.bucket(table_key)
 
     def close(self) -> None:
         """Read no more."""

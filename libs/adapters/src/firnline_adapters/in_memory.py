@@ -218,9 +218,9 @@ class MemoryPauseReader:
                     self._signer.verify(TOPIC, partition, key, value, headers)
                     self._board.fold(self._codec.decode(value), partition)
 
-    def pause(self, table_uuid: str | None) -> Pause | None:
+    def pause(self, table_key: str | None) -> Pause | None:
         """See `PauseReader.pause`."""
-        return self._board.pause(table_uuid)
+        return self._board.pause(table_key)
 
     def close(self) -> None:
         """See `PauseReader.close`."""

@@ -34,9 +34,9 @@ class KafkaPauseReader:
         with self._lock:
             self._topic.catch_up()
 
-    def pause(self, table_uuid: str | None) -> Pause | None:
+    def pause(self, table_key: str | None) -> Pause | None:
         """See `PauseReader.pause`."""
-        return self._board.pause(table_uuid)
+        return self._board.pause(table_key)
 
     def close(self) -> None:
         """See `PauseReader.close`."""

@@ -33,7 +33,7 @@ def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile
     """What a set *is*: scope, key ids and types, and the exact list of delete files (stale-set
     hazard, H9).
 
-    `scope` names table uuid, spec and partition; two lists that differ in one file never share.
+    `scope` names table key, spec and partition; two lists that differ in one file never share.
     """
     what = {
         "scope": scope,

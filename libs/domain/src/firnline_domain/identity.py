@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
+from urllib.parse import quote, unquote
 
 from firnline_domain.values import Value
 
 MAIN = "main"
+CATALOG = "lake"  # of a fleet that names none
+_CATALOG = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 # Characters of a partition's text. Object stores take 1,024 bytes for the whole name of a file.
 MAX_PARTITION = 2_000
 SHOWN = 100  # of a longer one
@@ -16,16 +20,68 @@ DIGEST = "sha256:"  # no JSON begins so
 
 
 class TableName(Value):
-    """A table: its uuid is the key everywhere, its name only for people and the catalog."""
+    """A table: its `key` says everywhere which one it is, its name is for people and the catalog.
+
+    A uuid is not enough: branches of Nessie and catalogs that were restored from a copy have it
+    twice (docs/decisions/0052).
+    """
 
     uuid: str
     namespace: tuple[str, ...]
     name: str
+    catalog: str = CATALOG  # the name of its connection
+    prefix: str = ""  # of the REST catalog's paths, as `canonical_prefix` spells it
+
+    @property
+    def key(self) -> str:
+        """Of state, records and leases: no two tables of a fleet have the same one. The uuid alone
+        in the catalog `lake` without a prefix, else `uuid@archive`, `uuid@lake+main`: what comes
+        after the last @ holds no / or :, which others put behind a key."""
+        if self.prefix:
+            return f"{self.uuid}@{self.catalog}+{self.prefix.replace('/', '+')}"
+        if self.catalog != CATALOG or "@" in self.uuid:
+            return f"{self.uuid}@{self.catalog}"
+        return self.uuid
 
     @property
     def dotted(self) -> str:
         """`namespace.name`, as a person types it."""
         return ".".join((*self.namespace, self.name))
+
+    @property
+    def catalog_path(self) -> str:
+        """Where the table is: `lake`, or `lake/main`. Tables of one path have one list of names."""
+        return f"{self.catalog}/{self.prefix}" if self.prefix else self.catalog
+
+    @property
+    def full(self) -> str:
+        """`lake:namespace.name`: where a person sees several catalogs."""
+        return f"{self.catalog_path}:{self.dotted}"
+
+
+def is_catalog_name(name: str) -> bool:
+    """A name that a key, a path of the gateway and Spark's settings can hold as it is."""
+    return _CATALOG.fullmatch(name) is not None
+
+
+def canonical_prefix(raw: str) -> str:
+    """One spelling for one prefix of a REST catalog's paths, fit to be used in a path again.
+
+    Clients send a prefix as their catalog said it, or escaped once more by a library or a proxy:
+    `main|wh` and `main%7cwh` are `main%7Cwh`. Each segment is escaped by itself: `a/b` has two,
+    `a%2Fb` has one.
+    """
+    return "/".join(quote(unquote(one), safe="") for one in raw.split("/") if one)
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """The catalog's path and the dotted name of `lake/dev:shop.orders`; "" where none is named.
+    What stands before a colon and is no path belongs to the name."""
+    path, colon, dotted = text.partition(":")
+    catalog, slash, prefix = path.partition("/")
+    if not colon or not is_catalog_name(catalog):
+        return "", text
+    return f"{catalog}{slash}{canonical_prefix(prefix)}", dotted
 
 
 class Scope(Value, order=True):
@@ -73,10 +129,10 @@ class Scope(Value, order=True):
         return " / ".join("null" if value is None else str(value) for value in values)
 
 
-def bucket_of(table_uuid: str, buckets: int) -> int:
+def bucket_of(table_key: str, buckets: int) -> int:
     """Partition of every record of a table, in every topic (partitioner hazard, H17: set by every
     producer)."""
-    return zlib.crc32(table_uuid.encode()) % buckets
+    return zlib.crc32(table_key.encode()) % buckets
 
 
 def normal_path(path: str) -> str:
@@ -87,7 +143,7 @@ def normal_path(path: str) -> str:
 
 
 def task_id(
-    table_uuid: str,
+    table_key: str,
     ref: str,
     scope: str,
     action: str,
@@ -99,7 +155,7 @@ def task_id(
     `attempt` is not part of it: a retried order is the same task.
     """
     what = (action, str(trigger_snapshot_id), str(min_dead_ratio))
-    text = "\x1f".join((table_uuid, ref, scope, *what))
+    text = "\x1f".join((table_key, ref, scope, *what))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -27,7 +27,7 @@ class Publisher(Protocol):
     table was assigned to (`assignments.ROUTED`)."""
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
-        """Hand a record over; returns at once. `key` is the table's uuid. What its topic takes in
+        """Hand a record over; returns at once. `key` is the table's. What its topic takes in
         no form (`shrinking`) goes to `dead-letters` instead, alone: False."""
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
@@ -88,7 +88,7 @@ class PauseReader(Protocol):
     def catch_up(self) -> None:
         """Read the orders that are there; do not wait for more."""
 
-    def pause(self, table_uuid: str | None) -> Pause | None:
+    def pause(self, table_key: str | None) -> Pause | None:
         """The pause of a table as of the last `catch_up`; of the fleet for None."""
 
     def close(self) -> None:

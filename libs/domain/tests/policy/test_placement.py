@@ -51,8 +51,8 @@ class Fleet:
             move for one in range(self.buckets) for move in moves(one, loads, self.of(one), resting)
         ]
         for move in found:
-            self.places[move.table_uuid] = move.bucket
-            self.moved_ms[move.table_uuid] = self.now_ms
+            self.places[move.table_key] = move.bucket
+            self.moved_ms[move.table_key] = self.now_ms
         self.moves += found
         return found
 
@@ -80,7 +80,7 @@ def test_a_skewed_fleet_converges_and_then_rests() -> None:
     assert fleet.hottest <= HOT
     assert max(counts) <= MAX_MOVES * fleet.buckets
     assert counts[-20:] == [0] * 20
-    assert len({one.table_uuid for one in fleet.moves}) == len(fleet.moves)  # none went twice
+    assert len({one.table_key for one in fleet.moves}) == len(fleet.moves)  # none went twice
 
 
 def test_a_few_tables_with_most_of_the_load_spread() -> None:
@@ -128,7 +128,7 @@ def test_a_quiet_fleet_is_not_worth_a_move() -> None:
 def test_who_has_moved_stays() -> None:
     tables = {"a": 9_000.0, "b": 9_000.0, "c": 9_000.0, "d": 9_000.0}
     found = moves(0, {0: 36_000.0, 1: 0.0}, tables, {"a"})
-    assert [one.table_uuid for one in found] == ["b", "c"]
+    assert [one.table_key for one in found] == ["b", "c"]
     assert found[0].reason == "bucket 0: 36000 steps a minute, 18000 is the mean"
 
 

@@ -25,14 +25,14 @@ class Lineages:
     _known: OrderedDict[str, Lineage] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def of(self, uuid: str) -> Lineage:
+    def of(self, key: str) -> Lineage:
         with self._lock:
-            return self._known.get(uuid, UNKNOWN)
+            return self._known.get(key, UNKNOWN)
 
-    def keep(self, uuid: str, lineage: Lineage) -> None:
+    def keep(self, key: str, lineage: Lineage) -> None:
         with self._lock:
-            self._known[uuid] = lineage
-            self._known.move_to_end(uuid)
+            self._known[key] = lineage
+            self._known.move_to_end(key)
             while len(self._known) > MAX_TABLES:
                 self._known.popitem(last=False)
 
@@ -60,8 +60,8 @@ def traces(
     read where these, and what `lineages` knows, do not do. Raises as `hides_history`."""
     if not hides_history(table, snapshot_id):
         return frozenset()
-    uuid = table.identity.uuid
-    known = UNKNOWN if lineages is None else lineages.of(uuid)
+    key = table.identity.key
+    known = UNKNOWN if lineages is None else lineages.of(key)
     manifests = table.manifests(table.snapshot(snapshot_id))
     found = known.ancestors(traced(manifests, read))
     left = MAX_READ_BYTES
@@ -74,5 +74,5 @@ def traces(
             break
         found |= known.ancestors(traced((), table.entries(manifest)))
     if lineages is not None:
-        lineages.keep(uuid, known.with_head(snapshot_id, found - {snapshot_id}))
+        lineages.keep(key, known.with_head(snapshot_id, found - {snapshot_id}))
     return found

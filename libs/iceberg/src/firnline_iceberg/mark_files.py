@@ -30,7 +30,7 @@ def write(io: FileIO, path: str, marks: Marks) -> StoredFile:
     return StoredFile(path, hashlib.sha256(body).hexdigest())
 
 
-def read(io: FileIO, file: StoredFile, table_uuid: str, scope: Scope) -> Marks | None:
+def read(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | None:
     """None: it is not there, or not what it was, or says nothing of this partition. Raises OSError
     where the storage does not answer."""
     try:
@@ -45,14 +45,14 @@ def read(io: FileIO, file: StoredFile, table_uuid: str, scope: Scope) -> Marks |
     except (msgspec.MsgspecError, ValueError):
         return None
     known = all(0 <= mark.slice < len(marks.slices) for mark in marks.files.values())
-    return marks if known and (marks.table_uuid, marks.scope) == (table_uuid, scope) else None
+    return marks if known and (marks.table_key, marks.scope) == (table_key, scope) else None
 
 
-def wrote_in(table_uuid: str) -> Wrote:
+def wrote_in(table_key: str) -> Wrote:
     """Whether a slice's commit gave a delete file of this table its name."""
 
     def wrote(by: MarkingSlice, path: str) -> bool:
-        run = run_of(table_uuid, by.task_id, file_name(path))
+        run = run_of(table_key, by.task_id, file_name(path))
         return run is not None and run.attempt == by.attempt and run.names_content(file_name(path))
 
     return wrote

@@ -1,6 +1,6 @@
 """The names of the files that a run writes.
 
-A name holds a digest of the table's uuid and the task's id, so it says whose file it is: a list of
+A name holds a digest of the table's key and the task's id, so it says whose file it is: a list of
 one table, or of one task, cannot name a file of another, wherever either table keeps its files.
 """
 
@@ -24,7 +24,7 @@ _CONTENT = re.compile(r"-\d{5,9}-(\d{5,9}\.parquet|deletes\.(parquet|puffin))", 
 class Run:
     """One run of one attempt of a task: a redelivered task and its zombie never write one file."""
 
-    table_uuid: str
+    table_key: str
     task_id: str
     attempt: int
     run: str  # 8 hexadecimal digits, drawn anew for each
@@ -39,7 +39,7 @@ class Run:
     @property
     def stem(self) -> str:
         """What all names begin with."""
-        return f"{stem_of(self.table_uuid, self.task_id)}{self.attempt}-{self.run}"
+        return f"{stem_of(self.table_key, self.task_id)}{self.attempt}-{self.run}"
 
     @property
     def list_name(self) -> str:
@@ -74,18 +74,18 @@ class Run:
         return name.startswith(self.stem) and bool(_CONTENT.fullmatch(name[len(self.stem) :]))
 
 
-def stem_of(table_uuid: str, task_id: str) -> str:
+def stem_of(table_key: str, task_id: str) -> str:
     """What the names of all runs of a task begin with."""
-    digest = hashlib.sha256(f"{table_uuid}\x1f{task_id}".encode("utf-8", "replace")).hexdigest()
+    digest = hashlib.sha256(f"{table_key}\x1f{task_id}".encode("utf-8", "replace")).hexdigest()
     return f"{PREFIX}{task_id[:_SHOWN]}-{digest[:_DIGEST]}-"
 
 
-def run_of(table_uuid: str, task_id: str, name: str) -> Run | None:
+def run_of(table_key: str, task_id: str, name: str) -> Run | None:
     """The run of this task that gave a file its name; None: it was none."""
-    stem = stem_of(table_uuid, task_id)
+    stem = stem_of(table_key, task_id)
     found = _TAIL.fullmatch(name[len(stem) :]) if name.startswith(stem) else None
     try:
-        return found and Run(table_uuid, task_id, int(found[1]), found[2])
+        return found and Run(table_key, task_id, int(found[1]), found[2])
     except ValueError:
         return None
 

@@ -32,7 +32,7 @@ class OutputList:
 
     task_id: str
     attempt: int
-    table_uuid: str
+    table_key: str
     worker: str  # who writes them
     written_at_ms: int
     outputs: tuple[str, ...]

@@ -95,7 +95,7 @@ def run_of_list(table: LoadedTable, listed: OutputList, place: Place) -> Run | N
     """The run that wrote a list, if it has the very name that this run gives its list, in a
     directory of the table's metadata files."""
     name = file_name(place.path)
-    run = run_of(table.identity.uuid, listed.task_id, name)
+    run = run_of(table.identity.key, listed.task_id, name)
     if run is None or run.list_name != name or run.attempt != listed.attempt:
         return None
     return run if Locations.of(table).beside_metadata(place.path) else None
@@ -166,7 +166,7 @@ def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None
 
 def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
     name = file_name(path)
-    run = run_of(table.identity.uuid, task_id, name)
+    run = run_of(table.identity.key, task_id, name)
     known = run is not None and name in run.names_beside
     return known and Locations.of(table).beside_metadata(path)
 
@@ -199,7 +199,7 @@ def remove_uncommitted(
     Raises as `reached`, and OSError.
     """
     landed = reached(table, {file_name(path) for path in files}, since)
-    run = run_of(table.identity.uuid, task_id, file_name(listed))
+    run = run_of(table.identity.key, task_id, file_name(listed))
     if run is None or file_name(listed) != run.list_name:
         raise NotRemovable(f"{listed}: not of task {task_id}")
     if not landed and not shares_files(table):

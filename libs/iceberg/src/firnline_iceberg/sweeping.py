@@ -153,8 +153,8 @@ class Sweeper:
             return Left(place.path, Reason.NOT_SIGNED, str(refused))
         except ValueError as error:
             return Left(place.path, Reason.UNREADABLE, str(error))
-        if listed.table_uuid != table.identity.uuid:
-            return Left(place.path, Reason.OTHER_TABLE, listed.table_uuid[:80])
+        if listed.table_key != table.identity.key:
+            return Left(place.path, Reason.OTHER_TABLE, listed.table_key[:80])
         run = removal.run_of_list(table, listed, place)
         if run is None:
             return Left(place.path, Reason.INVALID_OUTPUTS, "not the name of this task's list")

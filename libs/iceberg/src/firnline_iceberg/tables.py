@@ -88,9 +88,8 @@ class LoadedTable:
         """Of a snapshot. Raises MetadataFileGone, RetryLater."""
         if self.cache is None:
             return read_manifest_list(self.io, snapshot.manifest_list)
-        return self.cache.get(
-            snapshot.manifest_list, lambda: read_manifest_list(self.io, snapshot.manifest_list)
-        )
+        key = (self.identity.key, snapshot.manifest_list)
+        return self.cache.get(key, lambda: read_manifest_list(self.io, snapshot.manifest_list))
 
     def entries(
         self, manifest: ManifestFile, detail: Detail = Detail.REFERENCES
@@ -99,7 +98,7 @@ class LoadedTable:
         text = self.partition_text(manifest.spec_id)
         if self.cache is None:
             return read_manifest(self.io, manifest, text, detail)
-        key = (self.metadata.table_uuid, manifest, detail)
+        key = (self.identity.key, manifest, detail)
         return self.cache.get(key, lambda: tuple(read_manifest(self.io, manifest, text, detail)))
 
     def digest(self, manifest: ManifestFile) -> Digest:
@@ -107,7 +106,7 @@ class LoadedTable:
         text = self.partition_text(manifest.spec_id)
         if self.cache is None:
             return read_digest(self.io, manifest, text)
-        key = (self.metadata.table_uuid, manifest, "digest")
+        key = (self.identity.key, manifest, "digest")
         read = partial(read_digest, self.io, manifest, text)
         return self.cache.get_weighed(key, read, lambda found: found.nbytes // ENTRY_BYTES)
 
@@ -223,6 +222,11 @@ class Tables:
         found: RestCatalog = self._clients.catalog
         return found
 
+    @property
+    def catalog_path(self) -> str:
+        """`TableName.catalog_path` of all tables here."""
+        return TableName("", (), "", self._connection.name).catalog_path
+
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.
 
@@ -236,8 +240,9 @@ class Tables:
 
     def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
         """The table that has this name now. Raises TableGone, RetryLater."""
-        found = self._load(TableName("", namespace, name))
-        identity = TableName(str(found.metadata.table_uuid), namespace, name)
+        found = self._load(TableName("", namespace, name, self._connection.name))
+        place = self._connection.name
+        identity = TableName(str(found.metadata.table_uuid), namespace, name, place)
         return loaded(identity, found, self._cache)
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:

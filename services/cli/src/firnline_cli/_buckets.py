@@ -39,7 +39,7 @@ def described(board: Board) -> dict[str, Any]:
         "loads": {bucket: board.load(bucket) for bucket in range(board.buckets)},
         "assigned": len(newest),
         "newest": [
-            {"table": one.table_uuid, "bucket": one.bucket, "why": one.reason, "at_ms": one.at_ms}
+            {"table": one.table_key, "bucket": one.bucket, "why": one.reason, "at_ms": one.at_ms}
             for one in newest[:SHOWN]
         ],
     }

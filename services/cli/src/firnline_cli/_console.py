@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 import click
+from firnline_domain.identity import TableName
 from firnline_local.ports import LOOPBACK
 from firnline_local.state import StateDir
 
@@ -59,6 +60,12 @@ def console_options(command: F) -> F:
     return state(console_option("uri")(command))
 
 
+def identity_in(answer: dict[str, Any]) -> TableName:
+    """The table of an answer about one."""
+    said = answer["identity"]
+    return TableName(**{**said, "namespace": tuple(said["namespace"])})
+
+
 def console_at(state: Path | None, uri: str | None) -> Console:
     """The console to ask: that of --state, else --console or its variable, else what runs here.
 
@@ -89,7 +96,7 @@ class Console:
             return json.load(answer)
 
     def table(self, name: str, rest: str = "") -> Any:
-        """An answer about a table by dotted name or uuid. Raises NotThere."""
+        """An answer about a table by name or key. Raises NotThere."""
         return self.get(f"/api/tables/{quote(name, safe='')}{rest}")
 
     @staticmethod
@@ -135,6 +142,8 @@ class Console:
             return Away(f"{self._uri} is not a Firnline console: HTTP {error.code}. {HOW_TO}")
         if error.code == 404 and path.startswith("/api/tables/"):
             return NotThere(said)
+        if error.code == 409:
+            return click.ClickException(f"{said}. Say which one.")
         if error.code == 404:
             return Away(f"{self._uri} is not a Firnline console: it has no {path}. {HOW_TO}")
         return Away(f"The console cannot answer now: {said}. `firnline status` says what runs.")

@@ -63,7 +63,7 @@ class Fleet:
 
     def send(self, topic: str, record: Any) -> None:
         """Return when a record is on the broker. Raises ClickException."""
-        self._deliver(topic, lambda publisher: publisher.publish(topic, record.table.uuid, record))
+        self._deliver(topic, lambda publisher: publisher.publish(topic, record.table.key, record))
 
     def broadcast(self, topic: str, record: Any) -> None:
         """Return when a record is in every partition of its topic. Raises ClickException; some may

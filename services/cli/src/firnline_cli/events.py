@@ -89,7 +89,7 @@ def command(
 
     def is_wanted(event: dict[str, Any]) -> bool:
         return (
-            table in (None, event["table"])
+            is_of(event, table)
             and (not kinds or event["kind"] in kinds)
             and (since or 0) <= event["at_ms"]
             and (until is None or event["at_ms"] <= until)
@@ -104,6 +104,13 @@ def command(
     with suppress(KeyboardInterrupt):
         for event in chain(found[-count:] if count else (), later):
             printer.show(event)
+
+
+def is_of(event: dict[str, Any], table: str | None) -> bool:
+    """Whether an event is of the table of that name, in whichever catalog."""
+    head = f"{event['catalog']}:"
+    dotted = event["table"].removeprefix(head)
+    return table in (None, dotted, head + dotted)
 
 
 def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ import click
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import HoldPartitions
 
-from firnline_cli._console import Console
+from firnline_cli._console import Console, identity_in
 from firnline_cli._fleet import ORDERS, Fleet, Where, named, operator, operator_options, report
 
 HOLD_MS = 24 * 3_600_000  # by then a person has seen to what made the undo necessary
@@ -77,8 +77,7 @@ def known(site: Console, task: str) -> tuple[str, TableName, str]:
         what = "several tasks begin" if found else "the console knows no task that begins"
         raise click.ClickException(f"{what} with {task!r}; give its whole id, or --table NAME")
     (one,) = found
-    *namespace, name = one["table"].split(".")
-    return one["task_id"], TableName(one["table_uuid"], tuple(namespace), name), one["ref"]
+    return one["task_id"], identity_in(one), one["ref"]
 
 
 def described(table: TableName, undo: Any) -> str:

@@ -11,7 +11,7 @@ import click
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import UnparkTable
 
-from firnline_cli._console import Console
+from firnline_cli._console import Console, identity_in
 from firnline_cli._fleet import ORDERS, Where, named, operator, operator_options, report
 
 FREED = ("parked", "backing_off")  # statuses of a partition that it frees
@@ -39,7 +39,7 @@ def command(
     fleet = where.fleet()
     meant = list(parked(where.site())) if all_wanted else [named(fleet, one) for one in tables]
     for table in meant:
-        count = waiting(where.answer(f"/api/tables/{quote(table.uuid)}"), partition)
+        count = waiting(where.answer(f"/api/tables/{quote(table.key)}"), partition)
         now_ms = int(time.time() * 1000)
         fleet.send(ORDERS, UnparkTable(table, MAIN, partition, operator(), now_ms))
         name = table.dotted
@@ -65,5 +65,4 @@ def parked(site: Console) -> Iterator[TableName]:
     """The console's tables with a partition that is to be freed."""
     for row in site.tables():
         if any((row.get("statuses") or {}).get(status) for status in FREED):
-            *namespace, name = row["table"].split(".")
-            yield TableName(row["uuid"], tuple(namespace), name)
+            yield identity_in(row)

@@ -51,7 +51,7 @@ class CachedReads(PositionDeleteReader):
     def _kept(self, key: tuple[object, ...], read: Callable[[], T], size: Callable[[T], int]) -> T:
         if self.table.cache is None:
             return read()
-        return self.table.cache.get_weighed((self.table.identity.uuid, *key), read, size)
+        return self.table.cache.get_weighed((self.table.identity.key, *key), read, size)
 
 
 def cached_reads_of(table: LoadedTable) -> CachedReads:

@@ -81,7 +81,7 @@ class Committer:
         self._lives = lives or Lifetimes()
         self._lineages = Lineages()
         self._unknown: set[str] = set()  # tasks whose outputs may yet be committed: never swept
-        self._unfinished: dict[tuple[str, str], Batch] = {}  # by table's uuid and ref
+        self._unfinished: dict[tuple[str, str], Batch] = {}  # by table's key and ref
 
     def commit_all(self, results: Sequence[RewriteFinished]) -> list[Any]:
         """Until each result has its event. Raises RetryLater."""
@@ -91,7 +91,7 @@ class Committer:
         """A few attempts with results of one table and ref, no two with a task or an input in
         common. What earlier attempts left of others is cleared up with these."""
         first = results[0]
-        place = (first.table.uuid, first.ref)
+        place = (first.table.key, first.ref)
         batch = self._unfinished.pop(place, None) or Batch(first.table, first.ref, {})
         batch.table, batch.events = first.table, []
         batch.open = {result.task_id: result for result in results}
@@ -105,9 +105,9 @@ class Committer:
             self._unfinished[place] = batch
         return Progress(batch.events, tuple(batch.open.values()), pause_s, unreachable)
 
-    def abandon(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_key: str, ref: str) -> None:
         """Nobody will ask again with what was left open. Never raises for a table."""
-        if (batch := self._unfinished.pop((table_uuid, ref), None)) is not None:
+        if (batch := self._unfinished.pop((table_key, ref), None)) is not None:
             self._clear_up(batch)
 
     def _attempt_a_few_times(self, batch: Batch) -> float:

@@ -73,8 +73,8 @@ class DeleteFiles:
     @cached_property
     def _own(self) -> Run:
         """Of the same task and attempt as the result, and another run."""
-        uuid, result = self.at.table.identity.uuid, self.result
-        return Run(uuid, result.task_id, result.attempt, self.run)
+        key, result = self.at.table.identity.key, self.result
+        return Run(key, result.task_id, result.attempt, self.run)
 
     def announce(self, most: int, now_ms: int) -> None:
         """Put every path that `most` files may have on the list, before any of them is there."""
@@ -82,7 +82,7 @@ class DeleteFiles:
         listed = OutputList(
             result.task_id,
             result.attempt,
-            self.at.table.identity.uuid,
+            self.at.table.identity.key,
             "committer",
             now_ms,
             tuple(self._names(most)),

@@ -35,7 +35,7 @@ class Commits(Protocol):
     def advance(self, results: Sequence[RewriteFinished]) -> Progress:
         """A few attempts."""
 
-    def abandon(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_key: str, ref: str) -> None:
         """Nobody will ask again with what was left open."""
 
 
@@ -73,9 +73,9 @@ class Handlers:
             pause_s, unreachable = progress.pause_s, progress.unreachable
         return Progress(events, waiting, pause_s, unreachable)
 
-    def abandon(self, table_uuid: str, ref: str) -> None:
+    def abandon(self, table_key: str, ref: str) -> None:
         """The records that were left open will not come again."""
-        self._committer.abandon(table_uuid, ref)
+        self._committer.abandon(table_key, ref)
 
     def _without_commit(self, records: Sequence[Any]) -> list[Any]:
         """The table is read once, for the numbers alone: the events are true without them."""

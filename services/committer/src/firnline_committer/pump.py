@@ -39,7 +39,7 @@ POLL_S = 0.02  # while something is in work; what it came to goes out no later
 class _Work:
     """In a thread of the pool."""
 
-    table: str | None  # uuid
+    table: str | None  # key
     future: Future[Any]
     ended: Callable[[Any], None]
     retries: bool = False  # of a table whose last attempts came to nothing
@@ -156,12 +156,12 @@ class Pump:
 
     def _start_abandoning(self, queue: TableQueue) -> None:
         """Its results are another's, or were given up."""
-        uuid, ref = queue.place
+        key, ref = queue.place
 
         def ended(_: None) -> None:
             queue.unfinished = queue.behind = False
 
-        self._start(queue, partial(self._handlers.abandon, str(uuid), str(ref)), ended)
+        self._start(queue, partial(self._handlers.abandon, str(key), str(ref)), ended)
 
     def _start_sweep(self) -> None:
         """At most one, of a table that nobody commits to."""
@@ -172,18 +172,18 @@ class Pump:
         if table := self._sweeps.next(self._busy):
             work = partial(self._sweeps.sweep, table)
             future = self._pool.submit(work)
-            self._work.append(_Work(table.uuid, future, self._swept, sweeps=True))
+            self._work.append(_Work(table.key, future, self._swept, sweeps=True))
 
-    def _busy(self, table_uuid: str | None) -> bool:
-        return any(one.table == table_uuid and not one.future.done() for one in self._work)
+    def _busy(self, table_key: str | None) -> bool:
+        return any(one.table == table_key and not one.future.done() for one in self._work)
 
     def _held(self, batch: list[Delivery]) -> bool:
         """A paused table's results wait where they are; what only tells of an end does not."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
-        return bool(results) and self._paused(results[0].table.uuid)
+        return bool(results) and self._paused(results[0].table.key)
 
-    def _paused(self, table_uuid: str | None) -> bool:
-        return self._switches is not None and self._switches.pause(table_uuid) is not None
+    def _paused(self, table_key: str | None) -> bool:
+        return self._switches is not None and self._switches.pause(table_key) is not None
 
     # ---- out
 
@@ -246,7 +246,7 @@ class Pump:
 
     def _publish(self, events: Sequence[Any]) -> None:
         for event in events:
-            self._publisher.publish(EVENTS, event.table.uuid, event)
+            self._publisher.publish(EVENTS, event.table.key, event)
             if isinstance(event, RewriteCommitted):
                 self._sample(event)
         if self._sweeps is not None:
@@ -254,7 +254,7 @@ class Pump:
 
     def _sample(self, event: RewriteCommitted) -> None:
         if order := comparison(event, self._share, int(self._now() * 1000)):
-            self._publisher.publish(COMPARISONS, order.table.uuid, order)
+            self._publisher.publish(COMPARISONS, order.table.key, order)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """Kept whole for a person; and the planner gets its partition back."""

@@ -25,13 +25,13 @@ def first_flaw(at: Pinned, result: RewriteFinished) -> str | None:
 
 
 def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
-    uuid, locations = at.table.identity.uuid, Locations.of(at.table)
+    key, locations = at.table.identity.key, Locations.of(at.table)
     files = list(outputs(result))
     marks = result.slice.marks if result.slice is not None else None
     named = (result.row_map, result.output_list, None if marks is None else marks.path)
     beside = [path for path in named if path is not None]
     runs = {
-        path: run_of(uuid, result.task_id, file_name(path))
+        path: run_of(key, result.task_id, file_name(path))
         for path in (*beside, *(file.path for file in files))
     }
     for path, run in runs.items():

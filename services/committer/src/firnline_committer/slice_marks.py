@@ -21,13 +21,13 @@ def marks_of(table: LoadedTable, result: RewriteFinished) -> Marks | None:
     file = result.slice.marks if result.slice is not None else None
     if file is None:
         return None
-    run = run_of(table.identity.uuid, result.task_id, file_name(file.path))
+    run = run_of(table.identity.key, result.task_id, file_name(file.path))
     if run is None or file_name(file.path) != run.marks_name:
         return None
     if not Locations.of(table).beside_metadata(file.path):
         return None
     try:
-        marks = mark_files.read(table.io, file, table.identity.uuid, result.scope)
+        marks = mark_files.read(table.io, file, table.identity.key, result.scope)
     except OSError as error:
         raise RetryLater(f"storage: {error}") from error
     return None if marks is None else earlier(marks, result.task_id)
@@ -35,7 +35,7 @@ def marks_of(table: LoadedTable, result: RewriteFinished) -> Marks | None:
 
 def answered_at(at: Pinned, known: Iterable[Marks]) -> Mapping[str, int]:
     """By normal path of the data files, for `commit_plan.plan`."""
-    wrote = mark_files.wrote_in(at.table.identity.uuid)
+    wrote = mark_files.wrote_in(at.table.identity.key)
     found = dict[str, int]()
     for marks in known:
         found |= answered(marks, at.head.data, at.head.deletes, wrote)
@@ -49,7 +49,7 @@ def replaced_by(table: LoadedTable, marks: Marks | None) -> tuple[str, tuple[str
     if marks is None or marks.before is None or not marks.slices:
         return None
     task_id, folder = marks.slices[-1].task_id, folder_of(marks.before)
-    run = run_of(table.identity.uuid, task_id, file_name(marks.before))
+    run = run_of(table.identity.key, task_id, file_name(marks.before))
     if run is None or file_name(marks.before) != run.marks_name:
         return None
     if table.io.new_input(f"{folder}/{run.row_map_name}").exists():

@@ -64,14 +64,14 @@ class Sweeps:
                 self._plan(record.table, self._now_ms())
 
     def next(self, busy: Callable[[str], bool] = lambda _: False) -> TableName | None:
-        """A table to sweep now, if one is due. `busy`: tables, by uuid, that are committed to."""
+        """A table to sweep now, if one is due. `busy`: tables, by key, that are committed to."""
         now_ms = self._now_ms()
-        for uuid, one in list(self._watched.items()):
-            if one.due_ms is not None and one.due_ms <= now_ms and not busy(uuid):
+        for key, one in list(self._watched.items()):
+            if one.due_ms is not None and one.due_ms <= now_ms and not busy(key):
                 one.due_ms, one.swept_ms = None, now_ms
                 return one.table
             if one.due_ms is None and (one.swept_ms or 0) + AGAIN_MS <= now_ms:
-                del self._watched[uuid]
+                del self._watched[key]
         return None
 
     def sweep(self, table: TableName) -> Ended:
@@ -97,7 +97,7 @@ class Sweeps:
         return None if sweep.swept is None else self._report(sweep.swept)
 
     def _plan(self, table: TableName, at_ms: int) -> None:
-        one = self._watched.setdefault(table.uuid, _Watched(table, None))
+        one = self._watched.setdefault(table.key, _Watched(table, None))
         earliest = at_ms if one.swept_ms is None else max(at_ms, one.swept_ms + AGAIN_MS)
         one.table = table
         one.due_ms = earliest if one.due_ms is None else min(one.due_ms, earliest)

@@ -18,7 +18,7 @@ MAX_WAITING = 200_000  # files that waiting results name, 0.4 kB each; beyond, l
 MAX_OF_A_TABLE = MAX_WAITING // 8  # that does not move
 LEAST = 10  # files that a result counts as
 
-Place = tuple[str | None, str | None]  # table uuid, ref
+Place = tuple[str | None, str | None]  # table key, ref
 
 
 @dataclass
@@ -33,7 +33,7 @@ class TableQueue(RetryQueue):
 
     @property
     def table(self) -> str | None:
-        """Its uuid."""
+        """Its key."""
         return self.place[0]
 
     @property
@@ -125,7 +125,7 @@ class TableQueues:
 def place_of(record: Any) -> Place:
     """Records that have no business on the topic may have no table either."""
     table = getattr(record, "table", None)
-    return getattr(table, "uuid", None), getattr(record, "ref", None)
+    return getattr(table, "key", None), getattr(record, "ref", None)
 
 
 def weight(record: Any) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from firnline_domain.identity import TableName
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.values import Value, field, replace
 
 from firnline_console.amounts import finite
+from firnline_console.catalogs import place_json
 from firnline_console.tables import TableView
 
 
@@ -16,9 +18,13 @@ class AdviceView(Value):
     """The newest advice by each rule about one table, withdrawn advice too: records may come
     again, in any order."""
 
-    uuid: str
-    table: str
+    table: TableName
     words: dict[str, TableAdvice] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Of the table."""
+        return self.table.key
 
     @property
     def holding(self) -> tuple[TableAdvice, ...]:
@@ -29,12 +35,12 @@ class AdviceView(Value):
 
 def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
     """The later record counts; of two at one moment, the withdrawal."""
-    known = old or AdviceView(fact.table.uuid, fact.table.dotted)
+    known = old or AdviceView(fact.table)
     before = known.words.get(fact.rule)
     if before is not None and _age(before) > _age(fact):
         return known
     sound = replace(fact, numbers=finite(fact.numbers), limits=finite(fact.limits))
-    return replace(known, table=fact.table.dotted, words={**known.words, fact.rule: sound})
+    return replace(known, table=fact.table, words={**known.words, fact.rule: sound})
 
 
 def _age(advice: TableAdvice) -> tuple[int, bool]:
@@ -58,14 +64,13 @@ def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
 def most_advised(views: Sequence[AdviceView], limit: int) -> list[AdviceView]:
     """Tables with most advice first."""
     some = [one for one in views if one.words]
-    return sorted(some, key=lambda one: (len(one.words), one.uuid), reverse=True)[:limit]
+    return sorted(some, key=lambda one: (len(one.words), one.key), reverse=True)[:limit]
 
 
 def advice_json(advice: TableAdvice) -> dict[str, Any]:
     """One piece of advice."""
     return {
-        "table": advice.table.dotted,
-        "table_uuid": advice.table.uuid,
+        **place_json(advice.table),
         "rule": advice.rule,
         "finding": advice.finding,
         "remedy": advice.remedy,

@@ -10,6 +10,7 @@ from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import to_plain
 
 from firnline_console.amounts import scope_label
+from firnline_console.catalogs import place_json
 from firnline_console.dead_letters import DeadLetterView
 from firnline_console.labels import label_of
 from firnline_console.pauses import PauseView
@@ -46,8 +47,7 @@ def holds_json(holds: FileTally) -> dict[str, int]:
 def table_json(view: TableView) -> dict[str, Any]:
     """One row of the list of tables; counters are null until the planner has counted."""
     return {
-        "uuid": view.uuid,
-        "table": view.dotted,
+        **place_json(view.table),
         "dropped": view.is_dropped,
         "counted": view.summary is not None,
         "last_change_ms": view.last_change_ms or None,
@@ -98,8 +98,7 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
     return {
         "task_id": view.task_id,
         "kind": view.kind,
-        "table": view.table.dotted,
-        "table_uuid": view.table.uuid,
+        **place_json(view.table),
         "ref": view.ref,
         "partition": view.scope.partition if view.scope else None,
         "label": "snapshots" if view.kind == EXPIRE else scope_label(view.scope),
@@ -141,7 +140,13 @@ def event_json(event: Numbered) -> dict[str, Any]:
 
 def pause_json(view: PauseView) -> dict[str, Any]:
     """A pause in force; `table` is empty for the fleet's."""
-    return {"table": view.table, "since_ms": view.at_ms, "by": view.by, "reason": view.reason}
+    return {
+        "table": view.table,
+        "catalog": view.catalog,
+        "since_ms": view.at_ms,
+        "by": view.by,
+        "reason": view.reason,
+    }
 
 
 def dead_letter_json(view: DeadLetterView) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 from itertools import islice
+from typing import Any
 
 from aiohttp import web
 from firnline_adapters.redaction import redacted
@@ -22,9 +23,10 @@ from firnline_console.answers import (
     task_json,
 )
 from firnline_console.capacity import WorkerCapacity
+from firnline_console.catalogs import with_catalogs
 from firnline_console.explain import explained, partition_json
 from firnline_console.listing import BadQuery, Query
-from firnline_console.readmodel import ReadModel
+from firnline_console.readmodel import AmbiguousName, ReadModel
 from firnline_console.stream import stream
 from firnline_console.tables import TableView
 from firnline_console.workers import workers_json
@@ -100,7 +102,8 @@ class Api:
         )
         age = {"built_at_ms": built.at_ms if built else None, "now_ms": now_ms}
         shown = [pause_json(pause) for pause in pauses]
-        return web.json_response({"totals": totals, "pauses": shown, **age})
+        catalogs = await asyncio.to_thread(self._model.catalogs)
+        return await self._told({"totals": totals, "pauses": shown, "catalogs": catalogs, **age})
 
     async def tables(self, request: web.Request) -> web.Response:
         """`?q=&namespace=&status=&sort=&limit=&cursor=`: a page of the tables that exist, those
@@ -116,52 +119,60 @@ class Api:
         page, found = await asyncio.to_thread(self._model.tables, query)
         counts = {"matched": page.matched, "total": page.total, "statuses": page.statuses}
         rows = [table_json(one) for one in found]
-        return web.json_response({"tables": rows, "cursor": page.cursor, **counts})
+        return await self._told({"tables": rows, "cursor": page.cursor, **counts})
 
     async def table(self, request: web.Request) -> web.Response:
-        """One table by dotted name or uuid, with the partitions of every ref."""
+        """One table by name or key, with the partitions of every ref."""
         view = await self._find(request)
-        states = await asyncio.to_thread(self._model.states, view.uuid)
+        states = await asyncio.to_thread(self._model.states, view.key)
         refs = {
             ref: [partition_json(part) for part in state.partitions]
             for ref, state in states.refs.items()
             if not state.removed
         }
-        return web.json_response({**table_json(view), "refs": refs})
+        return await self._told({**table_json(view), "refs": refs})
 
     async def explain(self, request: web.Request) -> web.Response:
         """Why the table was, or was not, chosen: settings, counters, decisions, tasks."""
         view = await self._find(request)
         states, tasks, advice = await asyncio.gather(
-            asyncio.to_thread(self._model.states, view.uuid),
-            asyncio.to_thread(self._model.tasks, TASKS_EXPLAINED, view.uuid),
-            asyncio.to_thread(self._model.advice_of, view.uuid),
+            asyncio.to_thread(self._model.states, view.key),
+            asyncio.to_thread(self._model.tasks, TASKS_EXPLAINED, view.key),
+            asyncio.to_thread(self._model.advice_of, view.key),
         )
-        return web.json_response(explained(view, states, tasks, advice, self._now_ms()))
+        return await self._told(explained(view, states, tasks, advice, self._now_ms()))
 
     async def advice(self, request: web.Request) -> web.Response:
         """`?limit=`: advice that holds, by table, those with most of it first."""
         found = await asyncio.to_thread(self._model.advice, limit_of(request))
         words = [advice_json(one) for view in found for one in view.holding]
-        return web.json_response({"advice": words, "now_ms": self._now_ms()})
+        return await self._told({"advice": words, "now_ms": self._now_ms()})
 
     async def table_advice(self, request: web.Request) -> web.Response:
         """The same of one table."""
         view = await self._find(request)
-        found = await asyncio.to_thread(self._model.advice_of, view.uuid)
+        found = await asyncio.to_thread(self._model.advice_of, view.key)
         words = [advice_json(one) for one in found.holding] if found else []
-        return web.json_response({"advice": words, "now_ms": self._now_ms()})
+        return await self._told({"advice": words, "now_ms": self._now_ms()})
 
     async def _find(self, request: web.Request) -> TableView:
         name = request.match_info["table"]
-        view = await asyncio.to_thread(self._model.table, name)
+        try:
+            view = await asyncio.to_thread(self._model.table, name)
+        except AmbiguousName as error:
+            raise web.HTTPConflict(text=str(error)) from None
         if view is None:
             raise web.HTTPNotFound(text=f"no table {name!r} has been seen")
         return view
 
+    async def _told(self, answer: dict[str, Any]) -> web.Response:
+        """Tables by the names that a person needs to tell them apart."""
+        catalogs = await asyncio.to_thread(self._model.catalogs)
+        return web.json_response(with_catalogs(answer, catalogs))
+
     async def tasks(self, request: web.Request) -> web.Response:
         """`?limit=&table=&task=&status=`: open tasks, the next deadline first, then the newest that
-        have ended. `task`: the beginning of an id; `table`: a dotted name."""
+        have ended. `task`: the beginning of an id; `table`: a name."""
         limit, wanted = limit_of(request), request.query
         everything = limit if wanted.keys() <= {"limit"} else MAX_ROWS
         running, newest = await asyncio.gather(
@@ -174,11 +185,11 @@ class Api:
             shown
             for one in every
             if one.task_id.startswith(wanted.get("task", ""))
-            and wanted.get("table", one.table.dotted) == one.table.dotted
+            and wanted.get("table", one.table.full) in (one.table.full, one.table.dotted)
             and wanted.get("status", status_of(one, now_ms)) == status_of(one, now_ms)
             for shown in [task_json(one, now_ms)]
         )
-        return web.json_response({"tasks": list(islice(found, limit)), "now_ms": now_ms})
+        return await self._told({"tasks": list(islice(found, limit)), "now_ms": now_ms})
 
     async def workers(self, request: web.Request) -> web.Response:
         """How many workers each lane of each group wants, from the orders without an outcome.
@@ -200,7 +211,7 @@ class Api:
         found = await asyncio.to_thread(self._model.events, after, limit_of(request))
         if after is not None:
             cursor = max((one.number for one in found), default=after)
-        return web.json_response({"events": [event_json(one) for one in found], "cursor": cursor})
+        return await self._told({"events": [event_json(one) for one in found], "cursor": cursor})
 
     async def event_stream(self, request: web.Request) -> web.StreamResponse:
         """The same as server-sent events, without end; see `stream`."""

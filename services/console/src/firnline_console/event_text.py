@@ -51,10 +51,11 @@ class EventView(Value):
     id: str
     at_ms: int
     kind: str  # commit | own | table | counters | order | committed | expired | conflicted | ...
-    table_uuid: str
+    table_key: str
     table: str
     text: str
     task_id: str = ""
+    catalog: str = ""  # the table's, as `TableName.catalog_path`
 
 
 def event_of(fact: Any) -> EventView | None:
@@ -66,7 +67,7 @@ def event_of(fact: Any) -> EventView | None:
 def _event(
     fact_id: str, at_ms: int, kind: str, table: TableName, text: str, task: str = ""
 ) -> EventView:
-    return EventView(fact_id, at_ms, kind, table.uuid, table.dotted, text, task)
+    return EventView(fact_id, at_ms, kind, table.key, table.dotted, text, task, table.catalog_path)
 
 
 def _committed_to(fact: TableCommitted) -> EventView | None:
@@ -229,7 +230,7 @@ def _swept(fact: OutputsSwept) -> EventView:
     text = f"{counted(fact.files_removed, 'file')} removed that no commit has taken"
     if left := sum(fact.left.values()):
         text = f"{text}; {counted(left, 'list')} left alone"
-    fact_id = f"swept:{fact.table.uuid}:{fact.swept_at_ms}"
+    fact_id = f"swept:{fact.table.key}:{fact.swept_at_ms}"
     return _event(fact_id, fact.swept_at_ms, "swept", fact.table, text)
 
 
@@ -248,21 +249,21 @@ def _compared(fact: RowsCompared) -> EventView:
 
 def _unparked(fact: UnparkTable) -> EventView:
     what = "everything" if fact.partition is None else fact.partition
-    fact_id = f"unpark:{fact.table.uuid}:{what}:{fact.requested_at_ms}"
+    fact_id = f"unpark:{fact.table.key}:{what}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} lets {what} be tried again"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _held(fact: HoldPartitions) -> EventView:
     where = ", ".join(scope_label(one) for one in fact.scopes)
-    fact_id = f"hold:{fact.table.uuid}:{fact.reason}:{fact.requested_at_ms}"
+    fact_id = f"hold:{fact.table.key}:{fact.reason}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} holds {where}: {label_of(fact.reason)}"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _moved_table(fact: MoveTable) -> EventView:
     where = "home" if fact.bucket is None else f"to bucket {fact.bucket}"
-    fact_id = f"move:{fact.table.uuid}:{fact.bucket}:{fact.requested_at_ms}"
+    fact_id = f"move:{fact.table.key}:{fact.bucket}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} moves the table {where}"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
@@ -278,10 +279,12 @@ def _resumed(fact: ResumeMaintenance) -> EventView:
 
 def _pause_changed(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventView:
     """The fleet's is in every partition, and is one event."""
-    uuid, table = (fact.table.uuid, fact.table.dotted) if fact.table else ("", "")
-    whole = text if fact.table else f"{text} (the whole fleet)"
-    fact_id = f"switch:{uuid}:{type(fact).__name__}:{fact.requested_at_ms}"
-    return EventView(fact_id, fact.requested_at_ms, "operator", uuid, table, whole)
+    key = fact.table.key if fact.table else ""
+    fact_id = f"switch:{key}:{type(fact).__name__}:{fact.requested_at_ms}"
+    if fact.table is not None:
+        return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+    whole = f"{text} (the whole fleet)"
+    return EventView(fact_id, fact.requested_at_ms, "operator", "", "", whole)
 
 
 def _dead(fact: DeadLettered) -> EventView:

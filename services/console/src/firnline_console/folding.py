@@ -58,9 +58,9 @@ def touched(fact: Any) -> tuple[Key, ...]:
     if isinstance(fact, OfGroup):
         return touched(fact.order)
     if isinstance(fact, TableState):
-        return Key("table", fact.table.uuid), Key("state", fact.table.uuid)
+        return Key("table", fact.table.key), Key("state", fact.table.key)
     if isinstance(fact, TableCommitted | FilesChanged):
-        return (Key("table", fact.table.uuid),)
+        return (Key("table", fact.table.key),)
     if isinstance(fact, TaskFact):
         return (Key("task", fact.task_id),)
     if isinstance(fact, DeadLettered):
@@ -68,7 +68,7 @@ def touched(fact: Any) -> tuple[Key, ...]:
     if isinstance(fact, PauseMaintenance | ResumeMaintenance):
         return (Key("pause", pause_key(fact)),)
     if isinstance(fact, TableAdvice):
-        return (Key("advice", fact.table.uuid),)
+        return (Key("advice", fact.table.key),)
     return ()
 
 
@@ -126,3 +126,19 @@ def totals_moved(old: Docs, new: Docs) -> Counter[str]:
         moved.update(totals_of(doc))
         moved.subtract(totals_of(old.get(key)))
     return Counter({name: count for name, count in moved.items() if count})
+
+
+def catalogs_in(totals: Mapping[str, int]) -> list[str]:
+    """Paths of the catalogs that have tables, by the totals."""
+    head = tables.IN_CATALOG
+    found = (name.removeprefix(head) for name, n in totals.items() if n and name.startswith(head))
+    return sorted(found)
+
+
+def sums_in(totals: Mapping[str, int]) -> dict[str, int]:
+    """The others, as far as they are not 0."""
+    return {
+        name: count
+        for name, count in totals.items()
+        if count and not name.startswith(tables.IN_CATALOG)
+    }

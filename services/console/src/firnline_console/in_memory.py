@@ -10,10 +10,19 @@ from typing import Any
 from firnline_console.advice import AdviceView, in_force, most_advised
 from firnline_console.dead_letters import DeadLetterView
 from firnline_console.event_text import EventView
-from firnline_console.folding import Doc, Folded, Key, fold, totals_moved, touched
+from firnline_console.folding import (
+    Doc,
+    Folded,
+    Key,
+    catalogs_in,
+    fold,
+    sums_in,
+    totals_moved,
+    touched,
+)
 from firnline_console.listing import Page, Query, page_of, row_of
 from firnline_console.pauses import PauseView, active_pauses
-from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
+from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen, dotted_names
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import Status, TaskView
 
@@ -80,9 +89,9 @@ class MemoryReadModel:
         for letter in self._letters()[self._limits.letters :]:
             del self._docs[Key("letter", letter.place)]
         for table in self._dropped()[self._limits.dropped :]:
-            del self._docs[Key("table", table.uuid)]
-            self._docs.pop(Key("state", table.uuid), None)
-            self._docs.pop(Key("advice", table.uuid), None)
+            del self._docs[Key("table", table.key)]
+            self._docs.pop(Key("state", table.key), None)
+            self._docs.pop(Key("advice", table.key), None)
 
     def _by_time(self) -> list[Numbered]:
         return sorted(self._events.values(), key=lambda one: (one.event.at_ms, one.event.id))
@@ -97,7 +106,7 @@ class MemoryReadModel:
 
     def _dropped(self) -> list[TableView]:
         dropped = [table for table in self._all_tables() if table.is_dropped]
-        return sorted(dropped, key=lambda one: (one.life.at_ms, one.uuid), reverse=True)
+        return sorted(dropped, key=lambda one: (one.life.at_ms, one.key), reverse=True)
 
     def _all_tables(self) -> list[TableView]:
         return [doc for doc in self._docs.values() if isinstance(doc, TableView)]
@@ -106,25 +115,30 @@ class MemoryReadModel:
         """See `ReadModel.totals`."""
         running = self._open()
         late = sum(_deadline(one) < now_ms for one in running)
-        found = {name: count for name, count in self._totals.items() if count}
+        found = sums_in(self._totals)
         return {**found, "tasks_running": len(running) - late, "tasks_overdue": late}
 
     def tables(self, query: Query) -> tuple[Page, list[TableView]]:
         """See `ReadModel.tables`."""
-        live = {table.uuid: table for table in self._all_tables() if not table.is_dropped}
+        live = {table.key: table for table in self._all_tables() if not table.is_dropped}
         page = page_of(map(row_of, live.values()), query)
-        return page, [live[uuid] for uuid in page.uuids]
+        return page, [live[key] for key in page.keys]
 
     def table(self, name: str) -> TableView | None:
         """See `ReadModel.table`."""
         found = self._docs.get(Key("table", name))
         if isinstance(found, TableView):
             return found
-        return chosen([table for table in self._all_tables() if table.dotted == name])
+        names = dotted_names(name)
+        return chosen([table for table in self._all_tables() if table.dotted in names], name)
 
-    def states(self, uuid: str) -> TableStates:
+    def catalogs(self) -> list[str]:
+        """See `ReadModel.catalogs`."""
+        return catalogs_in(self._totals)
+
+    def states(self, key: str) -> TableStates:
         """See `ReadModel.states`."""
-        found = self._docs.get(Key("state", uuid))
+        found = self._docs.get(Key("state", key))
         return found if isinstance(found, TableStates) else TableStates()
 
     def task(self, task_id: str) -> TaskView | None:
@@ -140,9 +154,9 @@ class MemoryReadModel:
         found = [one for one in self._by_change() if one.status is Status.ORDERED]
         return sorted(found, key=lambda one: (_deadline(one), one.task_id))
 
-    def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
+    def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
         """See `ReadModel.tasks`."""
-        wanted = [one for one in self._by_change() if table_uuid in (None, one.table.uuid)]
+        wanted = [one for one in self._by_change() if table_key in (None, one.table.key)]
         return wanted[:limit]
 
     def cursor(self) -> int:
@@ -165,13 +179,13 @@ class MemoryReadModel:
         views = [doc for doc in self._docs.values() if isinstance(doc, AdviceView)]
         return most_advised([self._in_force(view) for view in views], limit)
 
-    def advice_of(self, uuid: str) -> AdviceView | None:
+    def advice_of(self, key: str) -> AdviceView | None:
         """See `ReadModel.advice_of`."""
-        found = self._docs.get(Key("advice", uuid))
+        found = self._docs.get(Key("advice", key))
         return self._in_force(found) if isinstance(found, AdviceView) else None
 
     def _in_force(self, view: AdviceView) -> AdviceView:
-        table = self._docs.get(Key("table", view.uuid))
+        table = self._docs.get(Key("table", view.key))
         return in_force(view, table if isinstance(table, TableView) else None)
 
     def pauses(self) -> list[PauseView]:

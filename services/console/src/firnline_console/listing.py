@@ -14,8 +14,8 @@ from firnline_console.tables import TableView
 class TableRow(NamedTuple):
     """What the list needs of a table to choose and to order; a console has one of each."""
 
-    uuid: str
-    table: str
+    key: str
+    table: str  # dotted
     status: str
     commit: int  # milliseconds since 1970
     debt: int = 0
@@ -26,15 +26,16 @@ class TableRow(NamedTuple):
     deletes: int = 0
     partitions: int = 0
     snapshots: int = 0
+    catalog: str = ""  # its path
 
 
-SORTS = tuple(name for name in TableRow._fields if name != "uuid")
+SORTS = tuple(name for name in TableRow._fields if name != "key")
 
 
 class Query(NamedTuple):
     """`sort`: one of SORTS, `-` before it for descending. `cursor`: of the page before."""
 
-    text: str = ""  # part of the dotted name, in any case
+    text: str = ""  # part of the dotted name, in any case; of the full one if it has a colon
     namespace: str = ""  # and those below it
     status: str = ""  # a code of `statuses`
     sort: str = "-debt"
@@ -43,10 +44,10 @@ class Query(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`uuids` in order, of `matched` tables among `total`; `cursor`: None = it was the last one.
+    """`keys` in order, of `matched` tables among `total`; `cursor`: None = it was the last one.
     `statuses`: tables of each status, whatever the query."""
 
-    uuids: list[str]
+    keys: list[str]
     matched: int
     total: int
     statuses: dict[str, int]
@@ -59,13 +60,13 @@ class BadQuery(ValueError):
 
 def row_of(view: TableView) -> TableRow:
     """The row of a table that exists."""
-    summary = view.summary
+    summary, place = view.summary, view.table.catalog_path
     commit = view.last_commit.at_ms if view.last_commit else view.last_change_ms
     if summary is None:
-        return TableRow(view.uuid, view.dotted, view.status.code, commit)
+        return TableRow(view.key, view.dotted, view.status.code, commit, catalog=place)
     holds = summary.holds
     return TableRow(
-        uuid=view.uuid,
+        key=view.key,
         table=view.dotted,
         status=view.status.code,
         commit=commit,
@@ -77,6 +78,7 @@ def row_of(view: TableView) -> TableRow:
         deletes=holds.delete_files,
         partitions=summary.partition_count,
         snapshots=summary.snapshot_count or 0,
+        catalog=place,
     )
 
 
@@ -88,12 +90,12 @@ def page_of(rows: Iterable[TableRow], query: Query) -> Page:
     every = list(rows)
     found = [row for row in every if _matches(row, query)]
     place = SORTS.index(by) + 1
-    keys = sorted(((row[place], row.uuid) for row in found), reverse=is_descending)
+    keys = sorted(((row[place], row.key) for row in found), reverse=is_descending)
     start = _start(keys, query.cursor, is_descending)
     page = keys[start : start + query.limit]
     is_last = start + query.limit >= len(keys)
     return Page(
-        uuids=[uuid for _, uuid in page],
+        keys=[key for _, key in page],
         matched=len(found),
         total=len(every),
         statuses=dict(Counter(row.status for row in every)),
@@ -102,8 +104,9 @@ def page_of(rows: Iterable[TableRow], query: Query) -> Page:
 
 
 def _matches(row: TableRow, query: Query) -> bool:
+    name = f"{row.catalog}:{row.table}" if ":" in query.text else row.table
     return (
-        query.text.lower() in row.table.lower()
+        query.text.lower() in name.lower()
         and (not query.namespace or row.table.startswith(f"{query.namespace}."))
         and query.status in ("", row.status)
     )
@@ -114,8 +117,8 @@ def _start(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int
     if not cursor:
         return 0
     try:
-        value, uuid = json.loads(base64.urlsafe_b64decode(cursor))
-        after = (value, uuid)
+        value, last = json.loads(base64.urlsafe_b64decode(cursor))
+        after = (value, last)
         return sum(key >= after if is_descending else key <= after for key in keys)
     except (ValueError, TypeError, RecursionError):
         raise BadQuery("cursor is that of an earlier page with the same sort") from None

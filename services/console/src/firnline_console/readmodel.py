@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from firnline_domain.identity import split_name
 from firnline_domain.values import Value
 
 from firnline_console.advice import AdviceView
@@ -71,10 +72,14 @@ class ReadModel(Protocol):
     def tables(self, query: Query) -> tuple[Page, list[TableView]]:
         """A page of the tables that exist, and their documents. Raises BadQuery."""
 
-    def table(self, name: str) -> TableView | None:
-        """By uuid or dotted name; of several with that name the one that exists, else the last."""
+    def catalogs(self) -> list[str]:
+        """Paths of the catalogs that have tables, in order."""
 
-    def states(self, uuid: str) -> TableStates:
+    def table(self, name: str) -> TableView | None:
+        """By key, full or dotted name; of several with that name the one that exists, else the
+        last. Raises AmbiguousName."""
+
+    def states(self, key: str) -> TableStates:
         """Partitions and settings of a table, per ref."""
 
     def task(self, task_id: str) -> TaskView | None:
@@ -83,7 +88,7 @@ class ReadModel(Protocol):
     def open_tasks(self, limit: int) -> list[TaskView]:
         """Tasks without an outcome, the next deadline first."""
 
-    def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
+    def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
         """The newest tasks, of all tables or of one."""
 
     def cursor(self) -> int:
@@ -101,13 +106,28 @@ class ReadModel(Protocol):
     def advice(self, limit: int) -> list[AdviceView]:
         """Tables with advice that holds now, those with most of it first."""
 
-    def advice_of(self, uuid: str) -> AdviceView | None:
+    def advice_of(self, key: str) -> AdviceView | None:
         """What holds now for one table; None where it never had advice."""
 
     def pauses(self) -> list[PauseView]:
         """Pauses in force, the fleet's first."""
 
 
-def chosen(views: Sequence[TableView]) -> TableView | None:
-    """Of several tables with one name: the one that exists, else the one last heard of."""
-    return max(views, key=lambda one: (not one.is_dropped, one.life, one.uuid), default=None)
+class AmbiguousName(Exception):
+    """Several catalogs have a table of that name; the text says which."""
+
+
+def chosen(views: Sequence[TableView], name: str) -> TableView | None:
+    """Of several tables with one name: the one that exists, else the one last heard of. `name` may
+    say which catalog is meant. Raises AmbiguousName."""
+    path, _ = split_name(name)
+    among = [one for one in views if path in ("", one.table.catalog_path) or one.dotted == name]
+    there = {one.table.full for one in among if not one.is_dropped}
+    if len(there) > 1:
+        raise AmbiguousName(f"{name} is in several catalogs: {', '.join(sorted(there))}")
+    return max(among, key=lambda one: (not one.is_dropped, one.life, one.key), default=None)
+
+
+def dotted_names(name: str) -> tuple[str, ...]:
+    """The dotted names that a person may mean: a name may have a colon in it."""
+    return tuple(dict.fromkeys((name, split_name(name)[1])))

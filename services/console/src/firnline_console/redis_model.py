@@ -20,11 +20,11 @@ from redis.client import Pipeline
 from firnline_console.advice import AdviceView, in_force, most_advised
 from firnline_console.dead_letters import DeadLetterView
 from firnline_console.event_text import EventView
-from firnline_console.folding import Doc, Key, fold, touched
+from firnline_console.folding import Doc, Key, catalogs_in, fold, sums_in, touched
 from firnline_console.keys import Keys
 from firnline_console.listing import Page, Query, TableRow, page_of, row_of
 from firnline_console.pauses import PauseView, active_pauses
-from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen
+from firnline_console.readmodel import Built, Limits, Numbered, ViewLost, chosen, dotted_names
 from firnline_console.redis_writes import DOCS, NUL, Writer
 from firnline_console.tables import TableStates, TableView
 from firnline_console.tasks import TaskView
@@ -133,8 +133,7 @@ class RedisReadModel:
             pipe.zcount(self._keys["open-tasks"], now_ms, "+inf")
             pipe.zcount(self._keys["open-tasks"], "-inf", f"({now_ms}")
             totals, running, late = pipe.execute()
-        found = {name: int(text) for name, text in totals.items() if int(text)}
-        return {**found, "tasks_running": running, "tasks_overdue": late}
+        return {**sums_in(_totals(totals)), "tasks_running": running, "tasks_overdue": late}
 
     def tables(self, query: Query) -> tuple[Page, list[TableView]]:
         """See `ReadModel.tables`."""
@@ -142,7 +141,7 @@ class RedisReadModel:
             self._read_changes()
             page = page_of(self._rows.values(), query)
         with self._reachable():
-            return page, self._docs("table", page.uuids)
+            return page, self._docs("table", page.keys)
 
     def _read_changes(self) -> None:
         """Bring the rows up to date by the tables that have changed since: 10,000 tables are
@@ -160,28 +159,36 @@ class RedisReadModel:
             return
         for start in range(0, len(changed), CHUNK):
             chunk = changed[start : start + CHUNK]
-            for view in self._docs("table", [uuid for uuid, _ in chunk]):
+            for view in self._docs("table", [key for key, _ in chunk]):
                 if view.is_dropped:
-                    self._rows.pop(view.uuid, None)
+                    self._rows.pop(view.key, None)
                 else:
-                    self._rows[view.uuid] = row_of(view)
+                    self._rows[view.key] = row_of(view)
             self._rows_version = int(chunk[-1][1])
 
     def table(self, name: str) -> TableView | None:
         """See `ReadModel.table`."""
         with self._reachable():
-            by_uuid: list[TableView] = self._docs("table", [name])
-            if by_uuid:
-                return by_uuid[0]
-            low, high = f"[{name}{NUL}", f"[{name}{NUL}\x7f"
-            members = self._client.zrangebylex(self._keys["names"], low, high)
-            uuids = [member.partition(NUL)[2] for member in cast("list[str]", members)]
-            return chosen(self._docs("table", uuids))
+            by_key: list[TableView] = self._docs("table", [name])
+            if by_key:
+                return by_key[0]
+            keys = [key for one in dotted_names(name) for key in self._keys_of(one)]
+            return chosen(self._docs("table", keys), name)
 
-    def states(self, uuid: str) -> TableStates:
+    def _keys_of(self, dotted: str) -> list[str]:
+        low, high = f"[{dotted}{NUL}", f"[{dotted}{NUL}\x7f"
+        members = self._client.zrangebylex(self._keys["names"], low, high)
+        return [member.partition(NUL)[2] for member in cast("list[str]", members)]
+
+    def catalogs(self) -> list[str]:
+        """See `ReadModel.catalogs`."""
+        with self._reachable():
+            return catalogs_in(_totals(self._client.hgetall(self._keys["totals"])))
+
+    def states(self, key: str) -> TableStates:
         """See `ReadModel.states`."""
         with self._reachable():
-            found = self._docs("state", [uuid])
+            found = self._docs("state", [key])
         return found[0] if found else TableStates()
 
     def task(self, task_id: str) -> TaskView | None:
@@ -196,13 +203,13 @@ class RedisReadModel:
             ids = self._client.zrange(self._keys["open-tasks"], 0, limit - 1)
             return self._docs("task", cast("list[str]", ids))
 
-    def tasks(self, limit: int, table_uuid: str | None = None) -> list[TaskView]:
+    def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
         """See `ReadModel.tasks`."""
         with self._reachable():
-            if table_uuid is None:
+            if table_key is None:
                 ids = self._client.zrange(self._keys["tasks"], 0, limit - 1, desc=True)
                 return self._docs("task", cast("list[str]", ids))
-            high, low = f"[{table_uuid}{NUL}\x7f", f"[{table_uuid}{NUL}"
+            high, low = f"[{table_key}{NUL}\x7f", f"[{table_key}{NUL}"
             members = self._client.zrevrangebylex(
                 self._keys["table-tasks"], high, low, start=0, num=limit
             )
@@ -246,17 +253,17 @@ class RedisReadModel:
     def advice(self, limit: int) -> list[AdviceView]:
         """See `ReadModel.advice`."""
         with self._reachable():
-            uuids = self._client.zrange(self._keys["advised"], 0, limit - 1, desc=True)
-            return most_advised(self._advice(cast("list[str]", uuids)), limit)
+            keys = self._client.zrange(self._keys["advised"], 0, limit - 1, desc=True)
+            return most_advised(self._advice(cast("list[str]", keys)), limit)
 
-    def advice_of(self, uuid: str) -> AdviceView | None:
+    def advice_of(self, key: str) -> AdviceView | None:
         """See `ReadModel.advice_of`."""
         with self._reachable():
-            return next(iter(self._advice([uuid])), None)
+            return next(iter(self._advice([key])), None)
 
-    def _advice(self, uuids: list[str]) -> list[AdviceView]:
-        tables = {doc.uuid: doc for doc in self._docs("table", uuids)}
-        return [in_force(doc, tables.get(doc.uuid)) for doc in self._docs("advice", uuids)]
+    def _advice(self, keys: list[str]) -> list[AdviceView]:
+        tables = {doc.key: doc for doc in self._docs("table", keys)}
+        return [in_force(doc, tables.get(doc.key)) for doc in self._docs("advice", keys)]
 
     def pauses(self) -> list[PauseView]:
         """See `ReadModel.pauses`."""
@@ -270,6 +277,10 @@ class RedisReadModel:
         texts = self._client.hmget(self._keys[f"{kind}-docs"], ids)
         found = [text for text in cast("list[str | None]", texts) if text is not None]
         return [msgspec.json.decode(text, type=DOCS[kind]) for text in found]
+
+
+def _totals(fields: Any) -> dict[str, int]:
+    return {name: int(text) for name, text in fields.items()}
 
 
 def _built(fields: Any) -> Built | None:

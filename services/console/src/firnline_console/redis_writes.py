@@ -100,7 +100,7 @@ class Writer:
 
     def _index(self, old: Doc | None, doc: Doc) -> None:
         if isinstance(doc, TableView):
-            self._name("names", doc.uuid, _name_of(cast("TableView | None", old)), _name_of(doc))
+            self._name("names", doc.key, _name_of(cast("TableView | None", old)), _name_of(doc))
             self._index_table(doc)
         elif isinstance(doc, TaskView):
             before = _place_of(cast("TaskView | None", old))
@@ -118,11 +118,11 @@ class Writer:
         self._pipe.hset(self._keys["members"], doc_id, member)
 
     def _index_table(self, doc: TableView) -> None:
-        self._pipe.zadd(self._keys["tables"], {doc.uuid: self._version})
+        self._pipe.zadd(self._keys["tables"], {doc.key: self._version})
         if doc.is_dropped:
-            self._pipe.zadd(self._keys["dropped"], {doc.uuid: doc.life.at_ms})
+            self._pipe.zadd(self._keys["dropped"], {doc.key: doc.life.at_ms})
         else:
-            self._pipe.zrem(self._keys["dropped"], doc.uuid)
+            self._pipe.zrem(self._keys["dropped"], doc.key)
 
     def _index_task(self, doc: TaskView) -> None:
         self._pipe.zadd(self._keys["tasks"], {doc.task_id: doc.changed_at_ms})
@@ -133,9 +133,9 @@ class Writer:
 
     def _index_advice(self, doc: AdviceView) -> None:
         if doc.holding:
-            self._pipe.zadd(self._keys["advised"], {doc.uuid: len(doc.holding)})
+            self._pipe.zadd(self._keys["advised"], {doc.key: len(doc.holding)})
         else:
-            self._pipe.zrem(self._keys["advised"], doc.uuid)
+            self._pipe.zrem(self._keys["advised"], doc.key)
 
     def _append(self, events: list[EventView]) -> None:
         keys = [self._keys[name] for name in ("event-docs", "events", "event-order", "seq")]
@@ -154,12 +154,12 @@ class Writer:
 
 
 def _name_of(table: TableView | None) -> str:
-    """Member of `names`: found by the dotted name, unique by the uuid."""
-    return table.dotted + NUL + table.uuid if table else ""
+    """Member of `names`: found by the dotted name, unique by the key."""
+    return table.dotted + NUL + table.key if table else ""
 
 
 def _place_of(task: TaskView | None) -> str:
     """Member of `table-tasks`: a table's tasks stand together, in order of time."""
     if task is None:
         return ""
-    return NUL.join((task.table.uuid, f"{task.changed_at_ms:016x}", task.task_id))
+    return NUL.join((task.table.key, f"{task.changed_at_ms:016x}", task.task_id))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 
 from aiohttp import web
 from firnline_domain.errors import RetryLater
 
 from firnline_console.answers import event_json
+from firnline_console.catalogs import with_catalogs
 from firnline_console.readmodel import Numbered, ReadModel
 
 POLL_S = 0.4  # an event is on the screen within half a second
@@ -32,8 +34,9 @@ async def stream(request: web.Request, model: ReadModel, after: int | None) -> w
     await response.prepare(request)
     await response.write(f"retry: {RETRY_MS}\n\n".encode())
     try:
+        catalogs = await asyncio.to_thread(model.catalogs)
         for one in found:
-            await response.write(_frame(one))
+            await response.write(_frame(one, catalogs))
         if after is not None:
             cursor = max((one.number for one in found), default=cursor)
         await _follow(response, model, cursor, {one.number for one in found})
@@ -48,10 +51,11 @@ async def _follow(
     idle = 0
     while True:
         found = await asyncio.to_thread(model.events, cursor, BATCH)
+        catalogs = await asyncio.to_thread(model.catalogs) if found else ()
         for one in found:
             cursor = one.number
             if one.number not in sent:
-                await response.write(_frame(one))
+                await response.write(_frame(one, catalogs))
         idle = 0 if found else idle + 1
         if idle % BEATS == BEATS - 1:
             await response.write(b": still here\n\n")
@@ -59,5 +63,6 @@ async def _follow(
             await asyncio.sleep(POLL_S)
 
 
-def _frame(event: Numbered) -> bytes:
-    return f"id: {event.number}\ndata: {json.dumps(event_json(event))}\n\n".encode()
+def _frame(event: Numbered, catalogs: Collection[str]) -> bytes:
+    text = json.dumps(with_catalogs(event_json(event), catalogs))
+    return f"id: {event.number}\ndata: {text}\n\n".encode()

@@ -19,9 +19,12 @@ from firnline_domain.values import Value, field, replace
 from firnline_console.amounts import finite
 from firnline_console.statuses import NOT_COUNTED, TableStatus, status_of
 
+IN_CATALOG = "tables in "  # a total: of each catalog's path, so that it is known how many there are
+
 
 class Naming(Value, order=True):
-    """What a table is called, and since when. The gateway's word beats a name seen in passing."""
+    """Who said what a table is called, and when. The gateway's word beats a name seen in
+    passing."""
 
     by_gateway: bool
     at_ms: int
@@ -74,7 +77,7 @@ class Summary(Value):
 class TableView(Value):
     """One line of the list of tables."""
 
-    uuid: str
+    table: TableName  # as it is called now
     naming: Naming
     life: Life = field(default_factory=Life)
     last_commit: LastCommit | None = None
@@ -82,8 +85,13 @@ class TableView(Value):
     summary: Summary | None = None
 
     @property
+    def key(self) -> str:
+        """See `TableName.key`; documents, indexes and links have it."""
+        return self.table.key
+
+    @property
     def dotted(self) -> str:
-        return ".".join((*self.naming.namespace, self.naming.name))
+        return self.table.dotted
 
     @property
     def is_dropped(self) -> bool:
@@ -100,20 +108,16 @@ class TableStates(Value):
     refs: dict[str, TableState] = field(default_factory=dict)
 
 
-def named(table: TableName, at_ms: int, by_gateway: bool) -> Naming:
-    """A naming from a record's table."""
-    return Naming(by_gateway, at_ms, tuple(table.namespace), table.name)
-
-
-def _known(old: TableView | None, naming: Naming, uuid: str) -> TableView:
+def _known(old: TableView | None, table: TableName, at_ms: int, by_gateway: bool) -> TableView:
+    naming = Naming(by_gateway, at_ms, tuple(table.namespace), table.name)
     if old is None:
-        return TableView(uuid, naming)
-    return replace(old, naming=max(old.naming, naming))
+        return TableView(table, naming)
+    return replace(old, table=table, naming=naming) if naming > old.naming else old
 
 
 def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
     """A commit, a creation, a drop or a new name."""
-    view = _known(old, named(fact.table, fact.committed_at_ms, True), fact.table.uuid)
+    view = _known(old, fact.table, fact.committed_at_ms, by_gateway=True)
     life = Life(fact.committed_at_ms, fact.change is TableChange.DROPPED)
     view = replace(view, life=max(view.life, life))
     if not fact.snapshots:
@@ -156,13 +160,13 @@ def _newest(commit: LastCommit) -> tuple[int, int, int]:
 
 def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
     """What the enricher has read; only its time is kept, the planner does the counting."""
-    view = _known(old, named(fact.table, fact.timestamp_ms, False), fact.table.uuid)
+    view = _known(old, fact.table, fact.timestamp_ms, by_gateway=False)
     return replace(view, last_change_ms=max(view.last_change_ms, fact.observed_at_ms))
 
 
 def fold_state(old: TableView | None, fact: TableState) -> TableView:
     """The planner's counters; those of the main branch stand for the table."""
-    view = _known(old, named(fact.table, fact.updated_at_ms, False), fact.table.uuid)
+    view = _known(old, fact.table, fact.updated_at_ms, by_gateway=False)
     if fact.ref != MAIN or (view.summary and _age(view.summary) >= _age(fact)):
         return view
     return replace(view, summary=_summary(fact))
@@ -209,10 +213,12 @@ def totals_of(view: TableView) -> Counter[str]:
     """What a table adds to the fleet's totals; a dropped one adds only that."""
     if view.is_dropped:
         return Counter(tables_dropped=1)
+    home = {f"{IN_CATALOG}{view.table.catalog_path}": 1}
     if view.summary is None:
-        return Counter(tables=1)
+        return Counter(**home, tables=1)
     holds, summary = view.summary.holds, view.summary
     return Counter(
+        **home,
         tables=1,
         tables_waiting=int(summary.waiting_for_resync),
         partitions=summary.partition_count,

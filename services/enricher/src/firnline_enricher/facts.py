@@ -55,7 +55,7 @@ def facts_of(table: LoadedTable) -> TableFacts:
 
 
 class FactsCache:
-    """Facts by table uuid, the least recently used forgotten first."""
+    """Facts by table key, the least recently used forgotten first."""
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self._tables = tables
@@ -64,17 +64,17 @@ class FactsCache:
 
     def get(self, table: TableName) -> TableFacts:
         """Kept facts, else loaded ones. Raises TableGone, RetryLater."""
-        if table.uuid not in self._facts:
+        if table.key not in self._facts:
             self.load(table)
-        self._facts.move_to_end(table.uuid)
-        facts = self._facts[table.uuid]
+        self._facts.move_to_end(table.key)
+        facts = self._facts[table.key]
         namespace = self._namespaces.settings(table.namespace)
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek(self, table: TableName) -> TableFacts | None:
         """Kept facts, if there are any and all of them."""
         try:
-            return self.get(table) if table.uuid in self._facts else None
+            return self.get(table) if table.key in self._facts else None
         except RetryLater:  # the namespace's; told without settings, those told before stay
             return None
 
@@ -83,14 +83,14 @@ class FactsCache:
         self.forget(table)
         self._namespaces.settings(table.namespace)
         loaded = self._tables.load(table)
-        self._facts[table.uuid] = facts_of(loaded)
+        self._facts[table.key] = facts_of(loaded)
         if len(self._facts) > _MAX_TABLES:
             self._facts.popitem(last=False)
         return loaded
 
     def forget(self, table: TableName) -> None:
         """Load it anew next time: it changed, or its credentials ran out."""
-        self._facts.pop(table.uuid, None)
+        self._facts.pop(table.key, None)
 
     def clear(self) -> None:
         """Forget all: commits were missed, so any of them may have changed a table."""

@@ -45,7 +45,7 @@ def delta(
     Its id leaves the cause out: a snapshot changes a ref's files once, whoever asks.
     """
     whole = _of_snapshot(subject, ChangeKind.DELTA, snapshot)
-    event_id = f"{subject.table.uuid}/{subject.ref}/{snapshot.snapshot_id}"
+    event_id = f"{subject.table.key}/{subject.ref}/{snapshot.snapshot_id}"
     return _chunks(replace(whole, event_id=event_id), partitions)
 
 
@@ -98,7 +98,7 @@ def _bare(
     subject: Subject, kind: ChangeKind, snapshot_id: int | None, operation: str
 ) -> FilesChanged:
     return FilesChanged(
-        event_id="/".join((subject.table.uuid, subject.ref, kind.value, subject.cause)),
+        event_id="/".join((subject.table.key, subject.ref, kind.value, subject.cause)),
         table=subject.table,
         ref=subject.ref,
         kind=kind,

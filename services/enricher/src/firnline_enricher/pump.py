@@ -101,7 +101,7 @@ class Pump:
 
     def _publish(self, changes: Sequence[FilesChanged]) -> None:
         for change in changes:
-            self._publisher.publish(FILE_CHANGES, change.table.uuid, change)
+            self._publisher.publish(FILE_CHANGES, change.table.key, change)
 
     def _give_up(self, delivery: Delivery, reason: str, error: Exception) -> None:
         """The record is told without its files; the planner asks again later."""

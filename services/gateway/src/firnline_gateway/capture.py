@@ -226,7 +226,7 @@ class Capture:
             self._remember(change, change.uuid)
             events.append(event_of(change, call, change.uuid, self._catalog, at_ms, source))
         try:
-            records = [outgoing(event.table.uuid, event, at_ms) for event in events]
+            records = [outgoing(event, at_ms) for event in events]
         except Exception as error:  # numbers too large, texts of other types: whatever was sent
             if source == "reconciled" and call.body is None:  # what the tables say: all there is
                 self._log.error("event_unwritable", path=call.path, why=error)

@@ -108,8 +108,7 @@ def event_of(
     """The event of one accepted change. `source` is `gateway` or `reconciled`."""
     return TableCommitted(
         event_id=_event_id(change, call, uuid),
-        table=TableName(uuid, change.namespace, change.name),
-        catalog=catalog,
+        table=TableName(uuid, change.namespace, change.name, catalog),
         change=change.change,
         snapshots=change.snapshots,
         refs=change.refs,

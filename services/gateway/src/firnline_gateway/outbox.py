@@ -44,21 +44,22 @@ class Call(Value):
 
 
 class Outgoing(Value):
-    """A record in the bytes that the broker gets; `key` is the table's uuid."""
+    """A record in the bytes that the broker gets; `key` is the table's."""
 
     key: str
     payload: bytes
     topic: str = TABLE_COMMITS
 
 
-def outgoing(uuid: str, event: Any, at_ms: int) -> Outgoing:
+def outgoing(event: Any, at_ms: int) -> Outgoing:
     """The event as its topic takes it, else a dead letter about it. Raises what encoding raises
     for values that do not fit the schema."""
+    key = event.table.key
     try:
-        return Outgoing(uuid, encode_to_fit(TABLE_COMMITS, uuid, event))
+        return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
     except TooLarge as error:
         metrics.count("dead_letters", reason=error.reason)
-        letter = dead_letter_of_unsent(TABLE_COMMITS, -1, uuid, error, "gateway", at_ms)
+        letter = dead_letter_of_unsent(TABLE_COMMITS, -1, key, error, "gateway", at_ms)
         key = dead_letter_key(letter)
         return Outgoing(key, encode_to_fit(DEAD_LETTERS, key, letter), DEAD_LETTERS)
 

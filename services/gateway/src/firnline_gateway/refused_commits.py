@@ -47,16 +47,16 @@ class RefusedCommits:
         self._most = most
         self._lock = threading.Lock()
         self._from_ms = now_ms
-        self._refused: dict[str, _Refused] = {}  # by the table's uuid
+        self._refused: dict[str, _Refused] = {}  # by the table's key
 
     def add(self, table: TableName, client: str) -> bool:
         """Count a refusal; False where there is no room for the table."""
         with self._lock:
-            known = self._refused.get(table.uuid)
+            known = self._refused.get(table.key)
             if known is None:
                 if len(self._refused) >= self._most:
                     return False
-                known = self._refused[table.uuid] = _Refused(table)
+                known = self._refused[table.key] = _Refused(table)
             known.table = table  # it may have been renamed
             known.add(client)
             return True
@@ -65,7 +65,7 @@ class RefusedCommits:
         """Those of so many tables, which are not counted any more; none = all are taken."""
         with self._lock:
             from_ms, self._from_ms = min(self._from_ms, now_ms), now_ms
-            taken = [self._refused.pop(uuid) for uuid in list(islice(self._refused, most))]
+            taken = [self._refused.pop(key) for key in list(islice(self._refused, most))]
         return [
             CommitsRefused(
                 table=one.table,

@@ -146,7 +146,7 @@ class ScanCounts:
         self._most = most
         self._lock = threading.Lock()
         self._from_ms = now_ms
-        self._counts: dict[str, _Count] = {}  # by the table's uuid
+        self._counts: dict[str, _Count] = {}  # by the table's key
 
     def add(self, identity: Identity, scans: Iterable[Scan], now_ms: int = 0) -> bool:
         """Count scans of a table; False where there is no room for it."""
@@ -168,11 +168,11 @@ class ScanCounts:
             return True
 
     def _of(self, identity: Identity) -> _Count | None:
-        count = self._counts.get(identity.table.uuid)
+        count = self._counts.get(identity.table.key)
         if count is None:
             if len(self._counts) >= self._most:
                 return None
-            count = self._counts[identity.table.uuid] = _Count(identity, self._from_ms)
+            count = self._counts[identity.table.key] = _Count(identity, self._from_ms)
         count.identity = identity  # what was read last
         return count
 
@@ -180,5 +180,5 @@ class ScanCounts:
         """Those of so many tables, which are not counted any more; none = all are taken."""
         with self._lock:
             self._from_ms = now_ms
-            taken = [self._counts.pop(uuid) for uuid in list(islice(self._counts, most))]
+            taken = [self._counts.pop(key) for key in list(islice(self._counts, most))]
         return [one.event(now_ms) for one in taken]

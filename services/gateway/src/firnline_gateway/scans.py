@@ -225,7 +225,7 @@ class ScanSender:
         for counts in self._counts:
             while events := counts.take(BATCH, self._now_ms()):
                 for event in events:
-                    self._publisher.publish(TOPIC, event.table.uuid, event)
+                    self._publisher.publish(TOPIC, event.table.key, event)
                 self._publisher.flush(FLUSH_S)
 
     def _run(self) -> None:

@@ -84,8 +84,8 @@ def _log_order(order: RewriteFiles | TableOrder) -> None:
 
 def _log_assignment(assigned: TableAssigned) -> None:
     metrics.count("tables_assigned")
-    uuid, bucket, reason = assigned.table_uuid, assigned.bucket, assigned.reason
-    LOG.info("assigned", uuid=uuid, bucket=bucket, reason=reason)
+    key, bucket, reason = assigned.table_key, assigned.bucket, assigned.reason
+    LOG.info("assigned", table=key, bucket=bucket, reason=reason)
 
 
 def show(buckets: Iterable[Bucket]) -> None:

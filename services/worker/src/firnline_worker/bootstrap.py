@@ -192,7 +192,7 @@ def handlers_of(
     keys: Keyring,
 ) -> Handlers:
     """What carries out every kind of order."""
-    guard = Handover(java, tables, lambda uuid: host.leases.holding(f"table:{uuid}"))
+    guard = Handover(java, tables, lambda key: host.leases.holding(f"table:{key}"))
     budget = settings.delete_set_bytes
     return Handlers(
         Rewriter(tables, java, cache, stage, guard, host.worker, budget, now_ms, keys=keys),

@@ -112,7 +112,7 @@ def _positions(
 ) -> Iterator[Path]:
     data, vectors = sequenced(plan.inputs), _vectors(by_position)
     files = sequenced([delete for delete in by_position if delete.kind is DeleteKind.POSITION])
-    name = positions.identity(table.identity.uuid, data, files, vectors)
+    name = positions.identity(table.identity.key, data, files, vectors)
 
     def write(folder: Path) -> None:
         found = positions.build(files, data, opener(table.io), normal_path, vectors)
@@ -139,7 +139,7 @@ def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
 
 
 def _name(table: LoadedTable, scope: Scope) -> str:
-    return f"{table.identity.uuid}/{scope.spec_id}/{scope.partition}"
+    return f"{table.identity.key}/{scope.spec_id}/{scope.partition}"
 
 
 _SLOTS = 1.5  # a key, `firnline_deletes.hash_table`

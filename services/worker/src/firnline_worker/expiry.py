@@ -33,7 +33,7 @@ MAX_SNAPSHOTS = 5_000
 FILE_GONE = "org.apache.iceberg.exceptions.NotFoundException"
 
 Protected = Callable[[str], Iterable[int]]
-"""table uuid -> snapshots from which running tasks started. May raise: then nothing expires."""
+"""table key -> snapshots from which running tasks started. May raise: then nothing expires."""
 
 
 def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int]) -> int:
@@ -86,7 +86,7 @@ class Expirer:
             older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
             gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms)
             return self._announced(order, table, going(table, gone))
-        keep = {*order.protected_snapshot_ids, *self.protected(order.table.uuid)}
+        keep = {*order.protected_snapshot_ids, *self.protected(order.table.key)}
         older_than_ms = min(agreed_ms(order, self.now_ms()), self.now_ms() - retention_ms)
         gone = expiring(table, older_than_ms, order.retain_last, self.now_ms())
         if len(gone) > MAX_SNAPSHOTS:

@@ -54,7 +54,7 @@ class Handlers:
     log: Log
     stopping: Callable[[], bool]
     heartbeats: Heartbeats
-    pause: Callable[[str], Pause | None] = lambda _: None  # of a table by uuid
+    pause: Callable[[str], Pause | None] = lambda _: None  # of a table by its key
 
     def handle(self, order: TaskOrder) -> None:
         """Returns when the result is on its topic. Raises Busy to be asked again later, and
@@ -92,7 +92,7 @@ class Handlers:
         if isinstance(delivery.record, RewriteFiles | TableOrder):
             try:
                 failed = self._failed(delivery.record, "worker_error", error, True)
-                self.publisher.publish(RESULTS, failed.table.uuid, failed)
+                self.publisher.publish(RESULTS, failed.table.key, failed)
             except Exception as unsent:  # the letter says it, too
                 self.log.error("result_not_sent", unsent, task=delivery.record.task_id)
 
@@ -139,11 +139,11 @@ class Handlers:
 
     def _refuse_if_paused(self, order: TaskOrder) -> None:
         """Raises TaskRefused `paused` where an operator paused the table while the order waited."""
-        if pause := self.pause(order.table.uuid):
+        if pause := self.pause(order.table.key):
             raise TaskRefused("paused", str(pause), retryable=True)
 
     def _compare(self, order: CompareRows) -> RowsCompared:
-        if pause := self.pause(order.table.uuid):
+        if pause := self.pause(order.table.key):
             return self.comparer.skipped(order, "paused", f"by {pause.by}")
         try:
             return self.comparer.compare(order)
@@ -173,7 +173,7 @@ class Handlers:
     def _publish(self, result: Result) -> None:
         """Retry until the broker has it: an outage never loses a result. Two copies do no harm."""
         while True:
-            sent = self.publisher.publish(RESULTS, result.table.uuid, result)
+            sent = self.publisher.publish(RESULTS, result.table.key, result)
             try:
                 sent = self.publisher.flush() and sent
                 break

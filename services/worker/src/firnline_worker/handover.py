@@ -37,7 +37,7 @@ TWICE = "deleted-duplicate-files"  # of a snapshot's summary
 _BYTES = (BinaryType, FixedType)
 
 Guard = Callable[[str], Any]
-"""table uuid -> context manager that holds the table's lease."""
+"""table key -> context manager that holds the table's lease."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Handover:
     ) -> int | None:
         """Id of the snapshot that the action committed, the newer of two; None where it found
         nothing to do. Raises TaskRefused where it has lost rows."""
-        with self.guard(order.table.uuid):
+        with self.guard(order.table.key):
             action = self._actions.rewriteDataFiles(self.java.load(order.table).java)
             for name, value in OPTIONS.items():
                 action = action.option(name, value)

@@ -69,4 +69,4 @@ class Heartbeats:
             at_ms=self.now_ms(),
             finished=finished,
         )
-        self.publisher.publish(EVENTS, order.table.uuid, said)
+        self.publisher.publish(EVENTS, order.table.key, said)

@@ -30,11 +30,11 @@ class Busy(Exception):
 def lease_of(order: TaskOrder) -> str:
     """One task per table and scope, one of each action on a table, one comparison per task."""
     if isinstance(order, CompareRows):
-        return f"compare:{order.table.uuid}:{order.task_id}"
+        return f"compare:{order.table.key}:{order.task_id}"
     if isinstance(order, TableOrder):
-        return f"{order.action}:{order.table.uuid}"
+        return f"{order.action}:{order.table.key}"
     where = f"{order.ref}\x1f{order.scope.spec_id}\x1f{order.scope.partition}"
-    return f"rewrite:{order.table.uuid}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
+    return f"rewrite:{order.table.key}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
 
 
 def mark_of(order: TaskOrder, what: str = "finished") -> str:
@@ -101,10 +101,10 @@ class TaskLeases:
                 self._held[name] = _Held(self._held[name].owner, self.now())
             return [(name, self._held[name].owner) for name in due]
 
-    def started_from(self, table_uuid: str) -> set[int]:
+    def started_from(self, table_key: str) -> set[int]:
         """Start snapshots of the table's running rewrites. Raises RetryLater if Redis is away."""
         try:
-            notes = self.leases.notes(f"rewrite:{table_uuid}:")
+            notes = self.leases.notes(f"rewrite:{table_key}:")
         except redis.RedisError as error:
             raise RetryLater(f"leases: {error}") from error
         return {json.loads(note)["start_snapshot_id"] for note in notes.values() if note}

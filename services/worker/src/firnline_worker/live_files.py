@@ -25,7 +25,7 @@ class LiveFilesCache:
 
     def live(self, table: LoadedTable, snapshot_id: int) -> LiveFiles:
         """Raises as `live_files`."""
-        key = (table.identity.uuid, snapshot_id)
+        key = (table.identity.key, snapshot_id)
         with self._lock:
             if self._kept is not None and self._kept[0] == key:
                 return self._kept[1]

@@ -140,5 +140,5 @@ class TaskLoop:
 
 
 def _table(delivery: Delivery) -> str:
-    uuid: str = delivery.record.table.uuid
-    return uuid
+    key: str = delivery.record.table.key
+    return key

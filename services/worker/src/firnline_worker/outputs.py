@@ -34,7 +34,7 @@ def files_of(run: Run, metadata_location: str) -> TaskFiles:
 
 def new_run(order: RewriteFiles) -> Run:
     """Raises ValueError where the order's id cannot be part of a name."""
-    return Run(order.table.uuid, order.task_id, order.attempt, uuid.uuid4().hex[:8])
+    return Run(order.table.key, order.task_id, order.attempt, uuid.uuid4().hex[:8])
 
 
 def count(group: Group, target_bytes: int) -> int:

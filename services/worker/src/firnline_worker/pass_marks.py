@@ -38,12 +38,12 @@ def read(table: LoadedTable, order: RewriteFiles, live: LiveFiles) -> PassMarks:
     """Of the slices before this one. Raises OSError where the storage does not answer."""
     if order.action != Action.CONVERT or order.after is None or order.after.marks is None:
         return NO_MARKS
-    uuid = table.identity.uuid
-    marks = mark_files.read(table.io, order.after.marks, uuid, order.scope)
+    key = table.identity.key
+    marks = mark_files.read(table.io, order.after.marks, key, order.scope)
     if marks is None:
         return NO_MARKS
     data = {file.data.normal: file.data for file in live.files_of_scope(order.scope)}
-    return PassMarks(marks, answered(marks, data, live.deletes, mark_files.wrote_in(uuid)))
+    return PassMarks(marks, answered(marks, data, live.deletes, mark_files.wrote_in(key)))
 
 
 def marks_after(
@@ -77,4 +77,4 @@ def marks_after(
             mark = Mark(file.sequence_number, file.records, group.rows_masked, len(slices))
             files[normal_path(file.path)] = mark
     path = order.after.marks.path if order.after and order.after.marks else None
-    return Marks(order.table.uuid, order.scope, (*slices, mine), files, path)
+    return Marks(order.table.key, order.scope, (*slices, mine), files, path)

@@ -61,8 +61,8 @@ def _is_behind(
         return False
     files = live()
     entries = (*files.data, *files.deletes)
-    uuid, task = table.identity.uuid, order.task_id
-    if any(run_of(uuid, task, file_name(entry.path)) for entry in entries):
+    key, task = table.identity.key, order.task_id
+    if any(run_of(key, task, file_name(entry.path)) for entry in entries):
         text = f"snapshot {head} has files of it; the committer tells of it"
         raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
     trigger = order.trigger_snapshot_id

@@ -162,7 +162,7 @@ class Rewriter:
         listed = OutputList(
             task_id=order.task_id,
             attempt=order.attempt,
-            table_uuid=order.table.uuid,
+            table_key=order.table.key,
             worker=self.worker,
             written_at_ms=self.now_ms(),
             outputs=tuple(listed_paths),

@@ -168,7 +168,7 @@ def _rename(value: Any, table: dict[str, Any]) -> None:
         for key, item in value.items():
             if key == "table" and isinstance(item, dict):
                 value[key] = dict(table)
-            elif key == "table_uuid":
+            elif key == "table_key":
                 value[key] = table["uuid"]
             else:
                 _rename(item, table)

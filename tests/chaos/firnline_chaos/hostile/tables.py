@@ -99,7 +99,7 @@ def properties(dice: random.Random) -> dict[str, str]:
     return found
 
 
-def forge_list(location: str, table_uuid: str, victims: Sequence[str], dice: random.Random) -> Path:
+def forge_list(location: str, table_key: str, victims: Sequence[str], dice: random.Random) -> Path:
     """Write a write-ahead list that names files of others; the path of the list."""
     folder = local(location) / "metadata"
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def forge_list(location: str, table_uuid: str, victims: Sequence[str], dice: ran
     body: dict[str, Any] = {
         "task_id": task,
         "attempt": 1,
-        "table_uuid": table_uuid,
+        "table_key": table_key,
         "worker": "worker-1",
         "written_at_ms": dice.choice((1, -1, int(time.time() * 1000) - 10**9)),
         "outputs": list(victims),
@@ -116,7 +116,7 @@ def forge_list(location: str, table_uuid: str, victims: Sequence[str], dice: ran
     for name in dice.sample(list(body), dice.randint(0, 2)):
         body[name] = dice.choice((None, [], {}, "x" * 5_000, -1, 2**70))
     data = dice.choice((json.dumps(body).encode(), json.dumps(body).encode(), b"\xff\xfe{", b""))
-    run = Run(table_uuid, task, 1, f"{dice.getrandbits(32):08x}")
+    run = Run(table_key, task, 1, f"{dice.getrandbits(32):08x}")
     path = folder / dice.choice((run.list_name, f"{PREFIX}{task}-1-{run.run}{LIST_SUFFIX}"))
     path.write_bytes(data)
     return path

@@ -43,7 +43,7 @@ class Mark(Value):
 class Marks(Value):
     """Of one pass over one partition, up to one of its slices. `files`: by normal path."""
 
-    table_uuid: str
+    table_key: str
     scope: Scope
     slices: tuple[MarkingSlice, ...]
     files: dict[str, Mark]

@@ -1,4 +1,4 @@
-"""What the planner knows of a table: counters per (table uuid, ref), and per partition.
+"""What the planner knows of a table: counters per (table key, ref), and per partition.
 
 Plain values; `folding` moves them along the parent chain, `missing_snapshots` asks the enricher.
 """

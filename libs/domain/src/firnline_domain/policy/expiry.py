@@ -174,7 +174,7 @@ def expiry_order(
     assert decision.older_than_ms is not None
     assert counters.head_snapshot_id is not None
     identity = task_id(
-        counters.table.uuid, MAIN, str(work.expiry.rounds), EXPIRE, counters.head_snapshot_id
+        counters.table.key, MAIN, str(work.expiry.rounds), EXPIRE, counters.head_snapshot_id
     )
     order = ExpireSnapshots(
         task_id=identity,

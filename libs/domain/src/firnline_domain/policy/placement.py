@@ -25,7 +25,7 @@ REST_MS = HOUR_MS  # that a table which has moved stays where it is
 class Move(Value):
     """A table to hand over, with the reason for people."""
 
-    table_uuid: str
+    table_key: str
     bucket: int
     reason: str
 
@@ -55,7 +55,7 @@ def moves(
     bucket: int, loads: Mapping[int, float], tables: Mapping[str, float], resting: Collection[str]
 ) -> list[Move]:
     """What a bucket hands over, the heaviest first; nothing unless it is hot. `tables`: its own, by
-    uuid, with their load; `resting` ones stay.
+    key, with their load; `resting` ones stay.
 
     The hottest bucket gives to the lightest, the second to the second, so that no two fill one up.
     A table goes only where the bucket that gets it is no heavier then than the one that gives it:
@@ -67,11 +67,11 @@ def moves(
     giver, taker, mean = loads[bucket], loads[target], mean_of(loads)
     reason = f"bucket {bucket}: {giver:.0f} steps a minute, {mean:.0f} is the mean"
     found: list[Move] = []
-    for uuid, load in _heaviest_first(tables, resting):
+    for key, load in _heaviest_first(tables, resting):
         if giver <= COOL * mean or len(found) == MAX_MOVES:
             break
         if taker + load <= giver - load:
-            found.append(Move(uuid, target, reason))
+            found.append(Move(key, target, reason))
             giver, taker = giver - load, taker + load
     return found
 
@@ -86,5 +86,5 @@ def _target(bucket: int, loads: Mapping[int, float]) -> int:
 def _heaviest_first(
     tables: Mapping[str, float], resting: Collection[str]
 ) -> Iterator[tuple[str, float]]:
-    awake = ((uuid, load) for uuid, load in tables.items() if load > 0 and uuid not in resting)
+    awake = ((key, load) for key, load in tables.items() if load > 0 and key not in resting)
     return iter(sorted(awake, key=lambda one: (-one[1], one[0])))

@@ -184,7 +184,7 @@ def order_for(
     text = f"{scope.spec_id}:{scope.partition}"
     head, action = counters.head_snapshot_id, decision.action
     ratio = decision.min_dead_ratio
-    identity = task_id(counters.table.uuid, counters.ref, text, action, head, ratio)
+    identity = task_id(counters.table.key, counters.ref, text, action, head, ratio)
     price_s = decision.numbers.get("rewrite_cpu_s", 0.0)
     longest_ms = run_ms(price_s * share_of(price_s, limits), limits)
     task = RunningTask(

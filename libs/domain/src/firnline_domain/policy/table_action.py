@@ -128,7 +128,7 @@ class TableAction(ABC):
         name, head = table.counters.table, table.counters.head_snapshot_id
         assert head is not None  # else barred
         return TableOrder(
-            task_id=task_id(name.uuid, MAIN, str(work.rounds), self.name, head),
+            task_id=task_id(name.key, MAIN, str(work.rounds), self.name, head),
             table=name,
             action=self.name,
             reason=asked.reason,

@@ -13,7 +13,7 @@ from firnline_domain.identity import bucket_of
 from firnline_domain.records.events import BucketLoaded, TableAssigned
 from firnline_domain.values import Value
 
-TOPIC = "bucket-assignments"  # compacted: assignments by table uuid, loads by bucket
+TOPIC = "bucket-assignments"  # compacted: assignments by table key, loads by bucket
 HANDOVERS = "table-handovers"  # what one bucket's planner gives another's
 # Written to a table's own bucket by whoever knows it. A record that comes to another bucket goes
 # round by the home and is late by that, so this is no place for what is told by its order: orders
@@ -68,33 +68,33 @@ class Board:
         """Take one record of the topic in."""
         match record:
             case TableAssigned():
-                known = self._assigned.get(record.table_uuid)
+                known = self._assigned.get(record.table_key)
                 if known is not None and known.epoch > record.epoch:
                     return
-                self._assigned[record.table_uuid] = record
-                self.expect(record.table_uuid, record.bucket, record.at_ms)
+                self._assigned[record.table_key] = record
+                self.expect(record.table_key, record.bucket, record.at_ms)
             case BucketLoaded():
                 self._loads[record.bucket] = record
                 self.buckets = max(self.buckets, record.bucket + 1)
                 coming = self._coming.get(record.bucket, {})
-                for uuid in [one for one, at_ms in coming.items() if at_ms <= record.at_ms]:
-                    del coming[uuid]
+                for key in [one for one, at_ms in coming.items() if at_ms <= record.at_ms]:
+                    del coming[key]
 
-    def forget(self, table_uuid: str) -> None:
+    def forget(self, table_key: str) -> None:
         """The table is no more."""
-        self._assigned.pop(table_uuid, None)
+        self._assigned.pop(table_key, None)
 
-    def expect(self, table_uuid: str, bucket: int, at_ms: int) -> None:
+    def expect(self, table_key: str, bucket: int, at_ms: int) -> None:
         """A table is on its way: many may come between two words of a bucket on its load."""
         for coming in self._coming.values():
-            coming.pop(table_uuid, None)
+            coming.pop(table_key, None)
         load = self._loads.get(bucket)
         if load is None or load.at_ms < at_ms:
-            self._coming.setdefault(bucket, {})[table_uuid] = at_ms
+            self._coming.setdefault(bucket, {})[table_key] = at_ms
 
-    def assigned(self, table_uuid: str) -> TableAssigned | None:
+    def assigned(self, table_key: str) -> TableAssigned | None:
         """The newest word on a table; None = it is at home."""
-        return self._assigned.get(table_uuid)
+        return self._assigned.get(table_key)
 
     @property
     def every(self) -> Collection[TableAssigned]:
@@ -104,20 +104,20 @@ class Board:
     def assigned_from(self, home: int) -> Iterator[TableAssigned]:
         """All tables of one home."""
         for one in self._assigned.values():
-            if bucket_of(one.table_uuid, self.homes) == home:
+            if bucket_of(one.table_key, self.homes) == home:
                 yield one
 
     @property
     def is_by_hash(self) -> bool:
         """True if every table is at home, and no bucket was added."""
         every = self._assigned.values()
-        at_home = all(one.bucket == bucket_of(one.table_uuid, self.homes) for one in every)
+        at_home = all(one.bucket == bucket_of(one.table_key, self.homes) for one in every)
         return at_home and self.buckets == self.homes
 
-    def bucket(self, table_uuid: str) -> int:
+    def bucket(self, table_key: str) -> int:
         """Where to write a table's records."""
-        assigned = self._assigned.get(table_uuid)
-        return bucket_of(table_uuid, self.homes) if assigned is None else assigned.bucket
+        assigned = self._assigned.get(table_key)
+        return bucket_of(table_key, self.homes) if assigned is None else assigned.bucket
 
     def load(self, bucket: int) -> int:
         """What a bucket has told of its load; 0 where it has told nothing."""

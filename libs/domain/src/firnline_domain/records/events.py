@@ -49,7 +49,6 @@ class TableCommitted(Value):
 
     event_id: str
     table: TableName
-    catalog: str
     change: TableChange
     snapshots: tuple[SnapshotAdded, ...]
     refs: tuple[RefMoved, ...]
@@ -288,7 +287,7 @@ class OutputsSwept(Value):
 class TableAssigned(Value):
     """A table is in that bucket from now on; said by its home, each time with a higher epoch."""
 
-    table_uuid: str
+    table_key: str
     bucket: int
     epoch: int
     at_ms: int
@@ -316,7 +315,7 @@ class TableHanded(Value):
     assigned to; from there, its home again. Big tables come in chunks, one after the other.
     """
 
-    table_uuid: str
+    table_key: str
     epoch: int  # of the assignment that begins, or ends, with it
     pairs: tuple[KeptPair, ...]  # in the order of their keys
     chunk: int = 0
@@ -326,7 +325,7 @@ class TableHanded(Value):
 class RecordForwarded(Value):
     """A record of a table that came to a bucket which the table is not in."""
 
-    table_uuid: str
+    table_key: str
     epoch: int  # from its home: of the assignment. From elsewhere: what it came with, or 0
     record: bytes  # as it would be on its topic
 

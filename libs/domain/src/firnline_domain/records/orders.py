@@ -192,5 +192,5 @@ class MoveTable(Value):
 class RecallTable(Value):
     """Give a table back to its home, with all that is kept of it (`assignments`)."""
 
-    table_uuid: str
+    table_key: str
     epoch: int  # under which it was given away

@@ -97,12 +97,12 @@ class PauseState:
             return
         if order.table is None and partition != FLEET_PARTITION:
             return
-        uuid = order.table.uuid if order.table else None
+        key = order.table.key if order.table else None
         if isinstance(order, PauseMaintenance):
-            self._pauses[uuid] = Pause(order.requested_at_ms, order.requested_by, order.reason)
+            self._pauses[key] = Pause(order.requested_at_ms, order.requested_by, order.reason)
         else:
-            self._pauses.pop(uuid, None)
+            self._pauses.pop(key, None)
 
-    def pause(self, table_uuid: str | None) -> Pause | None:
+    def pause(self, table_key: str | None) -> Pause | None:
         """The pause in force for a table; of the fleet for None."""
-        return self._pauses.get(None) or self._pauses.get(table_uuid)
+        return self._pauses.get(None) or self._pauses.get(table_key)

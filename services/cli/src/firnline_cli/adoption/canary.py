@@ -1,7 +1,7 @@
 """The canary, the first share of a fleet: which tables it is, what came of them, and whether the
 others may follow.
 
-Which tables they are is counts by their uuids, so every call comes to the same ones without anybody
+Which tables they are is counts by their keys, so every call comes to the same ones without anybody
 having written them down. Each namespace and each order of magnitude gives its share.
 """
 
@@ -28,35 +28,35 @@ _KINDS = ("committed", "skipped", "failed", "conflicted", "equal", "differ")
 
 @dataclass(frozen=True)
 class Canary:
-    """The uuids of its tables, adopted or not."""
+    """The keys of its tables, adopted or not."""
 
-    uuids: frozenset[str]
+    keys: frozenset[str]
 
     @classmethod
     def of(
         cls, known: Iterable[CountedTable], newcomers: Iterable[Newcomer], share: float
     ) -> Canary:
         """Chosen among all tables that there are."""
-        candidates = [Candidate(one.uuid, one.namespace, one.bytes) for one in known]
+        candidates = [Candidate(one.table.key, one.table.namespace, one.bytes) for one in known]
         candidates += [
-            Candidate(newcomer.table.uuid, newcomer.table.namespace, newcomer.bytes)
+            Candidate(newcomer.table.key, newcomer.table.namespace, newcomer.bytes)
             for newcomer in newcomers
         ]
         return cls(chosen(candidates, share))
 
     def among(self, newcomers: Iterable[Newcomer]) -> list[Newcomer]:
         """Those that belong to it."""
-        return [newcomer for newcomer in newcomers if newcomer.table.uuid in self.uuids]
+        return [newcomer for newcomer in newcomers if newcomer.table.key in self.keys]
 
     def outcome(self, known: CountedTables, topics: Topics) -> Outcome:
         """What the planner shows of its tables and what became of their tasks: in a month,
         which is what the topic keeps. Raises RetryLater."""
         counts: Counter[str] = Counter()
-        for _, record in topics.news(TOPIC, self.uuids.__contains__):
+        for _, record in topics.news(TOPIC, self.keys.__contains__):
             counts[_kind(record)] += 1
-        adopted = [found for uuid in self.uuids if (found := known.of(uuid))]
+        adopted = [found for key in self.keys if (found := known.of(key))]
         return Outcome(
-            tables=len(self.uuids),
+            tables=len(self.keys),
             adopted=len(adopted),
             parked=sum(one.parked for one in adopted),
             failing=sum(one.failing for one in adopted),
@@ -82,7 +82,7 @@ def _kind(record: object) -> str:
 class Candidate(Value):
     """A table that may be of the canary. `bytes`: more of them by a rewrite or two do not count."""
 
-    uuid: str
+    key: str
     namespace: tuple[str, ...]
     bytes: int
 
@@ -100,12 +100,12 @@ def chosen(candidates: Iterable[Candidate], share: float) -> frozenset[str]:
     """
     strata: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for candidate in candidates:
-        strata[candidate.stratum].append(candidate.uuid)
+        strata[candidate.stratum].append(candidate.key)
     found: set[str] = set()
-    for stratum, uuids in strata.items():
-        ranked = sorted(uuids, key=_mark)
+    for stratum, keys in strata.items():
+        ranked = sorted(keys, key=_mark)
         found.update(ranked[: int(share * len(ranked) + _mark("/".join(stratum)))])
-    every = (uuid for uuids in strata.values() for uuid in uuids)
+    every = (key for keys in strata.values() for key in keys)
     first = min(every, key=_mark, default=None)
     return frozenset(found or ({first} if first and share > 0 else ()))
 

@@ -41,7 +41,11 @@ PAUSE_S = 1.0  # doubles
 
 
 class Lake(Protocol):
-    """Where tables to adopt come from."""
+    """Where tables to adopt come from: one catalog."""
+
+    @property
+    def catalog_path(self) -> str:
+        """`TableName.catalog_path` of its tables. Raises RetryLater."""
 
     def names(self, below: Name) -> Iterator[Name]:
         """Namespace levels and name of every table of a namespace and of those below it; of all
@@ -69,6 +73,11 @@ class CatalogLake:
     sleep: Callable[[float], None]
     now: Callable[[], float]
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def catalog_path(self) -> str:
+        """See `Lake.catalog_path`."""
+        return self.tables.catalog_path
 
     def names(self, below: Name) -> Iterator[Name]:
         """See `Lake.names`."""

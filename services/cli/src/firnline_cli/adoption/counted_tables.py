@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_domain.identity import MAIN
+from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.states import TableState
 
 from firnline_cli._topics import Topics
@@ -17,17 +17,15 @@ TOPIC = "table-states"
 class CountedTable:
     """`parked` and `failing`: whether any partition is, or waits after a failure."""
 
-    uuid: str
-    namespace: tuple[str, ...]
-    name: str
+    table: TableName
     bytes: int
     parked: bool
     failing: bool
 
     @property
     def full_name(self) -> tuple[str, ...]:
-        """Namespace levels and name."""
-        return (*self.namespace, self.name)
+        """Catalog, namespace levels and name."""
+        return (self.table.catalog_path, *self.table.namespace, self.table.name)
 
 
 class CountedTables:
@@ -35,8 +33,8 @@ class CountedTables:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self._tables: dict[str, CountedTable] = {}  # by uuid
-        self._names: dict[tuple[str, ...], str] = {}  # namespace and name -> uuid
+        self._tables: dict[str, CountedTable] = {}  # by key
+        self._names: dict[tuple[str, ...], str] = {}  # full name -> key
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -46,23 +44,23 @@ class CountedTables:
         for key, state in self._topics.news(TOPIC, _of_main):
             self._take(key.removesuffix(f"/{MAIN}"), state)
 
-    def of(self, uuid: str) -> CountedTable | None:
-        """The table with this uuid."""
-        return self._tables.get(uuid)
+    def of(self, key: str) -> CountedTable | None:
+        """The table with this key."""
+        return self._tables.get(key)
 
     def named(self, name: tuple[str, ...]) -> CountedTable | None:
-        """The table of that name, as the planner has heard it last."""
+        """The table of that full name, as the planner has heard it last."""
         return self._tables.get(self._names.get(name, ""))
 
-    def _take(self, uuid: str, state: TableState | None) -> None:
-        before = self._tables.pop(uuid, None)
+    def _take(self, key: str, state: TableState | None) -> None:
+        before = self._tables.pop(key, None)
         if before is not None and self.named(before.full_name) is None:
             self._names.pop(before.full_name)  # else another table has taken the name
         if state is None or state.removed:
             return
         known = known_table(state)
-        self._tables[uuid] = known
-        self._names[known.full_name] = uuid
+        self._tables[key] = known
+        self._names[known.full_name] = key
 
 
 def _of_main(key: str) -> bool:
@@ -75,9 +73,7 @@ def known_table(state: Any) -> CountedTable:
     holds = state.holds
     deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
     return CountedTable(
-        uuid=state.table.uuid,
-        namespace=tuple(state.table.namespace),
-        name=state.table.name,
+        table=state.table,
         bytes=holds.data.bytes + deletes.bytes,
         parked="parked" in statuses,
         failing="backing_off" in statuses,

@@ -100,24 +100,24 @@ class Wait:
     report: Report
     clock: Clock
     patience_s: float
-    left: dict[str, EqualityDeletes] = field(default_factory=dict)  # by uuid: the last look
+    left: dict[str, EqualityDeletes] = field(default_factory=dict)  # by key: the last look
 
     def run(self, tables: Iterable[TableName]) -> bool:
         """True if none of them has any."""
-        waiting = {one.uuid: one for one in tables}
+        waiting = {one.key: one for one in tables}
         until_s = self.clock.now() + self.patience_s
         before = 0
         while waiting:
-            waiting = {uuid: one for uuid, one in waiting.items() if self._has_some(one)}
+            waiting = {key: one for key, one in waiting.items() if self._has_some(one)}
             if not waiting or self.clock.now() >= until_s:
                 break
             if len(waiting) != before:
                 before = len(waiting)
                 self.report.waiting(self._why(waiting))
             self.clock.sleep(LOOK_S)
-        for uuid in waiting:
+        for key in waiting:
             self.report.with_equality_deletes(
-                self.left.get(uuid, EqualityDeletes(waiting[uuid], None))
+                self.left.get(key, EqualityDeletes(waiting[key], None))
             )
         return not waiting
 
@@ -131,13 +131,13 @@ class Wait:
         except Unreadable:
             return True
         if found.files:
-            self.left[table.uuid] = found
+            self.left[table.key] = found
             return True
         self.report.without_equality_deletes(found)
         return False
 
     def _why(self, waiting: dict[str, TableName]) -> str:
-        some = [one for uuid, one in self.left.items() if uuid in waiting]
+        some = [one for key, one in self.left.items() if key in waiting]
         files = sum(one.files for one in some)
         text = f"{len(waiting):,} tables have {files:,} equality-delete files"
         unpromised = sum(not one.promised for one in some)

@@ -98,7 +98,11 @@ class JsonReport:
     def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
         """See `Report.adopting`."""
         numbers = {k: v for k, v in to_plain(table).items() if k != "table"}
-        names = {"table": table.table.dotted, "uuid": table.table.uuid}
+        names = {
+            "table": table.table.dotted,
+            "uuid": table.table.uuid,
+            "catalog": table.table.catalog_path,
+        }
         self._tell("adopting", **names, **numbers, expiry=to_plain(expiry))
 
     def left_out(self, name: str, why: str) -> None:

@@ -58,8 +58,8 @@ class Requests:
         """Have it counted. Raises Stopped."""
         now = self.clock.now()
         request = ResyncTable(table, MAIN, None, None, REASON, int(now * 1000))
-        _tried(lambda: self.topics.put(TOPIC, table.uuid, request))
-        self._tables[table.uuid] = (table, now)
+        _tried(lambda: self.topics.put(TOPIC, table.key, request))
+        self._tables[table.key] = (table, now)
         self._due_s = now + self.interval_s  # what was missed is not made up for
         self._lag += 1
 
@@ -115,16 +115,16 @@ class Requests:
         self._refreshed_s = now
         self._lag = _tried(lambda: self.topics.unread(TOPIC, ENRICHER))
         _tried(self.known.catch_up)
-        came = [uuid for uuid in self._tables if self.known.of(uuid)]
-        asked_s = max((self._tables.pop(uuid)[1] for uuid in came), default=0.0)
+        came = [key for key in self._tables if self.known.of(key)]
+        asked_s = max((self._tables.pop(key)[1] for key in came), default=0.0)
         self._give_up(asked_s, now)
 
     def _give_up(self, passed_s: float, now: float) -> None:
         """One that cannot be read keeps no place for ever: others that were asked for after it
         have come long ago."""
-        for uuid, (table, asked_s) in list(self._tables.items()):
+        for key, (table, asked_s) in list(self._tables.items()):
             if asked_s < passed_s and now - asked_s > PATIENCE_S:
-                del self._tables[uuid]
+                del self._tables[key]
                 self.unanswered.append(table)
 
 

@@ -67,7 +67,7 @@ class Adoption:
     most: int | None = None
     tally: Tally = field(default_factory=Tally)
     already: list[CountedTable] = field(default_factory=list)
-    _asked: dict[str, TableName] = field(default_factory=dict)  # by uuid
+    _asked: dict[str, TableName] = field(default_factory=dict)  # by key
     _unread_in_a_row: int = 0
 
     def newcomers(self, below: Iterable[Name], tables: Iterable[Name]) -> Iterator[Newcomer]:
@@ -78,7 +78,7 @@ class Adoption:
         """
         for name in self._listed(below):
             self._count()
-            if known := self.known.named(name):
+            if known := self.known.named((self.lake.catalog_path, *name)):
                 self._is_known(known)
             else:
                 yield from self._newcomer(name)
@@ -102,8 +102,7 @@ class Adoption:
     @property
     def adopted(self) -> list[TableName]:
         """Those that were asked for, and those that the planner counted before."""
-        before = (TableName(one.uuid, one.namespace, one.name) for one in self.already)
-        return [*before, *self._asked.values()]
+        return [*(one.table for one in self.already), *self._asked.values()]
 
     def _count(self) -> None:
         self.tally.listed += 1
@@ -120,7 +119,7 @@ class Adoption:
         found = self._read(".".join(name), partial(self.lake.newcomer, name))
         if found is None:
             return
-        if known := self.known.of(found.table.uuid):
+        if known := self.known.of(found.table.key):
             self._is_known(known)
         else:
             yield found
@@ -142,11 +141,11 @@ class Adoption:
     def _adopt(self, newcomer: Newcomer) -> bool:
         """False where it was left out."""
         table = newcomer.table
-        if table.uuid in self._asked:
+        if table.key in self._asked:
             return False  # the catalog has told of it twice
         if self.requests:
             self.requests.wait_for_room()
-            if self.known.of(table.uuid):
+            if self.known.of(table.key):
                 self._leave_out(table.dotted, "the planner has come to know it by itself")
                 return False
         expiry = self._read(table.dotted, partial(self.lake.first_expiry, table))
@@ -154,7 +153,7 @@ class Adoption:
             return False
         if self.requests:
             self.requests.ask(table)
-        self._asked[table.uuid] = table
+        self._asked[table.key] = table
         self.tally.asked += 1
         self.report.adopting(newcomer, expiry)
         return True

@@ -36,9 +36,9 @@ def on_files_changed(change: FilesChanged, context: TableContext) -> None:
     and serve nothing. Its snapshots are the table's, though.
     """
     state = context.state
-    table = state.table(change.table.uuid, MAIN)
+    table = state.table(change.table.key, MAIN)
     if change.ref == MAIN:
-        pause = state.pause_in_force(change.table.uuid)
+        pause = state.pause_in_force(change.table.key)
         fresh = Table(TableCounters(change.table, MAIN), pause=pause)
         _fold_all(context, table or fresh, change)
     elif table is not None:
@@ -85,9 +85,9 @@ def _fold_one(context: TableContext, table: Table, change: FilesChanged) -> tupl
 
 
 def _removed(context: TableContext, table: Table) -> Table:
-    uuid, ref = table.counters.table.uuid, table.counters.ref
-    for partition in context.state.partitions(uuid, ref):
-        context.state.drop_partition(uuid, ref, partition.counters.scope)
+    table_key, ref = table.counters.table.key, table.counters.ref
+    for partition in context.state.partitions(table_key, ref):
+        context.state.drop_partition(table_key, ref, partition.counters.scope)
     return replace(table, work=TableWork(advice=table.work.advice))  # to be withdrawn
 
 

@@ -23,7 +23,7 @@ from firnline_planner.state.bucket_state import BucketState
 def on_partition_order(order: UnparkTable | HoldPartitions, context: TableContext) -> None:
     """Change the pauses of the partitions that are meant, and decide about these anew. An order
     for a table that is not known here, or that changes nothing, does nothing."""
-    table = context.state.table(order.table.uuid, order.ref)
+    table = context.state.table(order.table.key, order.ref)
     if table is None:
         return
     context = context.for_table(table)
@@ -54,7 +54,7 @@ def on_pause(order: PauseMaintenance | ResumeMaintenance, context: TableContext)
 
     What is wanted meanwhile is not remembered: a resume decides about every partition.
     """
-    context.state.put_pause(order.table.uuid if order.table else None, _pause(order))
+    context.state.put_pause(order.table.key if order.table else None, _pause(order))
     for table in list(_tables_of(order, context.state)):
         if isinstance(order, ResumeMaintenance):
             table = replace(table, work=table.work.reconciled_by(context.now_ms))
@@ -69,5 +69,5 @@ def _pause(order: PauseMaintenance | ResumeMaintenance) -> Pause | None:
 
 def _tables_of(order: PauseMaintenance | ResumeMaintenance, state: BucketState) -> Iterator[Table]:
     for _, table in state.tables():
-        if order.table is None or table.counters.table.uuid == order.table.uuid:
+        if order.table is None or table.counters.table.key == order.table.key:
             yield table

@@ -26,7 +26,7 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     """Count the scans for `main`: reports name a snapshot and no ref. Nothing is decided here: the
     moments of all partitions move with the rate, so the table is due to be reconciled."""
     now_ms = context.now_ms
-    table = context.state.table(event.table.uuid, MAIN)
+    table = context.state.table(event.table.key, MAIN)
     if table is None or table.counters.removed:
         return
     before, totals = table.work, table.counters.totals
@@ -62,7 +62,7 @@ def _scanned(event: TableScanned, files: int, partitions: int, span: int) -> Sca
 
 def on_commits_refused(event: CommitsRefused, context: TableContext) -> None:
     """Count them for `main`: where writers meet is mostly there, and a refusal names no ref."""
-    table = context.state.table(event.table.uuid, MAIN)
+    table = context.state.table(event.table.key, MAIN)
     if table is None or table.counters.removed:
         return
     after = with_refusals(table, event, context.now_ms)

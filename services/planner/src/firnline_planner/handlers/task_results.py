@@ -40,7 +40,7 @@ NON_RETRYABLE = (
 
 def on_task_result(event: TaskResult, context: TableContext) -> None:
     """Free the partition, or the table's action, with a pause where it is due."""
-    table = context.state.table(event.table.uuid, event.ref)
+    table = context.state.table(event.table.key, event.ref)
     if table is None or (isinstance(event, TaskFailed) and event.kind == "comparison"):
         return
     context = context.for_table(table)
@@ -61,7 +61,7 @@ def on_table_result(event: TableResult, context: TableContext) -> None:
     know."""
     if (action := TABLE_ACTIONS.get(event.action)) is None:
         raise PoisonousRecord("unknown_action", event.action)
-    table = context.state.table(event.table.uuid, MAIN)
+    table = context.state.table(event.table.key, MAIN)
     if table is None:
         return
     context = context.for_table(table)
@@ -207,7 +207,7 @@ def _failed(
 
 def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
     """An order is at work: it counts as lost only when that is not said again."""
-    table = context.state.table(event.table.uuid, event.ref)
+    table = context.state.table(event.table.key, event.ref)
     task = table.work.task(event.task_id) if table else None
     if table is None or task is None:
         return
@@ -218,7 +218,7 @@ def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
 
 def on_comparison(event: RowsCompared, context: TableContext) -> None:
     """Parked until a person has looked: `firnline undo`, then `firnline unpark`."""
-    table = context.state.table(event.table.uuid, event.ref)
+    table = context.state.table(event.table.key, event.ref)
     if table is None or event.outcome != "differ":
         return
     context = context.for_table(table)

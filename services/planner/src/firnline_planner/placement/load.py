@@ -36,9 +36,9 @@ class BucketLoad:
         self._decide_ms: int | None = None
         self._reported = BucketLoaded(bucket, -1, 0, 0)
 
-    def count(self, table_uuid: str, steps: int = 1) -> None:
+    def count(self, table_key: str, steps: int = 1) -> None:
         """Add what a table has just cost."""
-        self._steps[table_uuid] += steps
+        self._steps[table_key] += steps
 
     def pass_time(self, tables: int, context: TableContext) -> list[MoveTable]:
         """Report what has changed; what the bucket orders of its tables' homes where it is hot.
@@ -57,7 +57,7 @@ class BucketLoad:
         if window == self._window:
             return
         if self._is_whole and self._window == window - 1:
-            self._tables = {uuid: steps / WINDOW_MINUTES for uuid, steps in self._steps.items()}
+            self._tables = {key: steps / WINDOW_MINUTES for key, steps in self._steps.items()}
             self.total = round(sum(self._tables.values()))
             self._decide_ms = now_ms + DECIDE_AFTER_MS
         self._is_whole = self._window is not None
@@ -75,9 +75,9 @@ class BucketLoad:
 
     def _moves(self, loads: Mapping[int, float], context: TableContext) -> Iterator[MoveTable]:
         now_ms = context.now_ms
-        newest = ((uuid, self._board.assigned(uuid)) for uuid in self._tables)
-        resting = {uuid for uuid, one in newest if one and now_ms - one.at_ms < REST_MS}
+        newest = ((key, self._board.assigned(key)) for key in self._tables)
+        resting = {key for key, one in newest if one and now_ms - one.at_ms < REST_MS}
         for move in moves(self._bucket, loads, self._tables, resting):
-            if table := context.state.table(move.table_uuid, MAIN):  # it may have gone since
+            if table := context.state.table(move.table_key, MAIN):  # it may have gone since
                 name = table.counters.table
                 yield MoveTable(name, move.bucket, SERVICE, now_ms, move.reason)

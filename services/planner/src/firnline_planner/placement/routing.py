@@ -38,7 +38,7 @@ from firnline_planner.placement.transfers import Transfers
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.schedule import Due
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.encoding import table_uuid
+from firnline_planner.state.encoding import table_key_in
 
 
 @dataclass(frozen=True)
@@ -78,41 +78,41 @@ class Routing:
         assigned from here stays assigned."""
         for one in self._board.assigned_from(self._bucket):
             away = None if one.bucket == self._bucket else one.bucket
-            state.put_route(one.table_uuid, Route(one.epoch, away))
+            state.put_route(one.table_key, Route(one.epoch, away))
 
     def on_record(self, record: Any, context: TableContext) -> None:
         """Handle a record here, or send it on to where its table is. Raises
         PoisonousRecord."""
         match record:
             case FilesChanged():  # first: most are
-                self._route(record.table.uuid, record, 0, context)
+                self._route(record.table.key, record, 0, context)
             case TableHanded():
                 for one in self._transfers.received(record, context):
-                    self._route_apart(record.table_uuid, one, context)
+                    self._route_apart(record.table_key, one, context)
             case RecallTable():
                 self._transfers.recalled(record, context)
             case RecordForwarded():
                 came = self._fleet.codec.decode(record.record)
-                if record.table_uuid == FLEET:
+                if record.table_key == FLEET:
                     on_record(came, context)
                 else:
-                    self._route(record.table_uuid, came, record.epoch, context)
+                    self._route(record.table_key, came, record.epoch, context)
             case _ if getattr(record, "table", None) is None:
                 on_record(record, context)
                 self._tell_added(record, context)
             case _:
-                self._route(record.table.uuid, record, 0, context)
+                self._route(record.table.key, record, 0, context)
         self._address(context.effects)
 
     def on_tick(self, due: Due, tables: int, context: TableContext) -> None:
         """After a tick with these due: announce which tables are forgotten and what the bucket
         costs, and hand tables over where that is too much. `tables`: how many it has."""
-        for uuid in context.state.dropped_tables():
-            self._transfers.forgotten(uuid, context)
+        for table_key in context.state.dropped_tables():
+            self._transfers.forgotten(table_key, context)
         for key in (*due.reconciles, *due.publications):
-            self._load.count(table_uuid(key))
+            self._load.count(table_key_in(key))
         for order in self._load.pass_time(tables, context):
-            self._route(order.table.uuid, order, 0, context)
+            self._route(order.table.key, order, 0, context)
         self._tell_new_buckets(context)
         self._address(context.effects)
 
@@ -143,41 +143,43 @@ class Routing:
                 home = self._transfers.home(output.key.partition("/")[0])
                 effects.outputs[place] = Output(output.topic, output.key, output.record, home)
 
-    def _route(self, uuid: str, record: Any, epoch: int, context: TableContext) -> None:
-        route = context.state.route(uuid)
-        if self._transfers.home(uuid) == self._bucket:
-            self._route_home(uuid, route, record, epoch, context)
+    def _route(self, table_key: str, record: Any, epoch: int, context: TableContext) -> None:
+        route = context.state.route(table_key)
+        if self._transfers.home(table_key) == self._bucket:
+            self._route_home(table_key, route, record, epoch, context)
         elif route is not None and not isinstance(record, MoveTable):
-            self._handle(uuid, record, context)
-        elif not self._transfers.is_over(uuid, epoch):
-            self._transfers.forward(uuid, record, epoch, self._transfers.home(uuid), context)
+            self._handle(table_key, record, context)
+        elif not self._transfers.is_over(table_key, epoch):
+            self._transfers.forward(
+                table_key, record, epoch, self._transfers.home(table_key), context
+            )
 
     def _route_home(
-        self, uuid: str, route: Route | None, record: Any, epoch: int, context: TableContext
+        self, table_key: str, route: Route | None, record: Any, epoch: int, context: TableContext
     ) -> None:
         if route is not None and route.recalled_for is not None:
-            self._transfers.put_waiting(uuid, route, record, context)
+            self._transfers.put_waiting(table_key, route, record, context)
         elif isinstance(record, MoveTable):
-            self._move(uuid, route, record, context)
+            self._move(table_key, route, record, context)
         elif route is not None and route.bucket is not None:
             if epoch == route.epoch:  # it comes back from there: what it was table_chunks is lost
                 reason = f"bucket {route.bucket} has lost it"
-                route = self._transfers.hand_over(uuid, route.bucket, reason, context)
-            self._transfers.forward(uuid, record, route.epoch, route.bucket or 0, context)
-        elif (to := self._first_bucket_of(uuid, route, record, context)) != self._bucket:
+                route = self._transfers.hand_over(table_key, route.bucket, reason, context)
+            self._transfers.forward(table_key, record, route.epoch, route.bucket or 0, context)
+        elif (to := self._first_bucket_of(table_key, route, record, context)) != self._bucket:
             reason = f"a new table, and bucket {self._bucket} is hot"
-            route = self._transfers.hand_over(uuid, to, reason, context)
-            self._transfers.forward(uuid, record, route.epoch, to, context)
+            route = self._transfers.hand_over(table_key, to, reason, context)
+            self._transfers.forward(table_key, record, route.epoch, to, context)
         else:
-            self._handle(uuid, record, context)
+            self._handle(table_key, record, context)
 
-    def _handle(self, uuid: str, record: Any, context: TableContext) -> None:
+    def _handle(self, table_key: str, record: Any, context: TableContext) -> None:
         parts = len(record.partitions) if isinstance(record, FilesChanged) else 0
-        self._load.count(uuid, 1 + parts)
+        self._load.count(table_key, 1 + parts)
         on_record(record, context)
 
     def _first_bucket_of(
-        self, uuid: str, route: Route | None, record: Any, context: TableContext
+        self, table_key: str, route: Route | None, record: Any, context: TableContext
     ) -> int:
         """Where a table goes that is here, at home: elsewhere only with its first event."""
         is_first = (
@@ -186,16 +188,16 @@ class Routing:
             and isinstance(record, FilesChanged)
             and record.ref == MAIN
             and record.kind is not ChangeKind.REMOVED
-            and context.state.table(uuid, MAIN) is None
+            and context.state.table(table_key, MAIN) is None
         )
         if not is_first:
             return self._bucket
         to = first_bucket(self._bucket, self._board.loads())
-        self._board.expect(uuid, to, context.now_ms)
+        self._board.expect(table_key, to, context.now_ms)
         return to
 
     def _move(
-        self, uuid: str, route: Route | None, order: MoveTable, context: TableContext
+        self, table_key: str, route: Route | None, order: MoveTable, context: TableContext
     ) -> None:
         to = self._bucket if order.bucket is None else order.bucket
         if not 0 <= to < self._board.buckets:
@@ -205,19 +207,19 @@ class Routing:
         reason = f"{order.requested_by}: {order.reason}" if order.reason else order.requested_by
         if to == at:
             if (
-                route is None and context.state.table(uuid, MAIN) is None
+                route is None and context.state.table(table_key, MAIN) is None
             ):  # its first event is to come
-                self._transfers.assign_here(uuid, reason, context)
+                self._transfers.assign_here(table_key, reason, context)
         elif route is None or at == self._bucket:
-            self._transfers.hand_over(uuid, to, reason, context)
+            self._transfers.hand_over(table_key, to, reason, context)
         else:
-            self._transfers.recall(uuid, route, to, reason, context)
+            self._transfers.recall(table_key, route, to, reason, context)
 
-    def _route_apart(self, uuid: str, value: bytes, context: TableContext) -> None:
+    def _route_apart(self, table_key: str, value: bytes, context: TableContext) -> None:
         """A record that has waited: where it fails, it alone is put aside."""
         savepoint, inner = context.state.savepoint(), replace(context, effects=Effects())
         try:
-            self._route(uuid, self._fleet.codec.decode(value), 0, inner)
+            self._route(table_key, self._fleet.codec.decode(value), 0, inner)
             context.effects.add(inner.effects)
         except Exception as why:  # a bug of ours, or poison: as `Reader` does with each record
             context.state.roll_back(savepoint)
@@ -226,7 +228,7 @@ class Routing:
                 topic=HANDOVERS,
                 partition=self._bucket,
                 offset=-1,
-                key=uuid.encode(),
+                key=table_key.encode(),
                 value=value,
                 reason=reason,
                 message=str(why),

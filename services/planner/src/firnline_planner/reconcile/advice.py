@@ -34,7 +34,7 @@ def advised(known: Known, effects: Effects) -> Table:
 
 
 def _key(advice: TableAdvice) -> str:
-    return f"{advice.table.uuid}/{advice.ref}/{advice.rule}"
+    return f"{advice.table.key}/{advice.ref}/{advice.rule}"
 
 
 def stale_ms(table: Table, now_ms: int) -> int | None:

@@ -22,7 +22,7 @@ from firnline_planner.state.fleet_share import MEASURED
 
 def spread_name(table: Table, scope: Scope) -> str:
     """Of a partition, for the hash that keeps partitions from falling due in one minute."""
-    return f"{table.counters.table.uuid} {scope.spec_id} {scope.partition}"
+    return f"{table.counters.table.key} {scope.spec_id} {scope.partition}"
 
 
 class TableContext(Value):
@@ -60,12 +60,12 @@ class TableContext(Value):
 
     def partition(self, table: Table, scope: Scope) -> Partition:
         """The partition as it is known, or a fresh one."""
-        known = self.state.partition(table.counters.table.uuid, table.counters.ref, scope)
+        known = self.state.partition(table.counters.table.key, table.counters.ref, scope)
         return known or Partition(PartitionCounters(scope))
 
     def put_partition(self, table: Table, partition: Partition) -> None:
         """Keep a partition of the table."""
-        self.state.put_partition(table.counters.table.uuid, table.counters.ref, partition)
+        self.state.put_partition(table.counters.table.key, table.counters.ref, partition)
 
     def debt(self, table: Table, holds: FileTally) -> Debt:
         """What a partition of the table with these files owes."""
@@ -74,7 +74,7 @@ class TableContext(Value):
 
     def partitions(self, table: Table) -> Iterator[Partition]:
         """Every partition of the table that its counters speak of."""
-        for partition in self.state.partitions(table.counters.table.uuid, table.counters.ref):
+        for partition in self.state.partitions(table.counters.table.key, table.counters.ref):
             if not is_gone(table.counters, partition.counters):
                 yield partition
 

@@ -88,7 +88,7 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     table = replace(table, work=replace(table.work, publish_ms=again, published_ms=context.now_ms))
     state = table_state(context, table, deepest, statuses.counts)
     state = replace(state, debt_files=debt.files)
-    context.effects.send([Output(TABLE_STATES, f"{state.table.uuid}/{state.ref}", state)])
+    context.effects.send([Output(TABLE_STATES, f"{state.table.key}/{state.ref}", state)])
     context.state.put_table(table)
 
 
@@ -104,10 +104,10 @@ def _next_publication_ms(context: TableContext, table: Table) -> int | None:
 def _without_gone(context: TableContext, table: Table) -> Iterator[Partition]:
     """Every partition that the counters speak of; the others are dropped on the way."""
     counters = table.counters
-    for partition in context.state.partitions(counters.table.uuid, counters.ref):
+    for partition in context.state.partitions(counters.table.key, counters.ref):
         if is_gone(counters, partition.counters):
             scope = partition.counters.scope
-            context.state.drop_partition(counters.table.uuid, counters.ref, scope)
+            context.state.drop_partition(counters.table.key, counters.ref, scope)
         else:
             yield partition
 

@@ -34,7 +34,7 @@ from firnline_planner.reconcile.context import TableContext, spread_name
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
-from firnline_planner.state.encoding import table_key
+from firnline_planner.state.encoding import ref_key
 
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> Table:
@@ -63,7 +63,7 @@ def _without_lost_tasks(context: TableContext, table: Table) -> tuple[Table, lis
 def _ask_for_missing(context: TableContext, table: Table) -> Table:
     counters, request = resync_request(table.counters, context.now_ms)
     if request:
-        context.effects.send([Output(RESYNC_REQUESTS, request.table.uuid, request)])
+        context.effects.send([Output(RESYNC_REQUESTS, request.table.key, request)])
     return table if counters is table.counters else replace(table, counters=counters)
 
 
@@ -72,9 +72,7 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
     if due_ms is not None and due_ms <= context.now_ms:
         table = replace(table, work=replace(table.work, reconcile_ms=None))
         partitions = (_aged(context, table, one) for one in context.partitions(table))
-        context.effects.fully_reconciled.add(
-            table_key(table.counters.table.uuid, table.counters.ref)
-        )
+        context.effects.fully_reconciled.add(ref_key(table.counters.table.key, table.counters.ref))
     else:
         partitions = (context.partition(table, scope) for scope in touched)
     wanting = []
@@ -139,7 +137,7 @@ def _request_budget(
 ) -> None:
     if not context.fleet.is_bounded:
         return
-    place = (table_key(table.counters.table.uuid, table.counters.ref), partition.counters.scope)
+    place = (ref_key(table.counters.table.key, table.counters.ref), partition.counters.scope)
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
         limits = context.limits_of(table, partition)
@@ -161,7 +159,7 @@ def order(
     topic = topic_of(lane_of(partition, limits), limits.served_by)
     context.put_partition(table, replace(partition, work=ordered(partition.work)))
     after = replace(table, work=table.work.started(task))
-    return after, [Output(topic, rewrite.table.uuid, rewrite)]
+    return after, [Output(topic, rewrite.table.key, rewrite)]
 
 
 def together(orders: list[Output]) -> list[Output]:
@@ -176,5 +174,5 @@ def _order_on_table(context: TableContext, table: Table) -> Table:
     for action in TABLE_ACTIONS.values():
         table, order = action.considered(table, context.limits, context.now_ms)
         if order is not None:
-            context.effects.send([Output(TABLE_TASKS, order.table.uuid, order)])
+            context.effects.send([Output(TABLE_TASKS, order.table.key, order)])
     return table

@@ -28,12 +28,12 @@ from firnline_planner.state.encoding import (
     partition_prefix,
     pause_from,
     pause_key,
+    ref_key,
     route_from,
     route_key,
     share_from,
     table_from,
-    table_key,
-    table_uuid,
+    table_key_in,
     to_bytes,
     waiting_key,
 )
@@ -79,9 +79,9 @@ class BucketState:
         kept = store.get(SHARE)
         self._share = share_from(kept) if kept else FleetShare()
 
-    def table(self, uuid: str, ref: str) -> Table | None:
+    def table(self, table_key: str, ref: str) -> Table | None:
         """One ref of a table."""
-        return self.table_at(table_key(uuid, ref))
+        return self.table_at(ref_key(table_key, ref))
 
     def table_at(self, key: bytes) -> Table | None:
         """The table of a key as `heads` gave it."""
@@ -102,7 +102,7 @@ class BucketState:
         return None if data is None else read(data)
 
     def _with_pause(self, table: Table) -> Table:
-        pause = self.pause_in_force(table.counters.table.uuid)
+        pause = self.pause_in_force(table.counters.table.key)
         return table if pause == table.pause else replace(table, pause=pause)
 
     def tables(self) -> Iterator[tuple[bytes, Table]]:
@@ -114,29 +114,29 @@ class BucketState:
     def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
         """What to follow of every table that is kept, by key, and whether it is paused."""
         for key, data in self._store.scan(TABLE):
-            yield key, head_of(data), self.pause_in_force(table_uuid(key)) is not None
+            yield key, head_of(data), self.pause_in_force(table_key_in(key)) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
-        self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = table
+        self._staged[ref_key(table.counters.table.key, table.counters.ref)] = table
 
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
-        self._staged[table_key(table.counters.table.uuid, table.counters.ref)] = None
-        self.put_pause(table.counters.table.uuid, None)
+        self._staged[ref_key(table.counters.table.key, table.counters.ref)] = None
+        self.put_pause(table.counters.table.key, None)
 
-    def partition(self, uuid: str, ref: str, scope: Scope) -> Partition | None:
+    def partition(self, table_key: str, ref: str, scope: Scope) -> Partition | None:
         """One partition."""
-        return self._partition_at(partition_key(uuid, ref, scope))
+        return self._partition_at(partition_key(table_key, ref, scope))
 
     def _partition_at(self, key: bytes) -> Partition | None:
         partition = self._value(key, partition_from)
         assert partition is None or isinstance(partition, Partition)
         return partition
 
-    def partitions(self, uuid: str, ref: str) -> Iterator[Partition]:
+    def partitions(self, table_key: str, ref: str) -> Iterator[Partition]:
         """Every partition of a ref; changes made meanwhile are not seen."""
-        prefix = partition_prefix(uuid, ref)
+        prefix = partition_prefix(table_key, ref)
         changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
         for key, data in self._store.scan(prefix):
             if key not in changed:
@@ -151,23 +151,23 @@ class BucketState:
         changed = [key for key in self._staged if key.startswith(prefix)]
         return [*dict.fromkeys([*(key for key, _ in self._store.scan(prefix)), *changed])]
 
-    def put_partition(self, uuid: str, ref: str, partition: Partition) -> None:
+    def put_partition(self, table_key: str, ref: str, partition: Partition) -> None:
         """Keep a partition."""
-        self._change(uuid, ref, partition.counters.scope, partition)
+        self._change(table_key, ref, partition.counters.scope, partition)
 
-    def _change(self, uuid: str, ref: str, scope: Scope, value: Partition | None) -> None:
-        key = partition_key(uuid, ref, scope)
+    def _change(self, table_key: str, ref: str, scope: Scope, value: Partition | None) -> None:
+        key = partition_key(table_key, ref, scope)
         self._staged[key] = value
-        self._scopes.setdefault(partition_prefix(uuid, ref), set()).add(key)
+        self._scopes.setdefault(partition_prefix(table_key, ref), set()).add(key)
 
-    def drop_partition(self, uuid: str, ref: str, scope: Scope) -> None:
+    def drop_partition(self, table_key: str, ref: str, scope: Scope) -> None:
         """Forget a partition."""
-        self._change(uuid, ref, scope, None)
+        self._change(table_key, ref, scope, None)
 
     def dropped_tables(self) -> list[str]:
         """Tables that are not kept any more, once this is committed."""
         gone = (key for key, value in self._staged.items() if value is None)
-        return [table_uuid(key) for key in gone if key.startswith(TABLE)]
+        return [table_key_in(key) for key in gone if key.startswith(TABLE)]
 
     def savepoint(self) -> Savepoint:
         """What was changed so far, to `roll_back` to."""
@@ -208,51 +208,51 @@ class BucketState:
         """True if no record is in the state."""
         return next(self._store.scan(CURSOR), None) is None
 
-    def pause_in_force(self, uuid: str) -> Pause | None:
+    def pause_in_force(self, table_key: str) -> Pause | None:
         """What holds for a table, whether or not it is known: the fleet's pause, or its own."""
-        return self.pause_of(None) or self.pause_of(uuid)
+        return self.pause_of(None) or self.pause_of(table_key)
 
-    def pause_of(self, uuid: str | None) -> Pause | None:
+    def pause_of(self, table_key: str | None) -> Pause | None:
         """A table's own pause, or (None) the fleet's."""
         if not self._pauses and not self._staged:
             return None
-        key = pause_key(uuid)
+        key = pause_key(table_key)
         if key not in self._staged:
             return self._pauses.get(key)
         staged = self._staged[key]
         return staged if isinstance(staged, Pause) else None
 
-    def put_pause(self, uuid: str | None, pause: Pause | None) -> None:
+    def put_pause(self, table_key: str | None, pause: Pause | None) -> None:
         """Begin a pause of a table (or, None, of the fleet); None = it has ended."""
-        self._staged[pause_key(uuid)] = pause
+        self._staged[pause_key(table_key)] = pause
 
-    def route(self, uuid: str) -> Route | None:
+    def route(self, table_key: str) -> Route | None:
         """The bucket that a table is assigned to; None = it was never moved from its home."""
-        key = route_key(uuid)
+        key = route_key(table_key)
         if key in self._staged:
             staged = self._staged[key]
             return staged if isinstance(staged, Route) else None
         return self._routes.get(key)
 
-    def put_route(self, uuid: str, route: Route) -> None:
+    def put_route(self, table_key: str, route: Route) -> None:
         """Keep where a table is."""
-        self._staged[route_key(uuid)] = route
+        self._staged[route_key(table_key)] = route
 
-    def drop_route(self, uuid: str) -> None:
+    def drop_route(self, table_key: str) -> None:
         """A table is at home, or no more."""
-        self._staged[route_key(uuid)] = None
+        self._staged[route_key(table_key)] = None
 
     def routes(self) -> Iterator[Route]:
         """All that are kept, without what is staged."""
         return iter(self._routes.values())
 
-    def put_waiting(self, uuid: str, number: int, record: bytes) -> None:
+    def put_waiting(self, table_key: str, number: int, record: bytes) -> None:
         """Keep a record until its table is back."""
-        self._staged[waiting_key(uuid, number)] = record
+        self._staged[waiting_key(table_key, number)] = record
 
-    def take_waiting(self, uuid: str, count: int) -> list[bytes]:
+    def take_waiting(self, table_key: str, count: int) -> list[bytes]:
         """The records kept so, the first one first; they are no longer kept."""
-        keys = [waiting_key(uuid, number) for number in range(count)]
+        keys = [waiting_key(table_key, number) for number in range(count)]
         staged = self._staged
         records = [staged[key] if key in staged else self._store.get(key) for key in keys]
         staged.update(dict.fromkeys(keys))

@@ -24,7 +24,7 @@ from firnline_planner.state.fleet_share import FleetShare
 VERSION = b"\x01"
 HEAD = struct.Struct("<cqH")  # of a table: version, due, orders out
 NEVER = -1
-SEPARATOR = "\x1f"  # in no uuid, ref or JSON text
+SEPARATOR = "\x1f"  # in no table_key, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
 # record is in the state only after all that it changed. A crash in between is seen then.
 SEPARATOR_BYTES = SEPARATOR.encode()
@@ -102,39 +102,41 @@ def _checked(data: bytes) -> bytes:
     return data
 
 
-def table_key(uuid: str, ref: str) -> bytes:
+def ref_key(table_key: str, ref: str) -> bytes:
     """Key of one ref of a table."""
-    return TABLE + f"{uuid}{SEPARATOR}{ref}".encode()
+    return TABLE + f"{table_key}{SEPARATOR}{ref}".encode()
 
 
-def table_uuid(key: bytes) -> str:
+def table_key_in(key: bytes) -> str:
     """The table of one of its keys."""
     return key[len(TABLE) : key.index(SEPARATOR_BYTES)].decode()
 
 
-def partition_prefix(uuid: str, ref: str) -> bytes:
+def partition_prefix(table_key: str, ref: str) -> bytes:
     """What the keys of a ref's partitions start with."""
-    return PARTITION + f"{uuid}{SEPARATOR}{ref}{SEPARATOR}".encode()
+    return PARTITION + f"{table_key}{SEPARATOR}{ref}{SEPARATOR}".encode()
 
 
-def partition_key(uuid: str, ref: str, scope: Scope) -> bytes:
+def partition_key(table_key: str, ref: str, scope: Scope) -> bytes:
     """Key of a partition."""
-    return partition_prefix(uuid, ref) + f"{scope.spec_id}{SEPARATOR}{scope.partition}".encode()
+    return (
+        partition_prefix(table_key, ref) + f"{scope.spec_id}{SEPARATOR}{scope.partition}".encode()
+    )
 
 
-def pause_key(uuid: str | None) -> bytes:
+def pause_key(table_key: str | None) -> bytes:
     """Key of a table's pause, or of the fleet's."""
-    return PAUSE + (uuid or "").encode()
+    return PAUSE + (table_key or "").encode()
 
 
-def route_key(uuid: str) -> bytes:
+def route_key(table_key: str) -> bytes:
     """Key of a table's route."""
-    return ROUTE + uuid.encode()
+    return ROUTE + table_key.encode()
 
 
-def waiting_key(uuid: str, number: int) -> bytes:
+def waiting_key(table_key: str, number: int) -> bytes:
     """Key of a record that waits for its table."""
-    return WAITING + f"{uuid}{SEPARATOR}{number:08}".encode()
+    return WAITING + f"{table_key}{SEPARATOR}{number:08}".encode()
 
 
 def cursor_key(topic: str) -> bytes:

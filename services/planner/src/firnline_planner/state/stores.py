@@ -13,7 +13,7 @@ from firnline_planner.state.encoding import (
     SEPARATOR_BYTES,
     group_of,
     partition_key,
-    table_key,
+    ref_key,
 )
 
 # Of a key with its value: half of what changelog and handovers take of one record. A table may hold
@@ -145,7 +145,7 @@ def keys_needed(record: Any) -> Iterator[bytes]:
     """
     if not isinstance(record, FilesChanged) or record.ref != MAIN:
         return
-    uuid = record.table.uuid
-    yield table_key(uuid, MAIN)
+    table_key = record.table.key
+    yield ref_key(table_key, MAIN)
     for part in record.partitions:
-        yield partition_key(uuid, MAIN, part.scope)
+        yield partition_key(table_key, MAIN, part.scope)
