@@ -28,6 +28,7 @@ from firnline_iceberg import mark_files
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.naming import Run
 from firnline_iceberg.planning import PlannedFile, live_files
+from firnline_iceberg.table_form import SchemaChecksums
 from firnline_worker import pass_marks
 from firnline_worker.slices import Left, slice_of
 
@@ -77,6 +78,7 @@ class CommitScenario(ScenarioTable):
             finished_at_ms=4, row_map=self._row_map(files),
             format_version=table.format_version, last_column_id=table.metadata.last_column_id,
             name_mapping=table.form.name_mapping,
+            schema_checksum=SchemaChecksums(table.metadata)[table.form.schema_id],
         )  # fmt: skip
 
     def convert(self, *paths: str, p: str | None = None) -> RewriteFinished:

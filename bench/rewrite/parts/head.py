@@ -28,6 +28,7 @@ from firnline_domain.records.results import (
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.naming import Run
+from firnline_iceberg.table_form import SchemaChecksums
 from firnline_iceberg.tables import LoadedTable
 from firnline_local.artifacts import iceberg_jar
 from pyiceberg.catalog.rest import RestCatalog
@@ -196,6 +197,7 @@ def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
         format_version=form.format_version,
         last_column_id=form.last_column_id,
         name_mapping=form.name_mapping,
+        schema_checksum=SchemaChecksums(table.metadata)[form.schema_id],
     )
 
 

@@ -158,3 +158,23 @@ def test_a_table_of_another_branch_is_judged_by_what_it_has(
     (event,) = lake.commit(result)
     assert type(event).__name__ == "RewriteConflicted"
     assert table.rows() == rows
+
+
+def test_a_schema_of_another_line_with_the_same_id_is_noticed(
+    lake: Pair, table: LakeTable, nessie: Nessie
+) -> None:
+    """Field 4 was an int when the rows were copied, and is a string now: in no other catalog is an
+    id given to a second schema."""
+    table.fill()
+    before = nessie.hash_of("main")
+    types = lake.iceberg.jvm.org.apache.iceberg.types.Types
+    table.java.updateSchema().addColumn("size", types.IntegerType.get()).commit()
+    result = lake.rewrite(table.order())
+    nessie.assign("main", before)
+    table.java.updateSchema().addColumn("color", types.StringType.get()).commit()
+    table.append((9, 9))
+    assert table.loaded.form == result.form
+    rows = table.rows()
+    (event,) = lake.commit(result)
+    assert table.rows() == rows
+    assert event.reason == "schema_changed"

@@ -25,6 +25,7 @@ from firnline_domain.records.results import (
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.naming import Run, folder_of
 from firnline_iceberg.planning import PlannedFile
+from firnline_iceberg.table_form import SchemaChecksums
 
 from firnline_schedules.rows import MAIN, Row
 from firnline_schedules.table import Mark, Table
@@ -130,6 +131,7 @@ class _Run:
             output_list=self.written(self.own.list_name, b"{}"), ordered_at_ms=1, started_at_ms=2,
             first_byte_at_ms=3, finished_at_ms=4, row_map=self.row_map(moved, kept),
             format_version=self.table.kind.version, last_column_id=3,
+            schema_checksum=SchemaChecksums(self.table.loaded.metadata)[0],
         )  # fmt: skip
 
     def written(self, name: str, data: bytes) -> str:

@@ -20,7 +20,7 @@ from firnline_iceberg.lineages import Lineages, traces
 from firnline_iceberg.manifests import ManifestFile
 from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.rewrites import ManifestBase, Rewrite
-from firnline_iceberg.table_form import SchemaFields
+from firnline_iceberg.table_form import SchemaChecksums, SchemaFields
 from firnline_iceberg.tables import LoadedTable
 
 Manifests = tuple[ManifestFile, ...]
@@ -128,6 +128,7 @@ def pinned(
         reaches_root=ancestors[-1].parent_snapshot_id is None,
         form=table.form,
         schemas=SchemaFields(table.metadata),
+        schema_checksums=SchemaChecksums(table.metadata),
         repeated=live.repeated,
         rest=rest,
         traced=traces(table, snapshot_id, starts, read, lineages),

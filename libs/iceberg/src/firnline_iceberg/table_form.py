@@ -64,6 +64,27 @@ class SchemaFields(Mapping[int, Fields]):
         return len(self._schemas)
 
 
+class SchemaChecksums(Mapping[int, str]):
+    """Of a table's schemas, by id: 16 hexadecimal digits of what a file of one is read by."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._schemas = {schema.schema_id: schema for schema in metadata.schemas}
+
+    def __getitem__(self, schema_id: int) -> str:
+        fields = index_by_id(self._schemas[schema_id])
+        text = "\n".join(
+            f"{number} {_kind(field.field_type)} {field.initial_default!r}"
+            for number, field in sorted(fields.items())
+        )
+        return sha256(text.encode()).hexdigest()[:16]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+
 def _kind(of: IcebergType) -> str:
     """The kind of a type, without what is nested in it: that has ids of its own."""
     nested = {StructType: "struct", ListType: "list", MapType: "map"}

@@ -98,6 +98,10 @@ def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
         text = f"planned as v{then.format_version}, now v{now.format_version}{encrypted}"
         return Conflict(ConflictReason.FORMAT_CHANGED, text)
     changed = unreadable(then, head.schemas, now.schema_id)
+    # a catalog with branches of its own may give an id to a second schema
+    known = head.schema_checksums.get(then.schema_id, "")
+    if changed is None and result.schema_checksum != known:
+        changed = f"schema {then.schema_id} is another one"
     if changed is None and then.name_mapping != now.name_mapping:
         changed = "another name mapping"
     return None if changed is None else Conflict(ConflictReason.SCHEMA_CHANGED, changed)

@@ -72,7 +72,8 @@ class Head(Value, dict=True, gc=True):
     none of them was expired. `data` is by normal path, with at least those files that were asked
     for; `rest` are the others. `deletes` are at least those that may be about a scope or a file
     that was asked for. `repeated`: normal paths of files that are
-    live more than once. `schemas`: of the table, by id. `traced`: snapshots that the head has
+    live more than once. `schemas`: of the table, by id; `schema_checksums` of the
+    same. `traced`: snapshots that the head has
     something of, and those behind them (`ancestry`): ancestors, also where none is retained.
     """
 
@@ -88,6 +89,7 @@ class Head(Value, dict=True, gc=True):
     repeated: frozenset[str] = frozenset()
     rest: Rest = NO_REST
     traced: frozenset[int] = frozenset()
+    schema_checksums: Mapping[int, str] = {}
 
     @cached_property
     def live_deletes(self) -> frozenset[tuple[str, int]]:
