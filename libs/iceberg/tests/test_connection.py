@@ -45,6 +45,7 @@ CASES: list[tuple[dict[str, str], dict[str, Any], dict[str, str]]] = [
     *(({name: one}, {name: one}, {name: one}) for name, one in SAME.items()),
     (OAUTH, OAUTH, {**OAUTH, **TOKEN}),
     ({"token": "t"}, {"token": "t"}, {"token": "t", **TOKEN}),
+    ({"credential": "a:b"}, {"credential": "a:b"}, {"token-exchange-enabled": "false"}),
     ({"client.region": "r"}, {"s3.region": "r"}, {"client.region": "r"}),
     (
         {"rest.auth.basic.username": "u", "rest.auth.basic.password": "p"},

@@ -11,7 +11,7 @@ from threading import Thread
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.errors import CatalogRefused, CatalogUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.tables import TableGone, Tables
 from pyiceberg.partitioning import PartitionSpec
@@ -60,11 +60,19 @@ def test_a_missing_table_is_gone(answering: Callable[[int, object], Tables]) -> 
         answering(404, error(404)).load(NAME)
 
 
-@pytest.mark.parametrize("status", [500, 503, 403])
+@pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_catalog_is_tried_later(
     answering: Callable[[int, object], Tables], status: int
 ) -> None:
     with pytest.raises(CatalogUnreachable):
+        answering(status, error(status)).load(NAME)
+
+
+@pytest.mark.parametrize(("status", "said"), [(401, "who we are"), (403, "have db.t ")])
+def test_a_catalog_that_refuses_is_told_from_one_that_fails(
+    answering: Callable[[int, object], Tables], status: int, said: str
+) -> None:
+    with pytest.raises(CatalogRefused, match=said):
         answering(status, error(status)).load(NAME)
 
 

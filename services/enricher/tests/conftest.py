@@ -76,7 +76,9 @@ class Lake:
         return [committed(commit) for commit in new]
 
     def handle(self, record: object) -> list[FilesChanged]:
-        changes = self.handlers.handle(Delivery("table-commits", 0, self.offset, None, record))
+        delivery = Delivery("table-commits", 0, self.offset, None, record)
+        self.handlers.follow(delivery)
+        changes = self.handlers.handle(delivery)
         self.offset += 1
         self.sent.extend(changes)
         return changes

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S, PATIENCE_S
-from firnline_domain.errors import RetryLater, StorageUnreachable
+from firnline_domain.errors import CatalogRefused, RetryLater, StorageUnreachable
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, RefMoved, TableChange, TableCommitted
 from firnline_enricher import pump as pumps
 from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
-from firnline_enricher.pump import Pump
+from firnline_enricher.pump import MAX_AT_ONCE, Pump
 from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 
 from tests.kit.counted import counted
@@ -130,6 +131,34 @@ def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) 
     (letter,) = bench.broker.records("dead-letters")
     assert (letter.reason, letter.service) == ("out_of_patience", "enricher")
     assert (bench.sent(A), bench.offset(A)) == ([1], 1)
+
+
+def test_a_refused_table_holds_no_other_of_its_partition(bench: Bench, caplog: Any) -> None:
+    """It waits for a person, who is told once; not for minutes and then as a dead letter."""
+    neighbour = next(f"n{n}" for n in range(99) if bucket_of(f"n{n}", 8) == bucket_of(A, 8))
+    bench.handlers.failing[A] = CatalogRefused("catalog lake does not let us have db.a (403)", "a")
+    bench.commits(commit(A, 1), commit(neighbour, 2), commit(A, 3))
+    for now in (0.0, 5.0, PATIENCE_S, 2 * PATIENCE_S - 1):
+        bench.now = now
+        bench.pump.step(0)
+    assert (bench.sent(A), bench.sent(neighbour)) == ([], [2])
+    assert bench.broker.records("dead-letters") == []
+    assert bench.offset(A) == 0
+    said = [one.message for one in caplog.records if "does not let us" in one.message]
+    assert len(said) == 2  # at once, and again after a quarter of an hour
+    bench.handlers.failing.clear()
+    bench.now += MAX_PAUSE_S
+    bench.pump.step(0)
+    assert (bench.sent(A), bench.offset(A)) == ([1, 3], 3)
+
+
+def test_many_tables_take_turns(bench: Bench) -> None:
+    tables = [f"t{n}" for n in range(MAX_AT_ONCE + 10)]
+    bench.commits(*(commit(name, 1) for name in tables))
+    bench.pump.step(0)
+    assert len(bench.broker.records("file-changes")) == MAX_AT_ONCE
+    bench.pump.step(0)
+    assert {one.table.uuid for one in bench.broker.records("file-changes")} == set(tables)
 
 
 def test_an_unreadable_table_stops_nobody(bench: Bench) -> None:

@@ -57,7 +57,9 @@ class Follower:
 
     def _handle(self, record: object) -> list[FilesChanged]:
         self.offset += 1
-        return self.handlers.handle(Delivery("table-commits", 0, self.offset, None, record))
+        delivery = Delivery("table-commits", 0, self.offset, None, record)
+        self.handlers.follow(delivery)
+        return self.handlers.handle(delivery)
 
     def _fold(self, change: FilesChanged) -> None:
         if change.ref != "main" or change.snapshot_id is None:

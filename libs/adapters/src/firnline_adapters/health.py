@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 import urllib.error
@@ -91,12 +92,14 @@ def say_ready(log: Log, **facts: Any) -> None:
     log.info("ready", **facts)
 
 
-def http_answers(uri: str) -> Check:
-    """Does a catalog answer? Also with a refusal: who we are is not the question."""
+def http_answers(uri: str, tls: ssl.SSLContext | None = None) -> Check:
+    """Does a catalog answer? Also with a refusal: who we are is not the question. `tls`: what to
+    trust and to show."""
+    place = f"{uri.rstrip('/')}/v1/config"
 
     def check() -> None:
         try:
-            urllib.request.urlopen(f"{uri.rstrip('/')}/v1/config", timeout=TRY_S).close()
+            urllib.request.urlopen(place, timeout=TRY_S, context=tls).close()
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 raise

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from firnline_domain.errors import Refused, RetryLater
 from firnline_domain.ports import Delivery
 
 from firnline_adapters import metrics
+from firnline_adapters.logs import Log
 
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 15.0
 PATIENCE_S = 600.0  # a catalog's or a store's usual outage is over by then
+REFUSED_PATIENCE_S = 4 * 3600.0  # a right that is missing waits for a person
+SAY_AGAIN_S = 900.0
 
 
 @dataclass
@@ -29,13 +33,33 @@ class RetryQueue:
         self.waiting.append(delivery)
         self.newest = now
 
-    def back_off(self, now: float) -> bool:
+    def back_off(self, now: float, error: RetryLater | None = None) -> bool:
         """Pause, twice as long each time; True when patience is at its end."""
         metrics.count("retries")
         self._failing_since = now if self._failing_since is None else self._failing_since
         self.not_before, self._pause = now + self._pause, min(self._pause * 2, MAX_PAUSE_S)
-        return now - self._failing_since > PATIENCE_S
+        patience_s = REFUSED_PATIENCE_S if isinstance(error, Refused) else PATIENCE_S
+        return now - self._failing_since > patience_s
 
     def progressed(self) -> None:
         """One was handled: the next failure pauses for the shortest time again."""
         self.not_before, self._pause, self._failing_since = 0.0, FIRST_PAUSE_S, None
+
+
+@dataclass
+class FailureLog:
+    """Says why something is tried again: an outage each time, a refusal once for each who is
+    refused, and again after `SAY_AGAIN_S`: it does not go away by itself."""
+
+    log: Log
+    _said: dict[str, float] = field(default_factory=dict)
+
+    def retry(self, table: str, error: RetryLater, now: float) -> None:
+        """The table is tried again later."""
+        if not isinstance(error, Refused):
+            self.log.warning("retry_later", table=table, why=error)
+            return
+        whose = error.of or table
+        if now - self._said.get(whose, float("-inf")) >= SAY_AGAIN_S:
+            self._said[whose] = now
+            self.log.error("refused", table=table, why=error, waits=f"{REFUSED_PATIENCE_S:.0f} s")

@@ -2,6 +2,7 @@
 
 FirnlineError
 ├── RetryLater      try the same again after a while
+│   └── Refused     a person has to do something first: say it once, and wait longer
 ├── PoisonousRecord send the record to the dead-letter topic with its reason, go on
 ├── TaskRefused     the task cannot be done this way; `reason` says why
 └── Misconfigured   stop; the message says what to set
@@ -28,6 +29,27 @@ class CatalogUnreachable(RetryLater):
 
 class StorageUnreachable(RetryLater):
     """The storage of a table's files did not answer."""
+
+    dependency = "storage"
+
+
+class Refused(RetryLater):
+    """It answers, and does not let us: somebody has to give us a right, or a key that holds. Not an
+    outage of minutes. `of`: who is refused, a catalog or a table; said once for each."""
+
+    def __init__(self, message: str, of: str = "") -> None:
+        super().__init__(message)
+        self.of = of
+
+
+class CatalogRefused(Refused):
+    """The catalog does not take who we are (401), or does not let us (403)."""
+
+    dependency = "catalog"
+
+
+class StorageRefused(Refused):
+    """The storage of a table's files does not let us read or write."""
 
     dependency = "storage"
 

@@ -15,8 +15,10 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
-from firnline_domain.errors import StorageUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from pyiceberg.io import FileIO
+
+from firnline_iceberg.storage import unreachable
 
 Schema = dict[str, Any]
 Record = dict[str, Any]
@@ -146,4 +148,4 @@ def _content(io: FileIO, path: str) -> bytes:
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:
-        raise StorageUnreachable(f"cannot read {path}: {error}") from error
+        raise unreachable(f"cannot read {path}", error) from error

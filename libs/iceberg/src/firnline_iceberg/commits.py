@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from firnline_domain.commits.table_holds import HEADER, PASS
-from firnline_domain.errors import CatalogUnreachable
+from firnline_domain.errors import Refused as RuledOut
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import TableForm
@@ -21,7 +22,8 @@ from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 
-from firnline_iceberg.connection import Catalog
+from firnline_iceberg import java_errors
+from firnline_iceberg.connection import Catalog, connection_of
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import Jvm
 from firnline_iceberg.rewrites import (
@@ -126,7 +128,9 @@ class JavaCommits:
             "io.manifest.cache-enabled": "true",  # a next try reads most of them again
             f"header.{HEADER}": PASS,  # a gateway lets go of the table when this is answered
         }
-        self._catalog = rest_catalog(self._jvm, catalog, **settings)
+        self._name = connection_of(catalog).name
+        self._make = partial(rest_catalog, self._jvm, catalog, **settings)
+        self._catalog = self._make()
         self._transactions = self._jvm.org.apache.iceberg.Transactions
         self._content = ContentFiles(self._jvm)
         self._known: dict[TableName, _Known] = {}  # the last ones, the newest at the end
@@ -197,7 +201,7 @@ class JavaCommits:
         except Py4JJavaError as error:
             if send.unsent:
                 return Moved(send.unsent)
-            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
+            raise java_errors.unreachable(error, self._name) from error
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
                 self._add(transaction, rewrite, files, ref, send.pin if number == 0 else None)
@@ -235,7 +239,7 @@ class JavaCommits:
         try:
             return known, self._all_files(known, rewrites)
         except Py4JJavaError as error:
-            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
+            raise java_errors.unreachable(error, self._name) from error
 
     def _taken(self, table: TableName) -> _Known:
         """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
@@ -251,7 +255,17 @@ class JavaCommits:
         try:
             return _Known(self._load(table), since_s)
         except Py4JJavaError as error:
-            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
+            if java_errors.is_unauthorized(error):
+                return self._read_anew(table, since_s)
+            raise java_errors.unreachable(error, self._name) from error
+
+    def _read_anew(self, table: TableName, since_s: float) -> _Known:
+        """Java's client keeps a token that the catalog has taken back until it ends by itself."""
+        try:
+            self._catalog = self._make()
+            return _Known(self._load(table), since_s)
+        except Py4JJavaError as error:
+            raise java_errors.unreachable(error, self._name) from error
 
     def _keep(self, table: TableName, known: _Known) -> None:
         with self._lock:
@@ -311,7 +325,10 @@ class JavaCommits:
             error, "java.lang.IllegalArgumentException"
         ):
             return _refused(error)
-        return Moved(_text(error))  # a manifest gone with its snapshot, a file system away
+        found = java_errors.unreachable(error, self._name)
+        if isinstance(found, RuledOut):
+            raise found from error  # nothing has moved, and trying at once again changes nothing
+        return Moved(_text(error))  # a manifest gone with its snapshot
 
     def _sent(self, error: Py4JJavaError, written: WrittenMetadata | None) -> Outcome:
         if self._is(error, _MOVED) or self._is(error, _GONE):
@@ -342,7 +359,7 @@ class JavaCommits:
         except Py4JJavaError as error:
             if self._is(error, _MOVED):
                 return False
-            raise CatalogUnreachable(f"catalog: {_text(error)}") from error
+            raise java_errors.unreachable(error, self._name) from error
         return True
 
     def _is(self, error: Py4JJavaError, name: str) -> bool:

@@ -60,6 +60,12 @@ class CatalogConnection:
         return self.properties.get("warehouse")
 
     @property
+    def token_server(self) -> str:
+        """Where OAuth2's tokens come from: the catalog itself where nobody says."""
+        own = f"{self.uri.rstrip('/')}/v1/oauth/tokens"
+        return self.properties.get("oauth2-server-uri") or own
+
+    @property
     def auth(self) -> str:
         """How we say who we are: none, basic, oauth2 or sigv4."""
         given = self.properties
@@ -84,14 +90,14 @@ class CatalogConnection:
         return replace(self, properties={**self.properties, "uri": uri})
 
     def headers(self) -> dict[str, str]:
-        """HTTP headers that say who we are, as far as they are always the same."""
+        """HTTP headers of every request, besides those of an identity (`auth`)."""
         given = self._common()
-        found = {name[7:]: one for name, one in given.items() if name.startswith("header.")}
-        if self.auth == "basic":
-            found["Authorization"] = _basic(f"{given[words.USERNAME]}:{given[words.PASSWORD]}")
-        elif token := given.get("token"):
-            found["Authorization"] = f"Bearer {token}"
-        return found
+        return {name[7:]: one for name, one in given.items() if name.startswith("header.")}
+
+    def basic(self) -> dict[str, str]:
+        """The header of a user and password; {} where it has none."""
+        user, password = (self.properties.get(one) for one in (words.USERNAME, words.PASSWORD))
+        return {"Authorization": _basic(f"{user}:{password}")} if user else {}
 
     def pyiceberg(self) -> dict[str, Any]:
         """Properties of PyIceberg's `RestCatalog`; `auth` and `ssl` are mappings."""
@@ -129,6 +135,10 @@ class CatalogConnection:
         found |= {"type": "rest", UNREPORTED: "false", WHOLE[0]: WHOLE[1]}
         found[words.AUTH_TYPE] = self.auth
         found.pop(words.SIGV4, None)
+        if "credential" in found:  # ask again with it, which every server understands
+            found.setdefault("token-exchange-enabled", "false")
+        if self.auth == "oauth2":
+            found.setdefault("oauth2-server-uri", self.token_server)
         if found[words.DELEGATION] == words.NOT_ASKED:
             del found[words.DELEGATION]
         if virtual := found.pop("s3.force-virtual-addressing", None):

@@ -13,6 +13,7 @@ from firnline_domain.records.results import DeleteKind
 
 from firnline_iceberg.connection import Catalog, connection_of
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
+from firnline_iceberg.java_tls import use as use_tls
 
 _CONTENT = {
     DeleteKind.EQUALITY: "equality-deletes",
@@ -25,6 +26,7 @@ def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
     """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
     reported: planners learn from reports how often others read a table."""
     connection, given = connection_of(catalog), jvm.java.util.HashMap()
+    use_tls(jvm, connection)
     for key, value in {**connection.java(), **properties}.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()

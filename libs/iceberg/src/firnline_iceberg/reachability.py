@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import TypeVar
 
-from firnline_domain.errors import StorageUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
@@ -23,6 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable, holds_any, records
 from firnline_iceberg.fields import LIST_NAMES
 from firnline_iceberg.naming import PREFIX, file_name
+from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 
 _UNREADABLE = (
@@ -76,7 +77,7 @@ def metadata_file(table: LoadedTable) -> TableMetadata:
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:
-        raise StorageUnreachable(f"cannot read {path}: {error}") from error
+        raise unreachable(f"cannot read {path}", error) from error
     except _UNREADABLE as error:
         raise MetadataUnreadable(path, error) from error
     if found.table_uuid != table.metadata.table_uuid:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import OutputsSwept
 from firnline_domain.records.signing import Keyring, SignatureRefused
@@ -22,6 +21,7 @@ from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.locations import metadata_folders
 from firnline_iceberg.output_lists import Place
 from firnline_iceberg.removal import Reason, Removal, StoredList, Verdict
+from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 
 READS = 3  # of a table whose snapshots expire while it is read
@@ -97,7 +97,7 @@ class Sweeper:
         try:
             return self._sweep(name, dry_run)
         except OSError as error:
-            raise StorageUnreachable(f"storage: {error}") from error
+            raise unreachable("storage", error) from error
 
     def _sweep(self, name: TableName, dry_run: bool) -> Swept:
         table, swept = self.tables.load(name), Swept(name)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import requests
-from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import TableForm
 from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog, TableResponse
-from pyiceberg.catalog.rest.auth import AUTH_MANAGER
 from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
     BadRequestError,
     ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
     RESTError,
+    UnauthorizedError,
     ValidationError,
 )
 from pyiceberg.io import FileIO
@@ -34,7 +35,8 @@ from pyiceberg.types import IcebergType
 from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
-from firnline_iceberg.connection import Catalog, connection_of
+from firnline_iceberg.auth import RequestsAuth, identity_of
+from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
@@ -44,6 +46,7 @@ from firnline_iceberg.storage import file_io
 from firnline_iceberg.table_form import form_of
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
+_OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
 
 
@@ -217,8 +220,7 @@ class Tables:
     @property
     def _catalog(self) -> RestCatalog:
         if not hasattr(self._clients, "catalog"):
-            settings = {**self._connection.pyiceberg(), **self._properties}
-            self._clients.catalog = _Catalog(self._connection.name, **settings)
+            self._clients.catalog = _Catalog(self._connection, self._properties)
         found: RestCatalog = self._clients.catalog
         return found
 
@@ -253,7 +255,7 @@ class Tables:
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
             return {}
         except (RESTError, requests.RequestException) as error:
-            raise CatalogUnreachable(f"catalog: {error}") from error
+            raise self._told(error, ".".join(namespace)) from error
 
     def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         """Every table of a namespace and of those below it, as namespace levels and name; of all
@@ -263,7 +265,7 @@ class Tables:
         except NoSuchNamespaceError as error:
             raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
         except (RESTError, requests.RequestException) as error:
-            raise CatalogUnreachable(f"catalog: {error}") from error
+            raise self._told(error, ".".join(below)) from error
 
     def _names_below(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if namespace:
@@ -278,7 +280,7 @@ class Tables:
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
-            raise CatalogUnreachable(f"catalog: {error}") from error
+            raise self._told(error, table.dotted) from error
         except (
             ValueError,
             TypeError,
@@ -288,6 +290,16 @@ class Tables:
             raise TaskRefused("metadata_unreadable", f"{table.dotted}: {error}") from error
         return found
 
+    def _told(self, error: Exception, what: str) -> RetryLater:
+        """`what`: the table or namespace that was asked for, dotted; "" for all."""
+        name = self._connection.name
+        if isinstance(error, UnauthorizedError | AuthorizationExpiredError):
+            return CatalogRefused(f"catalog {name} does not take who we are (401): {error}", name)
+        if isinstance(error, ForbiddenError):
+            text = f"catalog {name} does not let us have {what or 'its tables'} (403): {error}"
+            return CatalogRefused(text, what or name)
+        return CatalogUnreachable(f"catalog {name}: {error}")
+
 
 def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
     """What a PyIceberg table of any catalog knows."""
@@ -295,11 +307,20 @@ def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> Lo
 
 
 class _Catalog(RestCatalog):
+    def __init__(self, connection: CatalogConnection, properties: Mapping[str, str]) -> None:
+        self._auth = RequestsAuth(identity_of(connection))
+        super().__init__(connection.name, **{**connection.pyiceberg(), **properties})
+
     def _fetch_config(self) -> None:
         """A catalog's `overrides` win over what its client says. But who hides the snapshots that
         no ref points at hides files that are reachable, so in this the client has the last word."""
         wanted = self.properties.get(SNAPSHOT_LOADING_MODE, ALL_SNAPSHOTS)
-        super()._fetch_config()
+        try:
+            super()._fetch_config()
+        except UnauthorizedError:
+            if not self._auth.renew():
+                raise
+            super()._fetch_config()
         self.properties[SNAPSHOT_LOADING_MODE] = wanted
 
     def _response_to_table(
@@ -309,8 +330,6 @@ class _Catalog(RestCatalog):
         place = table_response.metadata_location or table_response.metadata.location
         credentials = self._resolve_storage_credentials(table_response.storage_credentials, place)
         settings = {**self.properties, **table_response.config, **credentials}
-        if self._auth_manager:  # signs for catalogs that sign each request themselves
-            settings[AUTH_MANAGER] = self._auth_manager
         return Table(
             identifier=identifier_tuple,
             metadata=table_response.metadata,
@@ -321,13 +340,28 @@ class _Catalog(RestCatalog):
         )
 
     def _create_session(self) -> requests.Session:
+        """PyIceberg's own asks for a token for each client, twice, and never before it ends."""
+        whole = self.properties
+        self.properties = {name: whole[name] for name in whole if name not in _OF_IDENTITY}
         session = super()._create_session()
+        self.properties = whole
+        session.auth = self._auth
         for scheme in ("http://", "https://"):
-            session.mount(scheme, _WithTimeout())
+            session.mount(scheme, _WithTimeout(session.verify))
         return session
+
+    def _refresh_token(self) -> None:
+        """Called where the catalog has answered 401, before the one other try."""
+        self._auth.renew()
 
 
 class _WithTimeout(HTTPAdapter):
+    def __init__(self, verify: Any) -> None:
+        super().__init__()
+        self._verify = verify
+
     def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        if isinstance(self._verify, str):  # REQUESTS_CA_BUNDLE would win over what is configured
+            kwargs["verify"] = self._verify
         kwargs["timeout"] = kwargs.get("timeout") or CATALOG_TIMEOUT_S
         return super().send(*args, **kwargs)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import Scope
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.heads import changed_by
 from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 
 NAMED = 10  # later commits, at the most
@@ -133,7 +133,7 @@ def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | No
     try:
         return next((entry.path for entry in entries if not _exists(table, entry)), None)
     except OSError as error:
-        raise StorageUnreachable(f"storage: {error}") from error
+        raise unreachable("storage", error) from error
 
 
 def _exists(table: LoadedTable, entry: FileEntry) -> bool:

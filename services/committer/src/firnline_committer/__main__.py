@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 
-from firnline_adapters.health import HEALTH, http_answers, say_ready
+from firnline_adapters.health import HEALTH, say_ready
 from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
+from firnline_iceberg.auth import catalog_answers
 from firnline_iceberg.jvm import JvmEnded
 from py4j.protocol import Py4JJavaError
 
@@ -26,7 +27,7 @@ def main() -> None:
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        HEALTH.needs("catalog", http_answers(settings.connection.uri))
+        HEALTH.needs("catalog", catalog_answers(settings.connection))
         try:
             run(settings, log, stop)
         except (RetryLater, JvmEnded, Py4JJavaError) as error:

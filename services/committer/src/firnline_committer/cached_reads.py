@@ -14,12 +14,12 @@ from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import RowMap
 from firnline_deletes.vectors import Vector
 from firnline_domain.commits.conflicts import Conflict
-from firnline_domain.errors import StorageUnreachable
 from firnline_domain.identity import normal_path
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.file_cache import ENTRY_BYTES
 from firnline_iceberg.heads import Pinned
+from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
 
@@ -105,4 +105,4 @@ def made(make: Callable[[], T | Conflict], otherwise: Conflict) -> T | Conflict:
     except FileNotFoundError as error:  # expired under our eyes: look at the table again
         raise MetadataFileGone(str(error)) from error
     except OSError as error:
-        raise StorageUnreachable(f"storage: {error}") from error
+        raise unreachable("storage", error) from error

@@ -9,12 +9,13 @@ from collections.abc import Collection, Sequence
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.commits.marks import Marks
-from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_iceberg import removal
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.single_send import WrittenMetadata
+from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_committer.slice_marks import replaced_by
@@ -34,7 +35,7 @@ class Outputs:
         try:
             return next((path for path in paths if not table.io.new_input(path).exists()), None)
         except OSError as error:
-            raise StorageUnreachable(f"storage: {error}") from error
+            raise unreachable("storage", error) from error
 
     def clear(
         self,

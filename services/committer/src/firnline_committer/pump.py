@@ -16,6 +16,7 @@ from typing import Any
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
+from firnline_adapters.retry_queue import FailureLog
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
@@ -75,6 +76,7 @@ class Pump:
         self._gather_s = gather_s
         self._pool = pool or Inline()
         self._queues = TableQueues()
+        self._failures = FailureLog(log)
         self._work: list[_Work] = []
         self._handled: list[Delivery] = []
 
@@ -222,8 +224,8 @@ class Pump:
     def _unreachable(self, queue: TableQueue, left: list[Delivery], error: RetryLater) -> None:
         """Catalog or storage do not answer: wait, and give up what has waited long enough."""
         metrics.count("dependency_errors", dependency=error.dependency)
-        self._log.warning("retry_later", table=table_of(left[0].record), why=error)
-        if queue.back_off(self._now()):
+        self._failures.retry(table_of(left[0].record), error, self._now())
+        if queue.back_off(self._now(), error):
             self._give_all_up(queue, left, error)
 
     def _give_up_excess(self, queue: TableQueue) -> None:

@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 
-from firnline_adapters.health import HEALTH, http_answers, say_ready
+from firnline_adapters.health import HEALTH, say_ready
 from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
+from firnline_iceberg.auth import catalog_answers
 
 from firnline_enricher.bootstrap import build
 from firnline_enricher.settings import Settings
@@ -29,7 +30,7 @@ def main() -> None:
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not sent is read again by the next run.
     Raises Misconfigured."""
-    HEALTH.needs("catalog", http_answers(settings.connection.uri))
+    HEALTH.needs("catalog", catalog_answers(settings.connection))
     pump, inbox = build(settings, log)
     say_ready(log)
     try:

@@ -27,7 +27,6 @@ class Handlers:
     def handle(self, delivery: Delivery) -> list[FilesChanged]:
         """Records for `file-changes`, in order. Raises RetryLater: nothing was sent, try again;
         and PoisonousRecord."""
-        self._follow(delivery)
         record = delivery.record
         try:
             return self._changes(record)
@@ -46,8 +45,9 @@ class Handlers:
             return self._resyncs.changes(record)
         raise PoisonousRecord("unexpected_record", type(record).__name__)
 
-    def _follow(self, delivery: Delivery) -> None:
-        """Offsets are missing where another enricher had the partition for a while."""
+    def follow(self, delivery: Delivery) -> None:
+        """Called for each as it arrives, in the partition's order: offsets are missing where
+        another enricher had the partition for a while."""
         place = (delivery.topic, delivery.partition)
         last = self._read.get(place, -1)
         if delivery.offset - last not in (0, 1) and isinstance(delivery.record, TableCommitted):

@@ -1,4 +1,4 @@
-"""Poll, handle, flush, commit: each partition in its order, a stuck one alone."""
+"""Poll, handle, flush, commit: each table in its order, a stuck one alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
-from firnline_adapters.retry_queue import RetryQueue
+from firnline_adapters.retry_queue import FailureLog, RetryQueue
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox, Publisher
 from firnline_domain.records.events import FilesChanged, TableCommitted
@@ -17,7 +17,8 @@ from firnline_enricher.handlers import Handlers
 
 FILE_CHANGES = "file-changes"
 MAX_WAITING = 20_000  # records, about 40 MB; beyond, restart from the committed offsets
-SLICE = 50  # deliveries of one partition between two flushes
+SLICE = 50  # deliveries of one table between two flushes
+MAX_AT_ONCE = 400  # of all
 
 
 class Pump:
@@ -36,7 +37,8 @@ class Pump:
         self._handlers = handlers
         self._log = log
         self._now = now
-        self._queues: dict[tuple[str, int], RetryQueue] = {}
+        self._failures = FailureLog(log)
+        self._queues: dict[tuple[str, int, str], RetryQueue] = {}
 
     def step(self, timeout_s: float) -> None:
         """One round. Offsets commit only after what they led to is on the broker.
@@ -45,7 +47,7 @@ class Pump:
         """
         for delivery in self._inbox.poll(timeout_s):
             self._enqueue(delivery)
-        handled = [delivery for queue in self._queues.values() for delivery in self._run(queue)]
+        handled = self._run_some()
         if handled:
             self._publisher.flush()
             for delivery in handled:
@@ -58,8 +60,21 @@ class Pump:
         if isinstance(delivery.record, TableCommitted):
             age_s = self._now() - delivery.record.committed_at_ms / 1000
             metrics.observe("event_lag_seconds", age_s)
-        place = (delivery.topic, delivery.partition)
+        self._handlers.follow(delivery)
+        place = (delivery.topic, delivery.partition, _table(delivery))
         self._queues.setdefault(place, RetryQueue()).waiting.append(delivery)
+
+    def _run_some(self) -> list[Delivery]:
+        """Tables take turns; so much that what was sent is soon on the broker."""
+        handled: list[Delivery] = []
+        for place in list(self._queues):
+            if len(handled) >= MAX_AT_ONCE:
+                break
+            queue = self._queues.pop(place)
+            handled += self._run(queue)
+            if queue.waiting:
+                self._queues[place] = queue  # behind the others
+        return handled
 
     def _run(self, queue: RetryQueue) -> list[Delivery]:
         handled: list[Delivery] = []
@@ -78,8 +93,8 @@ class Pump:
             self._log_changes(delivery, changes)
         except RetryLater as error:
             metrics.count("dependency_errors", dependency=error.dependency)
-            self._log.warning("retry_later", table=delivery.record.table.dotted, why=error)
-            if not queue.back_off(self._now()):
+            self._failures.retry(delivery.record.table.dotted, error, self._now())
+            if not queue.back_off(self._now(), error):
                 return False
             self._give_up(delivery, "out_of_patience", error)
         except PoisonousRecord as poison:
@@ -110,3 +125,8 @@ class Pump:
             self._publisher, dead_letter_of(delivery, reason, error, "enricher", at_ms)
         )
         self._publish(self._handlers.without_files(delivery.record))
+
+
+def _table(delivery: Delivery) -> str:
+    """Whose records stay in their order; what is of no table, in one of its own."""
+    return str(getattr(getattr(delivery.record, "table", None), "uuid", ""))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from firnline_adapters.assignments import FollowedAssignments
-from firnline_adapters.health import HEALTH, http_answers
+from firnline_adapters.health import HEALTH
 from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.service import starting
 from firnline_adapters.signing import signer_of
+from firnline_iceberg.auth import catalog_answers
 
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings
@@ -17,7 +18,7 @@ from firnline_gateway.settings import Settings
 def main() -> None:
     """Exit code 2 where a setting is missing or wrong."""
     with starting("gateway", Settings, waits_for_kafka=False) as (settings, log):
-        HEALTH.needs("catalog", http_answers(settings.upstream.uri))
+        HEALTH.needs("catalog", catalog_answers(settings.upstream))
         signer = signer_of(settings)
         fleet = (settings.broker, settings.buckets)
         places = FollowedAssignments(*fleet, log, signer)

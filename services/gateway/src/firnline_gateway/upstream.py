@@ -16,7 +16,8 @@ from aiohttp import (
     TCPConnector,
 )
 from aiohttp.client import _RequestContextManager
-from firnline_domain.errors import CatalogUnreachable, RetryLater
+from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater
+from firnline_iceberg.auth import identity_of, tls_context
 from firnline_iceberg.connection import CatalogConnection
 from multidict import CIMultiDict
 from yarl import URL
@@ -65,8 +66,15 @@ class Upstream:
     def __init__(self, catalog: CatalogConnection, timeout_s: float) -> None:
         self.base = catalog.uri.rstrip("/")
         self._headers = own_headers(catalog)
+        self._name, self._warehouse = catalog.name, catalog.warehouse
+        self._identity = identity_of(catalog)
         # No limit: a queue here would slow the writers.
-        self._connector = TCPConnector(limit=0, keepalive_timeout=IDLE_S, ttl_dns_cache=DNS_S)
+        self._connector = TCPConnector(
+            limit=0,
+            keepalive_timeout=IDLE_S,
+            ttl_dns_cache=DNS_S,
+            ssl=tls_context(catalog) or True,
+        )
         patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
         self._reads = self._session(patience)
         self._writes = self._session(patience)
@@ -151,7 +159,7 @@ class Upstream:
         if status == 404:
             return None
         if status != 200:
-            raise CatalogUnreachable(f"GET {path}: {status}")
+            raise self._unreachable(path, status)
         return body
 
     async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
@@ -169,16 +177,38 @@ class Upstream:
 
     async def separator(self) -> str:
         """The catalog's namespace separator. Raises RetryLater where it does not say."""
-        status, body = await self._read("/v1/config")
+        path = "/v1/config"
+        if self._warehouse:
+            path += f"?warehouse={quote(self._warehouse, safe='')}"
+        status, body = await self._read(path)
         if status != 200:
-            raise CatalogUnreachable(f"GET /v1/config: {status}")
+            raise self._unreachable(path, status)
         return separator_in(body)
+
+    def _unreachable(self, path: str, status: int) -> RetryLater:
+        text = f"GET {path}: {status}"
+        if status not in (401, 403):
+            return CatalogUnreachable(text)
+        refused = "does not take who we are" if status == 401 else "does not let us"
+        text = f"catalog {self._name} {refused}: {text}; see [catalogs.{self._name}]"
+        return CatalogRefused(text, self._name if status == 401 else path)
 
     async def _read(
         self, path: str, credential: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """`credential`: headers to ask with, None = our own."""
-        headers = CIMultiDict(self._headers if credential is None else credential)
+        if credential is not None:
+            return await self._asked(path, credential)
+        # In threads: a token may have to be asked for.
+        who = await asyncio.to_thread(self._identity.headers, "GET", self.base + path)
+        status, body = await self._asked(path, {**self._headers, **who})
+        if status == 401 and await asyncio.to_thread(self._identity.renew, who):
+            who = await asyncio.to_thread(self._identity.headers, "GET", self.base + path)
+            status, body = await self._asked(path, {**self._headers, **who})
+        return status, body
+
+    async def _asked(self, path: str, credential: Mapping[str, str]) -> tuple[int, bytes]:
+        headers = CIMultiDict(credential)
         headers["Accept"] = "application/json"
         try:
             async with (

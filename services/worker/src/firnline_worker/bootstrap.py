@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from firnline_adapters.health import HEALTH, http_answers
+from firnline_adapters.health import HEALTH
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.leases import RedisLeases
 from firnline_adapters.logs import Log
@@ -29,6 +29,7 @@ from firnline_domain.ports import Publisher
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
+from firnline_iceberg.auth import catalog_answers
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
@@ -122,7 +123,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     publisher = KafkaPublisher(settings.broker, settings.buckets, name, signer=signer)
     client = redis_client(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     HEALTH.uses("redis", client.ping)
-    HEALTH.needs("catalog", http_answers(settings.connection.uri))
+    HEALTH.needs("catalog", catalog_answers(settings.connection))
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from firnline_iceberg import java_tls
 from pyspark.sql import SparkSession
 
 from firnline_worker.jvm import launch, spark_conf
@@ -23,6 +24,7 @@ def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSes
     (jvm or launch(settings)).join()
     builder: Any = SparkSession.builder
     made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
+    java_tls.use(made._jvm, settings.connection)
     for name, value in settings.connection.spark().items():  # never on a command line
         made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")

@@ -1,0 +1,55 @@
+"""What an exception of a Java client, of a catalog or a storage, says: who has refused what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from firnline_domain.errors import (
+    CatalogRefused,
+    CatalogUnreachable,
+    RetryLater,
+    StorageRefused,
+    StorageUnreachable,
+)
+from py4j.protocol import Py4JJavaError
+
+_UNAUTHORIZED = "org.apache.iceberg.exceptions.NotAuthorizedException"
+_FORBIDDEN = "org.apache.iceberg.exceptions.ForbiddenException"
+_STORES = ("software.amazon.awssdk.", "com.azure.", "com.google.cloud.storage.")
+_DENIED = ("Status Code: 403", "Status Code: 401", "Unable to load credentials", "403 Forbidden",
+           "AuthorizationFailure", "AuthenticationFailed", "401 Unauthorized")  # fmt: skip
+_CAUSES = 8
+
+
+def is_unauthorized(error: Py4JJavaError) -> bool:
+    """Whether the catalog does not take who we are."""
+    return any(name == _UNAUTHORIZED for name, _ in causes(error))
+
+
+def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
+    """The error for who waits. `catalog`: its name."""
+    for name, text in causes(error):
+        if name == _UNAUTHORIZED:
+            said = f"catalog {catalog} does not take who we are (401): {text}"
+            return CatalogRefused(said, catalog)
+        if name == _FORBIDDEN:
+            return CatalogRefused(f"catalog {catalog} does not let us (403): {text}")
+        if name.startswith(_STORES):
+            denied = any(sign in text for sign in _DENIED)
+            return (StorageRefused if denied else StorageUnreachable)(f"storage: {name}: {text}")
+    return CatalogUnreachable(f"catalog {catalog}: {_text(error.java_exception)}")
+
+
+def causes(error: Py4JJavaError) -> Iterator[tuple[str, str]]:
+    """Class and message of the exception and of what caused it, outermost first."""
+    found = error.java_exception
+    for _ in range(_CAUSES):
+        if found is None:
+            return
+        yield str(found.getClass().getName()), _text(found)
+        found = found.getCause()
+
+
+def _text(exception: Any) -> str:
+    return str(exception.getMessage() or exception.toString())[:1000]
