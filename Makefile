@@ -108,6 +108,10 @@ types: setup ## mypy, strict
 bench-start: setup ## Cold start: up to ready, commit to first byte read
 	$(BIN)/python bench/cold_start.py
 
+.PHONY: bench-assess
+bench-assess: setup ## `firnline assess` of a lake of metadata alone: TABLES=n
+	PYTHONPATH=. $(BIN)/python -m bench.assess --tables $(if $(filter-out file,$(origin TABLES)),$(TABLES),2000)
+
 PART ?= all
 ROUNDS ?= 5
 SCALE ?= 1

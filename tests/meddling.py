@@ -35,6 +35,8 @@ class Meddler(ThreadingHTTPServer):
         self.drop_answer = False  # once: it does, and nobody hears of it
         self.faults: list[Fault] = []  # one for each of the next commits
         self.commits = 0
+        self.delay_s = 0.0  # before each read
+        self.calls: list[tuple[str, str]] = []  # method and path
 
     @property
     def uri(self) -> str:
@@ -53,7 +55,14 @@ class Meddler(ThreadingHTTPServer):
 class Meddling(BaseHTTPRequestHandler):
     server: Meddler
 
+    def parse_request(self) -> bool:
+        found = super().parse_request()
+        if found:
+            self.server.calls.append((self.command, self.path))
+        return found
+
     def do_GET(self) -> None:
+        time.sleep(self.server.delay_s)
         self.answer(*self.forwarded(None))
 
     def do_POST(self) -> None:

@@ -46,6 +46,7 @@ class Bench:
     handlers: Any
     namespace: str
     scratch: Path
+    worker: Callable[[Any], Any] = lambda rewriter: rewriter  # what the rewriter is part of
     modes: Counter[str] = field(default_factory=Counter)
     told: Counter[str] = field(default_factory=Counter)
 
@@ -169,7 +170,8 @@ class Trial:
 
     def run(self, ref: str, scope: Scope) -> RewriteFinished:
         """The worker's result, with its proof looked at; nothing is committed."""
-        result = self.bench.rewriter.rewrite(self._order(ref, scope), lambda _: None)
+        worker = self.bench.worker(self.bench.rewriter)
+        result = worker.rewrite(self._order(ref, scope), lambda _: None)
         mode = "nothing" if not result.groups and result.mode is Mode.NATIVE else str(result.mode)
         self.bench.modes[f"{mode} {result.handover_reason or ''}".strip()] += 1
         for group in result.groups:

@@ -13,18 +13,24 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import RewriteConflicted
 from firnline_domain.records.results import Mode
-from firnline_fuzz.fixtures import fuzz_bench, fuzz_jvm, fuzz_shelf
+from firnline_fuzz.fixtures import fuzz_bench as service_bench
+from firnline_fuzz.fixtures import fuzz_jvm, fuzz_shelf
 from firnline_fuzz.maker import Maker, append, change, erase
 from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Trial
 from firnline_iceberg.planning import live_files
+from firnline_standalone.java_errors import keep_apart
 from firnline_worker import eligibility
 from firnline_worker.eligibility import HANDED_OVER, REFUSED
+from py4j import java_gateway
 from py4j.protocol import Py4JJavaError
 from pyiceberg.types import GeographyType, NestedField
 from pyspark.errors import PySparkException
 
-__all__ = ["fuzz_bench", "fuzz_jvm", "fuzz_shelf"]
+from tests.kit.run_committer import RunCommitter
+from tests.kit.run_worker import RunWorker, TaskEnded
+
+__all__ = ["fuzz_jvm", "fuzz_shelf", "service_bench"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 ROOT = Path(__file__).parents[3]
@@ -45,6 +51,20 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.shape} {'/'.join(self.arguments)} v{self.version}"
+
+
+@pytest.fixture(params=["service", "run"])
+def fuzz_bench(request, service_bench, fuzz_jvm):
+    """The services' parts, and `firnline run` with the same parts in one process."""
+    if request.param == "service":
+        yield service_bench
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(java_gateway, "get_return_value", java_gateway.get_return_value)
+        keep_apart(fuzz_jvm)
+        yield replace(
+            service_bench, worker=RunWorker, handlers=RunCommitter(service_bench.handlers)
+        )
 
 
 def cases() -> Iterator[Case]:
@@ -128,7 +148,7 @@ def fails(trial, case, asked):
     """Iceberg cannot either; the table stays as it was."""
     location = trial.table.java.operations().current().metadataFileLocation()
     (scope,) = trial.scopes("main")
-    with pytest.raises((Py4JJavaError, PySparkException)):
+    with pytest.raises((Py4JJavaError, PySparkException, TaskEnded)):
         trial.run("main", scope)
     assert asked.reasons == [case.code]
     assert trial.table.java.operations().current().metadataFileLocation() == location

@@ -267,6 +267,19 @@ class Tables:
         except (RESTError, requests.RequestException) as error:
             raise self._told(error, ".".join(below)) from error
 
+    def listed(
+        self, namespace: tuple[str, ...]
+    ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """Tables of one namespace, and the namespaces right below it; both empty where it is gone.
+        Raises RetryLater: also where nobody may list it."""
+        try:
+            tables = self._catalog.list_tables(namespace) if namespace else []
+            return list(tables), list(self._catalog.list_namespaces(namespace))
+        except NoSuchNamespaceError:
+            return [], []
+        except (RESTError, requests.RequestException) as error:
+            raise CatalogUnreachable(f"catalog: {error}") from error
+
     def _names_below(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if namespace:
             yield from self._catalog.list_tables(namespace)

@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "sweep-outputs": "Remove files that no commit took.",
     },
     "Existing tables": {
+        "assess": "Say what ails a lake; needs no fleet.",
         "plan": "Say what would be ordered; orders nothing.",
         "adopt": "Have existing tables maintained.",
     },

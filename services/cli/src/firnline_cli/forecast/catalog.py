@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import click
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
+from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds
@@ -60,25 +61,39 @@ class Forecasts:
             return Unread(".".join(name), str(error))
 
     def _seen(self, table: LoadedTable) -> Seen:
-        head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
+        head = table.head_id(MAIN)
         own = {**table.properties, **self.more}
         settings = with_namespace(own, self._of_namespace(table.identity.namespace))
         entries = () if head is None else live_entries(table, head, Detail.COUNTS)
         manifests = () if head is None else table.manifests(table.snapshot(head))
-        return Seen(
-            table=table.identity,
-            settings=settings,
-            format_version=table.format_version,
-            snapshot_id=head,
-            snapshot_ms=0 if head is None else table.snapshot(head).timestamp_ms,
-            snapshot_count=len(times),
-            oldest_snapshot_ms=min(times, default=None),
-            partitions=partition_changes(entries, target_bytes_of(settings)),
-            manifests=len(manifests),
-            manifest_bytes=sum(one.length for one in manifests),
-        )
+        size = sum(one.length for one in manifests)
+        partitions = partition_changes(entries, target_bytes_of(settings))
+        return seen_of(table, settings, partitions, len(manifests), size)
 
     def _of_namespace(self, namespace: Name) -> dict[str, str]:
         if namespace not in self._namespaces:
             self._namespaces[namespace] = self.tables.namespace_properties(namespace)
         return self._namespaces[namespace]
+
+
+def seen_of(
+    table: LoadedTable,
+    settings: Mapping[str, str],
+    partitions: tuple[PartitionChange, ...],
+    manifests: int,
+    manifest_bytes: int,
+) -> Seen:
+    """A table's newest snapshot, once its manifests are counted."""
+    head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
+    return Seen(
+        table=table.identity,
+        settings=settings,
+        format_version=table.format_version,
+        snapshot_id=head,
+        snapshot_ms=0 if head is None else table.snapshot(head).timestamp_ms,
+        snapshot_count=len(times),
+        oldest_snapshot_ms=min(times, default=None),
+        partitions=partitions,
+        manifests=manifests,
+        manifest_bytes=manifest_bytes,
+    )

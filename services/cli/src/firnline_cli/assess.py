@@ -1,0 +1,92 @@
+"""firnline assess"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from firnline_cli._fleet import Where, fleet_options
+
+CONNECTIONS = 16
+INTERRUPTED = 130  # as a shell says of Ctrl-C
+SHOWN = 20  # tables on a terminal
+
+
+@click.command("assess")
+@click.option("--namespace", "namespaces", multiple=True, help="And those below it; repeatable.")
+@click.option(
+    "--connections",
+    type=click.IntRange(1, 256),
+    default=CONNECTIONS,
+    show_default=True,
+    help="To catalog and storage at once.",
+)
+@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="Tables.")
+@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="A page of it, in one file.",
+)
+@click.option("--json", "json_wanted", is_flag=True, help="All tables, one JSON object.")
+@fleet_options
+def command(
+    namespaces: tuple[str, ...],
+    connections: int,
+    limit: int,
+    fleets: tuple[str, ...],
+    html: Path | None,
+    json_wanted: bool,
+    where: Where,
+) -> None:
+    """Say what ails a lake: the sick tables first, what Firnline would do about them, and what that
+    costs and spares. Nothing is deployed for it, and nothing is written.
+
+    Reads metadata alone: of each table its metadata and the manifests of its newest snapshot. The
+    verdict is the planner's own policy on these counts. Ctrl-C shows what is known so far.
+
+    Exit code: 0 done; 1 some tables or namespaces could not be read; 130 interrupted.
+    """
+    from firnline_domain.settings.thresholds import thresholds
+    from firnline_iceberg.tables import Tables
+
+    from firnline_cli.assessment.lake import Lake
+    from firnline_cli.assessment.summary import as_plain, summed
+    from firnline_cli.assessment.text import Progress, show
+    from firnline_cli.plan import pairs
+
+    began_s = time.time()
+    now_ms = int(began_s * 1000)
+    tables = Tables(where.fleet().catalog)
+    lake = Lake(tables, thresholds(pairs(fleets)), connections, now_ms)
+    below = [tuple(one.split(".")) for one in namespaces] or [()]
+    found, names, interrupted = [], list[tuple[str, ...]](), False
+    with Progress() as progress:
+        try:
+            names = lake.names(below, progress.listed)
+            progress.begin(len(names))
+            for verdict in lake.verdicts(names):
+                found.append(verdict)
+                progress.step(len(found))
+        except KeyboardInterrupt:
+            interrupted = True
+    seconds = time.time() - began_s
+    summary = summed(found, len(names), lake.unlisted, seconds, interrupted)
+    if html is not None:
+        from firnline_cli.assessment.html import page
+
+        html.write_text(page(summary, found, now_ms), encoding="utf-8")
+    if json_wanted:
+        click.echo(json.dumps(as_plain(summary, found)))
+    else:
+        show(summary, found, limit, html, now_ms)
+    lake.close(wait_for=not interrupted)
+    if interrupted:  # nobody waits for connections that do not answer
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+    sys.exit(int(bool(summary.unread or summary.unlisted)))
