@@ -132,9 +132,26 @@ def test_rank_is_what_is_spared_for_the_price_and_grows_with_waiting() -> None:
 def test_what_the_last_rewrite_left_is_not_weighed() -> None:
     floor = debt_of(UPSERTED, LIMITS.target_bytes)
     assert weighed(UPSERTED, floor).paid_ms == FAR_MS
-    assert weighed(UPSERTED, replace(floor, equality_deletes=2)).spared_s < (
-        weighed(UPSERTED).spared_s / 3
-    )
+    half = weighed(UPSERTED, replace(floor, equality_deletes=2)).spared_s
+    assert half == pytest.approx(weighed(UPSERTED).spared_s / 2, rel=0.01)
+
+
+def test_one_delete_beside_a_thousand_vectors_weighs_as_much_as_alone() -> None:
+    """Vectors are what conversions leave. Weighed with them, by the number of files, each new
+    equality delete counts for a thousandth, and readers pay for it until the next one comes."""
+    deletes = Tally(1, 200_000, MB)
+    alone = FileTally(on_target=LARGE, equality_deletes=deletes)
+    beside = replace(alone, deletion_vectors=Tally(25, 1_000_000, MB))
+    floor = Debt(position_deletes=25)
+    for weigh in (weigh_minor, weigh_compaction):
+        found = []
+        for holds, left in ((alone, NO_DEBT), (beside, floor)):
+            debt = debt_of(holds, LIMITS.target_bytes)
+            partition = Partition(
+                PartitionCounters(Scope(1, "[]"), holds=holds), PartitionWork(debt_since_ms=0)
+            )
+            found.append(weigh(partition, LIMITS, debt, debt.beyond(left)).spared_s)
+        assert found[1] == pytest.approx(found[0], rel=0.01), weigh.__name__
 
 
 def test_a_vector_brings_one_file_and_a_delete_file_all() -> None:

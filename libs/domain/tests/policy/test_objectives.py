@@ -108,3 +108,14 @@ def test_the_numbers_are_told_and_a_missed_one_is_counted() -> None:
     assert not is_missed(fresh, 1.25, limits, NOW)
     assert is_missed(fresh, 1.26, limits, NOW)
     assert not is_missed(part, 99.0, UNREAD, NOW)
+
+
+def test_what_a_conversion_left_does_not_hide_new_deletes() -> None:
+    """Two hundred vectors are there since the last one; the new delete weighs as much as alone."""
+    limit = replace(UNREAD, max_read_amplification=1 + (amplification(10) - 1) * 0.9)
+    assert decided(limit, 10).reason is Reason.OBJECTIVE
+    vectors = Tally(20, 1_000, 20 * 1_000)
+    there = partition(10, floor=Debt(position_deletes=20))
+    counters = replace(there.counters, holds=replace(holds(10), deletion_vectors=vectors))
+    decision = decide(TABLE, replace(there, counters=counters), limit, NOW)
+    assert decision.reason is Reason.OBJECTIVE

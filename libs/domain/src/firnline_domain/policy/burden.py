@@ -7,9 +7,10 @@ as many rows as they have records.
 
 from __future__ import annotations
 
+from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.sizes import merged_files
 from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Value
+from firnline_domain.values import Value, replace
 
 
 class ReadCost(Value):
@@ -29,19 +30,22 @@ class Burden(Value):
 
     files_spared: float  # that a merge of the fragments would spare
     applications: float
-    delete_files: int
+    equality_files: float  # global ones too
+    delete_records: float  # in those of the partition
     delete_loads: float  # equality deletes times the data files they reach
-    positions: int
+    position_files: float  # vectors too
+    positions: float
     dead_bytes: float  # of rows that position deletes mask
     tidy_s: float  # of a scan without the debt
 
     def deletes_s(self, cost: ReadCost = READ_COST) -> float:
         """Seconds for equality deletes."""
-        return self.delete_loads * cost.load_s + self.delete_files * cost.open_s
+        return self.delete_loads * cost.load_s + self.equality_files * cost.open_s
 
     def positions_s(self, cost: ReadCost = READ_COST) -> float:
         """Seconds for position deletes and the rows they mask."""
-        return self.positions * cost.position_s + self.dead_bytes * cost.scan_s
+        masked = self.positions * cost.position_s + self.dead_bytes * cost.scan_s
+        return masked + self.position_files * cost.open_s
 
     def files_s(self, cost: ReadCost = READ_COST) -> float:
         """Seconds for files that need not be."""
@@ -56,6 +60,30 @@ class Burden(Value):
         """A scan as it is against one of a tidy partition; 1 = there is no debt."""
         return 1 + self.seconds() / self.tidy_s if self.tidy_s > 0 else 1.0
 
+    def grown(self, debt: Debt, grown: Debt) -> Burden:
+        """What has come since the last rewrite, each kind by itself: one equality delete beside a
+        thousand vectors that a conversion has left is all of its kind, and no thousandth."""
+        deletes = _share(
+            grown.equality_deletes + grown.global_deletes,
+            debt.equality_deletes + debt.global_deletes,
+        )
+        masks = _share(grown.position_deletes, debt.position_deletes)
+        return replace(
+            self,
+            files_spared=self.files_spared * _share(grown.fragments, debt.fragments),
+            applications=self.applications * deletes,
+            equality_files=self.equality_files * deletes,
+            delete_records=self.delete_records * deletes,
+            delete_loads=self.delete_loads * deletes,
+            position_files=self.position_files * masks,
+            positions=self.positions * masks,
+            dead_bytes=self.dead_bytes * masks,
+        )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / max(whole, 1)
+
 
 def burden_of(
     holds: FileTally, target_bytes: int, global_deletes: int = 0, cost: ReadCost = READ_COST
@@ -67,12 +95,13 @@ def burden_of(
     row = data.bytes / data.records if data.records > 0 else 0.0
     dead = min(positions.records * row, float(max(data.bytes, 0)))
     spared = small.files - merged_files(small, target_bytes)
-    files = deletes.files + global_deletes + positions.files
     return Burden(
         files_spared=spared,
         applications=(deletes.files + global_deletes) * reached,
-        delete_files=files,
+        equality_files=deletes.files + global_deletes,
+        delete_records=deletes.records,
         delete_loads=deletes.records * reached,
+        position_files=positions.files,
         positions=positions.records,
         dead_bytes=dead,
         tidy_s=max(data.bytes - dead, 0.0) * cost.scan_s + (data.files - spared) * cost.open_s,

@@ -79,7 +79,7 @@ def offers(
     converting = _converting(holds, limits) if _is_convertible(holds) else None
     works = (
         (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
-        (Action.CONVERT, converting, _converted_s(holds, burden)),
+        (Action.CONVERT, converting, _converted_s(burden)),
         (Action.MERGE, _merging(holds, target), merge_s),
     )
     offered = [
@@ -139,11 +139,9 @@ def _is_convertible(holds: FileTally) -> bool:
     return holds.equality_deletes.files > 0 and holds.data_files > holds.fragments.files
 
 
-def _converted_s(holds: FileTally, burden: Burden) -> float:
+def _converted_s(burden: Burden) -> float:
     """Equality deletes go; at most as many positions come."""
-    deletes, cost = holds.equality_deletes, READ_COST
-    gone = burden.delete_loads * cost.load_s + deletes.files * cost.open_s
-    return gone + burden.files_s() - deletes.records * cost.position_s
+    return burden.deletes_s() + burden.files_s() - burden.delete_records * READ_COST.position_s
 
 
 def _merging(holds: FileTally, target_bytes: int) -> Work | None:
@@ -194,7 +192,7 @@ def weigh_compaction(
     """Weigh a compaction. Only what has grown since the last rewrite counts."""
     holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
-    spared_s = burden.seconds() * sum(grown.compactable) / max(sum(debt.compactable), 1)
+    spared_s = burden.grown(debt, grown).seconds()
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     head_start = partition.work.head_start
@@ -208,10 +206,8 @@ def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Deb
     converts, burden = holds.equality_deletes.files > 0, burden_of(holds, limits.target_bytes)
     work = _converting(holds, limits)
     price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
-    there = debt.fragments + debt.equality_deletes + debt.position_deletes
-    new = grown.fragments + grown.equality_deletes + grown.position_deletes
-    joined_s = surplus_positions(holds) * READ_COST.open_s
-    spared_s = (_converted_s(holds, burden) + joined_s) * new / max(there, 1)
+    joined = min(grown.position_deletes, surplus_positions(holds))
+    spared_s = _converted_s(burden.grown(debt, grown)) + joined * READ_COST.open_s
     work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
     return weigh_work(work_since, head_start, price, work, spared_s, burden.amplification)
 

@@ -173,7 +173,7 @@ def _compaction(
     reason = _due(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT
-    endangered = endangered_ms(partition, debt, grown, weighed, limits)
+    endangered = endangered_ms(partition, debt, grown, limits)
     is_endangered = endangered is not None and endangered <= now_ms and _worth_it(debt, grown)
     if is_endangered and (reason is None or now_ms < weighed.from_ms):
         reason = Reason.OBJECTIVE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.debts import Debt
 from firnline_domain.counters.work import Partition
-from firnline_domain.policy.cost_benefit import CostBenefit
+from firnline_domain.policy.burden import burden_of
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import earliest
 
@@ -19,19 +19,22 @@ DANGER = (
 )
 
 
-def endangered_ms(
-    partition: Partition, debt: Debt, grown: Debt, weighed: CostBenefit, limits: Thresholds
-) -> int | None:
+def endangered_ms(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> int | None:
     """Since when, or from when on, an objective is in danger; None = none is, as things are."""
     since_ms = partition.work.debt_since_ms
     if since_ms is None or not any(grown.compactable):
         return None
-    share = sum(grown.compactable) / max(sum(debt.compactable), 1)
-    amplification = 1 + (weighed.amplification - 1) * share
-    too_dear_ms = 0 if is_too_dear(amplification, limits) else None
+    too_dear_ms = 0 if _is_grown_too_dear(partition, debt, grown, limits) else None
     if not limits.max_oldest_debt_ms:
         return too_dear_ms
     return earliest(too_dear_ms, since_ms + int(limits.max_oldest_debt_ms * DANGER))
+
+
+def _is_grown_too_dear(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> bool:
+    if limits.max_read_amplification <= 1:
+        return False
+    burden = burden_of(partition.counters.holds, limits.target_bytes, debt.global_deletes)
+    return is_too_dear(burden.grown(debt, grown).amplification, limits)
 
 
 def is_too_dear(amplification: float, limits: Thresholds) -> bool:
