@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_iceberg import orphans as module
-from firnline_iceberg.orphans import Names, Storage, find_orphans, refuse_unclear
+from firnline_iceberg import retained_names as module
+from firnline_iceberg.orphans import Storage, find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import move_in, release
 from firnline_iceberg.removal import QUARANTINE, NotRemovable, remove_quarantined
+from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, loaded
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -56,7 +57,7 @@ class Site:
 
     def orphans(self, forced: bool = False) -> list[str]:
         table = self.table()
-        found = find_orphans(table, Names(table), Storage(table), LIMIT_MS, forced)
+        found = find_orphans(table, RetainedNames(table), Storage(table), LIMIT_MS, forced)
         return sorted(one.place for one in found.files)
 
     def stored(self) -> set[str]:
@@ -167,7 +168,7 @@ def test_shared_files_and_unclear_places_are_refused(tmp_path: Path) -> None:
 def test_the_quarantine_keeps_a_file_for_its_time(site: Site) -> None:
     site.put("data/p=x/left.parquet")
     table = site.table()
-    names, storage = Names(table), Storage(table)
+    names, storage = RetainedNames(table), Storage(table)
     move_in(storage, find_orphans(table, names, storage, LIMIT_MS).files, 5_000)
     there = f"{QUARANTINE}/5000/data/p=x/left.parquet"
     assert there in site.stored()
@@ -182,7 +183,7 @@ def test_the_quarantine_keeps_a_file_for_its_time(site: Site) -> None:
 def test_what_the_table_names_after_all_goes_back(site: Site) -> None:
     live = next(one for one in site.stored() if one.startswith("data/") and "y" in one)
     table = site.table()
-    names, storage = Names(table), Storage(table)
+    names, storage = RetainedNames(table), Storage(table)
     storage.move(live, f"{QUARANTINE}/5000/{live}")
     assert release(table, names, storage, before_ms=9_000).restored == 1
     assert live in site.stored()

@@ -13,9 +13,11 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_worker import expiry
 from firnline_worker.expiry import Expirer
 
+from tests.integration.worker.lab import Lab
 from tests.kit.expiries import expire
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -157,21 +159,69 @@ class Meanwhile:
     java: Any
     happens: Callable[[], object]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.java, name)
-
     def load(self, table: TableName) -> Any:
         self.happens()
         return self.java.load(table)
 
 
-def test_an_expiry_that_meets_another_one_is_put_off(lab, tables, java):
-    """Chaos, seed 156624: a writer expired the same snapshots, and their manifest lists were gone
-    when Iceberg's action read them."""
-    filled(lab)
+def test_what_another_expiry_has_removed_already_is_no_error(lab, tables, java):
+    """Chaos, seed 156624: a writer expired the same snapshots: their manifest lists were gone."""
+    snapshots = filled(lab)
     [first, *_] = lab.table().snapshots
     java = Meanwhile(java, Path(first.manifest_list.removeprefix("file:")).unlink)
     expirer = Expirer(tables, java, lambda uuid: (), "w1", lambda: int(time.time() * 1000))
+    result = expirer.expire(order(lab))
+    assert (result.expired, left(lab)) == (3, snapshots[-1:])
+    assert lab.rows() == [(9,)]
+
+
+def test_an_expiry_that_loses_what_it_retains_is_put_off(lab, expirer, monkeypatch):
+    """Another one goes further, while ours cleans up; the next one ends what this has begun."""
+    filled(lab)
+    rows, cleaned = lab.rows(), expiry.clean
+
+    def gone(*_: Any) -> None:
+        raise MetadataFileGone("snap-1.avro")
+
+    monkeypatch.setattr(expiry, "clean", gone)
     with pytest.raises(TaskRefused) as refused:
         expirer.expire(order(lab))
     assert (refused.value.reason, refused.value.retryable) == ("metadata_file_gone", True)
+    assert len(left(lab)) == 1
+    stored = lab.stored()
+    monkeypatch.setattr(expiry, "clean", cleaned)
+    result = expirer.expire(order(lab))
+    assert (result.expired, result.deleted_files) == (0, len(stored - lab.stored()) - 1)
+    assert result.deleted_files >= 6
+    assert lab.rows() == rows
+
+
+@pytest.mark.parametrize("killed_at", ["write_journal", "clean", "end_journal"])
+def test_a_worker_that_dies_leaves_nothing_behind_for_ever(lab, expirer, monkeypatch, killed_at):
+    filled(lab)
+    real, rows = getattr(expiry, killed_at), lab.rows()
+
+    def die(*given: Any) -> None:
+        if killed_at == "write_journal":
+            real(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(expiry, killed_at, die)
+    with pytest.raises(KeyboardInterrupt):
+        expirer.expire(order(lab))
+    monkeypatch.setattr(expiry, killed_at, real)
+    expirer.expire(order(lab))
+    assert lab.rows() == rows
+    assert len(left(lab)) == 1
+    live = {one.removeprefix("file:") for one in named(lab)}
+    metadata = {one for one in lab.stored() if one.endswith(".metadata.json")}
+    assert lab.stored() == live | metadata
+
+
+def named(lab: Lab) -> set[str]:
+    """Every file that the table's only snapshot has."""
+    table = lab.table()
+    [snapshot] = table.snapshots
+    manifests = table.manifests(snapshot)
+    entries = [entry.path for one in manifests for entry in table.entries(one) if entry.live]
+    return {snapshot.manifest_list, *(one.path for one in manifests), *entries}

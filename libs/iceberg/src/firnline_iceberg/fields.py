@@ -54,7 +54,7 @@ def _entry(file_fields: dict[int, str]) -> Wanted:
 
 
 ENTRY = _entry(_FILE)
-ENTRY_PATHS = Wanted({2: "file"}, {2: Wanted({100: "path"})})
+ENTRY_PATHS = Wanted({0: "status", 2: "file"}, {2: Wanted({100: "path"})})
 ENTRY_OF_DIGEST = Wanted(
     {0: "status", 2: "file", 3: "sequence_number"},
     {2: Wanted({100: "path", 102: "partition"}, {102: Wanted(every=PARTITION)})},

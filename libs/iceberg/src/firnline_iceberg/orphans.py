@@ -7,28 +7,19 @@ somebody spells otherwise makes no file an orphan. Where two files share a name,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
-from urllib.parse import unquote
 
-import numpy as np
 from firnline_domain.errors import StorageUnreachable, TaskRefused
 from firnline_domain.records.orphans import OrphanRefusal
 from pyarrow.fs import FileInfo, FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from firnline_iceberg.avro import records
-from firnline_iceberg.digests import Hashes
-from firnline_iceberg.fields import ENTRY_PATHS, LIST_NAMES
 from firnline_iceberg.locations import address, metadata_folders
 from firnline_iceberg.naming import PREFIX, file_name, folder_of
-from firnline_iceberg.reachability import metadata_file, named_by_metadata
 from firnline_iceberg.removal import QUARANTINE, shares_files
+from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable
 
-THREADS = 8  # that read manifests; each holds one at a time
 # More than half of a table's files are no leftovers: the location is another's, or the metadata
 # that was read is not all there is.
 MAX_SHARE, SURELY_FEW = 0.5, 100
@@ -124,36 +115,12 @@ def _stored_at_ms(info: FileInfo) -> int:
     return int(info.mtime_ns) // 1_000_000
 
 
-class Names:
-    """Last segments of all paths that a table has, as hashes of this process: 8 bytes a file. Two
-    that are equal keep an orphan."""
-
-    def __init__(self, table: LoadedTable) -> None:
-        """Reads the metadata file, every manifest list, and every manifest once. Raises
-        MetadataFileGone (expired meanwhile), MetadataUnreadable, RetryLater, TaskRefused."""
-        truth = metadata_file(table)
-        self.location = table.metadata_location
-        own = chain(named_by_metadata(table, truth), _branches(table))
-        snapshots = {one.snapshot_id: one for one in (*table.metadata.snapshots, *truth.snapshots)}
-        lists = [one.manifest_list for one in snapshots.values()]
-        with ThreadPoolExecutor(THREADS) as pool:
-            listed = pool.map(lambda path: _paths_of_list(table, path), lists)
-            manifests = sorted(set(chain.from_iterable(listed)))
-            entries = pool.map(lambda path: _hashes_of_manifest(table, path), manifests)
-            parts = [_hashes(chain(own, lists, manifests)), *entries]
-        self._known: Hashes = np.unique(np.concatenate(parts))
-
-    def has(self, name: str) -> bool:
-        """Also under its decoded form: `%3D` in a path may be `=` in the storage."""
-        return any(self._has(one) for one in {name, unquote(name)})
-
-    def _has(self, name: str) -> bool:
-        at = int(np.searchsorted(self._known, key := hash(name)))
-        return at < len(self._known) and int(self._known[at]) == key
-
-
 def find_orphans(
-    table: LoadedTable, names: Names, storage: Storage, older_than_ms: int, forced: bool = False
+    table: LoadedTable,
+    names: RetainedNames,
+    storage: Storage,
+    older_than_ms: int,
+    forced: bool = False,
 ) -> Orphans:
     """Files stored before `older_than_ms`, by the storage's clock, that the table does not name.
 
@@ -203,26 +170,3 @@ def _is_hidden(place: str) -> bool:
     if segments[0] == QUARANTINE or segments[-1].startswith(PREFIX) or segments[-1] == _HADOOP:
         return True
     return any(one.startswith((".", "_")) and "=" not in one for one in segments)
-
-
-def _branches(table: LoadedTable) -> Iterator[str]:
-    """v1 tables may list manifests in the metadata itself; nobody has written such for years."""
-    for snapshot in table.metadata.snapshots:
-        if not snapshot.manifest_list:
-            raise TaskRefused(OrphanRefusal.UNCLEAR_LOCATION, "a snapshot has no manifest list")
-    yield table.metadata_location
-
-
-def _paths_of_list(table: LoadedTable, path: str) -> list[str]:
-    return [row["path"] for row in records(table.io, path, LIST_NAMES)]
-
-
-def _hashes_of_manifest(table: LoadedTable, path: str) -> Hashes:
-    rows: Iterator[Any] = records(table.io, path, ENTRY_PATHS)
-    return _hashes(row["file"]["path"] for row in rows)
-
-
-def _hashes(paths: Any) -> Hashes:
-    names = {file_name(path) for path in paths}
-    known = {hash(one) for name in names for one in (name, unquote(name))}
-    return np.fromiter(known, dtype=np.int64, count=len(known))

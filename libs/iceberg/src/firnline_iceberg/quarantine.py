@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from firnline_iceberg.naming import file_name
-from firnline_iceberg.orphans import Names, Storage, StoredFile
+from firnline_iceberg.orphans import Storage, StoredFile
 from firnline_iceberg.removal import QUARANTINE, remove_quarantined
+from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # moves and deletions at once
@@ -42,7 +43,7 @@ def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
 
 
 def release(
-    table: LoadedTable, names: Names, storage: Storage, before_ms: int, newest: bool = False
+    table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int, newest: bool = False
 ) -> Released:
     """Deletes what was put in before `before_ms`; puts back what the table names by now, however
     long it has been there. `newest`: nothing is deleted. Raises StorageUnreachable, OSError."""

@@ -247,6 +247,24 @@ def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
             yield path
 
 
+def remove_expired(table: LoadedTable, path: str, outside: bool) -> bool:
+    """A file that only expired snapshots named (`expired_files`). `outside`: also one that lies
+    outside the table's own locations; else it stays, and False is the answer. True if it was there.
+    Raises OSError."""
+    locations = Locations.of(table)
+    if not outside and not locations.holds(path) and not locations.beside_metadata(path):
+        return False
+    return _delete(table.io, path)
+
+
+def remove_journal(table: LoadedTable, path: str) -> None:
+    """Of an expiry that has come to its end. Raises NotRemovable, OSError."""
+    ours = file_name(path).startswith(PREFIX) and Locations.of(table).beside_metadata(path)
+    if not ours or not path.endswith(".expiry"):
+        raise NotRemovable(path)
+    _delete(table.io, path)
+
+
 def remove_quarantined(table: LoadedTable, place: str) -> bool:
     """An orphan that has lain in the quarantine for its time. `place`: below the table's location.
     True if it was there. Raises NotRemovable, OSError."""

@@ -197,7 +197,7 @@ def handlers_of(
     budget = settings.delete_set_bytes
     return Handlers(
         Rewriter(tables, java, cache, stage, guard, host.worker, budget, now_ms, keys=keys),
-        table_actions(tables, java, commits, host.leases, host.worker),
+        table_actions(tables, java, commits, host, keys),
         Comparer(tables, java, host.worker, settings.compare_max_bytes, now_ms),
         host.leases,
         host.publisher,
@@ -211,11 +211,12 @@ def handlers_of(
 
 
 def table_actions(
-    tables: Tables, java: JavaTables, commits: JavaCommits, leases: TaskLeases, name: str
+    tables: Tables, java: JavaTables, commits: JavaCommits, host: Host, keys: Keyring
 ) -> TableActions:
     """Who carries out which action on a whole table (`firnline_domain.policy.table_actions`)."""
+    name, started = host.worker, host.leases.started_from
     return {
-        EXPIRE: Expirer(tables, java, leases.started_from, name, now_ms).expire,
+        EXPIRE: Expirer(tables, java, started, name, now_ms, keys=keys).expire,
         DanglingDeletes.name: DanglingDeleteRemover(tables, commits, name, now_ms).remove,
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
         OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,

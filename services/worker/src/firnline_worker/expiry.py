@@ -1,4 +1,5 @@
-"""Expires snapshots through Iceberg's own action, which finds unreachable files by reachability.
+"""Expires snapshots: Iceberg's Java API takes them out of the metadata, and what no retained
+snapshot reaches is removed (`expired_files`), without Spark.
 
 An order is only an order: what table and namespace say is read again, and every file that the table
 retains is looked at before the first one goes. What was read once is not read again
@@ -11,18 +12,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.policy.expiry import configured_retention, refusal
+from firnline_domain.policy.expiry import configured_retention, owner_agrees, refusal
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.expired_files import ExpiredLists, clean, named_by_snapshots
 from firnline_iceberg.expiring import expiring, going
+from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
 from firnline_iceberg.external_files import ExternalFiles
+from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable, Tables
-from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_worker.java import JavaTables
@@ -30,7 +34,6 @@ from firnline_worker.java import JavaTables
 # In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
 # more than a record may hold. The planner orders the next round after its pause.
 MAX_SNAPSHOTS = 5_000
-FILE_GONE = "org.apache.iceberg.exceptions.NotFoundException"
 
 Protected = Callable[[str], Iterable[int]]
 """table key -> snapshots from which running tasks started. May raise: then nothing expires."""
@@ -66,12 +69,13 @@ class Expirer:
     worker: str
     now_ms: Callable[[], int]
     external_files: ExternalFiles = field(default_factory=ExternalFiles)
+    keys: Keyring = UNSIGNED
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.
 
-        The Spark action deletes what no retained snapshot of any ref reaches; the incremental
-        clean-up of the plain API deleted live files where several refs existed (#13568).
+        By reachability always: the incremental clean-up of Iceberg's API deleted live files where
+        several refs existed (#13568).
         """
         table = self.tables.load(order.table)
         self._refuse_if_hidden(table)
@@ -92,9 +96,10 @@ class Expirer:
         if len(gone) > MAX_SNAPSHOTS:
             older_than_ms = min(older_than_ms, gone[MAX_SNAPSHOTS].timestamp_ms)
         cut_off = cut_off_ms(table, older_than_ms, keep)
+        deleted = self._clean_up_after_another(table)
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
-            return self._result(order, table, table, 0, None)
-        deleted = self._run(order, cut_off)
+            return self._result(order, table, table, deleted, None)
+        deleted += self._run(order, table, cut_off)
         return self._result(order, table, self.tables.load(order.table), deleted, None)
 
     def _refuse_if_hidden(self, table: LoadedTable) -> None:
@@ -121,24 +126,36 @@ class Expirer:
             going_bytes=what.bytes,
         )
 
-    def _run(self, order: ExpireSnapshots, cut_off: int) -> int:
-        actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
-        action = actions.expireSnapshots(self.java.load(order.table).java)
+    def _run(self, order: ExpireSnapshots, table: LoadedTable, cut_off: int) -> int:
+        """Number of files that were removed."""
+        gone = expiring(table, cut_off, max(1, order.retain_last), self.now_ms())
+        ids = tuple(one.snapshot_id for one in gone)
+        named = named_by_snapshots(table, ids)
+        journal = Journal(order.table.uuid, ids, named.lists, named.statistics)
+        write_journal(table, journal, self.now_ms(), self.keys)
+        change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
+        change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
+        after = self.tables.load(order.table)
+        went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
+        return self._clean(after, named_by_snapshots(table, went))
+
+    def _clean_up_after_another(self, table: LoadedTable) -> int:
+        """What a worker that has died between its commit and the end of its clean-up has left."""
+        journal = read_journal(table, self.keys)
+        if journal is None or all(table.retains(one) for one in journal.snapshot_ids):
+            return 0
+        return self._clean(table, journal.named)
+
+    def _clean(self, table: LoadedTable, expired: ExpiredLists) -> int:
+        """Raises TaskRefused `metadata_file_gone` where another expiry has removed what was
+        retained a moment ago: the journal stays for the next one."""
         try:
-            done = action.expireOlderThan(cut_off).retainLast(max(1, order.retain_last)).execute()
-        except Py4JJavaError as error:
-            if FILE_GONE not in str(error.java_exception):
-                raise
-            text = "another expiry of the table runs at this moment"
-            raise TaskRefused("metadata_file_gone", text, retryable=True) from error
-        counts = (
-            done.deletedDataFilesCount(),
-            done.deletedEqualityDeleteFilesCount(),
-            done.deletedPositionDeleteFilesCount(),
-            done.deletedManifestsCount(),
-            done.deletedManifestListsCount(),
-        )
-        return int(sum(counts))
+            cleaned = clean(table, expired, owner_agrees(table.properties))
+        except MetadataFileGone as error:
+            text = f"another expiry of the table runs at this moment: {error}"
+            raise TaskRefused(error.reason, text, retryable=True) from error
+        end_journal(table)
+        return cleaned.files
 
     def _result(
         self,

@@ -13,9 +13,10 @@ from firnline_domain.records.orphans import OrphanRefusal
 from firnline_domain.records.results import TableResult
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.orphans import Names, Orphans, Storage, find_orphans, refuse_unclear
+from firnline_iceberg.orphans import Orphans, Storage, find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import Released, move_in, release
 from firnline_iceberg.removal import storage_now_ms
+from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables
 
 
@@ -48,7 +49,7 @@ class OrphanRemover:
             raise TaskRefused(OrphanRefusal.NOT_DATED, "the storage dates no files")
         age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)
         wait_ms = int(order.numbers["quarantine_h"] * HOUR_MS)
-        names, storage = Names(table), Storage(table)
+        names, storage = RetainedNames(table), Storage(table)
         found = find_orphans(table, names, storage, now_ms - age_ms)
         released = release(table, names, storage, now_ms - wait_ms)
         try:
@@ -57,12 +58,12 @@ class OrphanRemover:
             missed = self._missed(order, names, storage)
         return self._result(order, None, _numbers(found, released, missed))
 
-    def _missed(self, order: TableOrder, names: Names, storage: Storage) -> int:
+    def _missed(self, order: TableOrder, names: RetainedNames, storage: Storage) -> int:
         """A writer may have committed an old file while it was moved."""
         table = self.tables.load(order.table)
         if table.metadata_location == names.location:
             return 0
-        return release(table, Names(table), storage, 0, newest=True).restored
+        return release(table, RetainedNames(table), storage, 0, newest=True).restored
 
     def _result(
         self, order: TableOrder, refused: str | None, numbers: dict[str, float]

@@ -1,0 +1,138 @@
+"""What nothing needs any more once snapshots are out of a table's metadata, and its removal.
+
+By reachability, whatever refs there are: a manifest that only expired snapshots list is read, and
+of its files those go that no manifest of a retained snapshot has. Data files go first and manifest
+lists last, so that what was interrupted can be found again from the lists.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from firnline_domain.errors import StorageUnreachable
+
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.naming import file_name
+from firnline_iceberg.removal import remove_expired
+from firnline_iceberg.retained_names import RetainedNames, content_paths, manifest_paths
+from firnline_iceberg.tables import LoadedTable
+
+READERS, REMOVERS = 8, 16  # threads; a deletion is one request that waits
+PORTION = 1_000  # files that are being removed at a time
+TRIES, WAIT_S = 4, 0.5  # of one deletion; a store that is asked too often says 503
+
+
+@dataclass(frozen=True)
+class ExpiredLists:
+    """What expired snapshots named: their manifest lists, and statistics of their own."""
+
+    lists: tuple[str, ...]
+    statistics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """Files that were removed; those that were gone already are not counted."""
+
+    content: int = 0
+    manifests: int = 0
+    lists: int = 0
+
+    @property
+    def files(self) -> int:
+        return self.content + self.manifests + self.lists
+
+
+def named_by_snapshots(table: LoadedTable, gone: Iterable[int]) -> ExpiredLists:
+    """Of a table as it was before the expiry."""
+    ids = frozenset(gone)
+    metadata = table.metadata
+    lists = [one.manifest_list for one in metadata.snapshots if one.snapshot_id in ids]
+    statistics = [
+        one.statistics_path
+        for one in chain(metadata.statistics, metadata.partition_statistics)
+        if one.snapshot_id in ids
+    ]
+    return ExpiredLists(tuple(lists), tuple(statistics))
+
+
+def clean(table: LoadedTable, expired: ExpiredLists, outside: bool = False) -> Cleaned:
+    """Removes what no retained snapshot needs. `table`: as it is after the expiry. `outside`: its
+    owner has said that files outside its own locations may go.
+
+    In memory: 16 bytes for each file that the table retains, the paths of manifests, and 64 bytes
+    for each file that goes. Raises MetadataFileGone (expired by another meanwhile),
+    MetadataUnreadable, RetryLater, TaskRefused.
+    """
+    retained = RetainedNames(table, live_alone=True)
+    lists = [path for path in expired.lists if not retained.has(file_name(path))]
+    with ThreadPoolExecutor(READERS) as pool:
+        listed = pool.map(lambda path: _if_there(manifest_paths, table, path), lists)
+        manifests = {
+            path for paths in listed for path in paths if not retained.has(file_name(path))
+        }
+
+    def removed(paths: Iterable[str]) -> int:
+        return _removed(table, paths, outside)
+
+    content = removed(_unneeded(table, retained, sorted(manifests)))
+    content += removed(one for one in expired.statistics if not retained.has(file_name(one)))
+    return Cleaned(content, removed(sorted(manifests)), removed(lists))
+
+
+def _unneeded(
+    table: LoadedTable, retained: RetainedNames, manifests: Sequence[str]
+) -> Iterator[str]:
+    """Files of these manifests, each once."""
+    seen = set[int]()
+    with ThreadPoolExecutor(READERS) as pool:
+        for some in _portions(manifests, 2 * READERS):
+            for paths in pool.map(lambda path: _if_there(_live_paths, table, path), some):
+                for path in paths:
+                    if not retained.has(file_name(path)) and (key := hash(path)) not in seen:
+                        seen.add(key)
+                        yield path
+
+
+def _live_paths(table: LoadedTable, path: str) -> list[str]:
+    return list(content_paths(table, path, live_alone=True))
+
+
+def _if_there(
+    read: Callable[[LoadedTable, str], list[str]], table: LoadedTable, path: str
+) -> list[str]:
+    """Nothing where the file has gone: an earlier clean-up has come so far."""
+    try:
+        return read(table, path)
+    except MetadataFileGone:
+        return []
+
+
+def _removed(table: LoadedTable, paths: Iterable[str], outside: bool) -> int:
+    with ThreadPoolExecutor(REMOVERS) as pool:
+        return sum(
+            sum(pool.map(lambda path: _patiently(table, path, outside), some))
+            for some in _portions(paths, PORTION)
+        )
+
+
+def _patiently(table: LoadedTable, path: str, outside: bool) -> bool:
+    for attempt in range(TRIES):
+        try:
+            return remove_expired(table, path, outside)
+        except OSError as error:
+            if attempt == TRIES - 1:
+                raise StorageUnreachable(f"cannot remove {path}: {error}") from error
+            time.sleep(random.uniform(0, WAIT_S * 2**attempt))
+    raise AssertionError
+
+
+def _portions(paths: Iterable[str], size: int) -> Iterator[list[str]]:
+    left = iter(paths)
+    while some := list(islice(left, size)):
+        yield some

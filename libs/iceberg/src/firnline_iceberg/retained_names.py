@@ -1,0 +1,84 @@
+"""The names of all files that a table retains, in eight bytes each.
+
+A name is the last segment of a path: no scheme, host or encoding that somebody spells otherwise
+makes a file look unneeded. Where two files share a name, both are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from firnline_domain.errors import TaskRefused
+from pyiceberg.table.snapshots import Snapshot
+
+from firnline_iceberg.avro import records
+from firnline_iceberg.digests import Hashes
+from firnline_iceberg.fields import ENTRY_PATHS, LIST_NAMES
+from firnline_iceberg.files import Status
+from firnline_iceberg.naming import file_name
+from firnline_iceberg.reachability import metadata_file, named_by_metadata
+from firnline_iceberg.tables import LoadedTable
+
+THREADS = 8  # that read manifests; each holds one at a time
+
+
+class RetainedNames:
+    """Hashes are of this process. Two that are equal keep a file that nobody needs."""
+
+    def __init__(self, table: LoadedTable, live_alone: bool = False) -> None:
+        """Reads the metadata file, every manifest list, and every manifest once. `live_alone`:
+        without files that an entry says were taken out.
+
+        Raises MetadataFileGone (expired meanwhile), MetadataUnreadable, RetryLater, TaskRefused.
+        """
+        truth = metadata_file(table)
+        self.location = table.metadata_location
+        known = (*table.metadata.snapshots, *truth.snapshots)
+        self.lists = {_list_of(one) for one in {one.snapshot_id: one for one in known}.values()}
+        with ThreadPoolExecutor(THREADS) as pool:
+            listed = pool.map(lambda path: manifest_paths(table, path), self.lists)
+            self.manifests = set(chain.from_iterable(listed))
+            entries = pool.map(
+                lambda path: _hashes(content_paths(table, path, live_alone)), self.manifests
+            )
+            own = chain(named_by_metadata(table, truth), self.lists, self.manifests)
+            parts = [_hashes(own), *entries]
+        self._known: Hashes = np.unique(np.concatenate(parts))
+
+    def has(self, name: str) -> bool:
+        """Also under its decoded form: `%3D` in a path may be `=` in the storage."""
+        return any(self._has(one) for one in {name, unquote(name)})
+
+    def _has(self, name: str) -> bool:
+        at = int(np.searchsorted(self._known, key := hash(name)))
+        return at < len(self._known) and int(self._known[at]) == key
+
+
+def manifest_paths(table: LoadedTable, path: str) -> list[str]:
+    """Of a manifest list. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
+    return [row["path"] for row in records(table.io, path, LIST_NAMES)]
+
+
+def content_paths(table: LoadedTable, path: str, live_alone: bool) -> Iterator[str]:
+    """Data and delete files of a manifest. Raises as `manifest_paths`."""
+    for row in records(table.io, path, ENTRY_PATHS):
+        if not live_alone or row["status"] != Status.DELETED:
+            yield row["file"]["path"]
+
+
+def _list_of(snapshot: Snapshot) -> str:
+    """v1 tables may list manifests in the metadata itself; nobody has written such for years."""
+    if not snapshot.manifest_list:
+        raise TaskRefused("no_manifest_list", f"snapshot {snapshot.snapshot_id} has none")
+    return snapshot.manifest_list
+
+
+def _hashes(paths: Iterable[Any]) -> Hashes:
+    names = {file_name(path) for path in paths}
+    known = {hash(one) for name in names for one in (name, unquote(name))}
+    return np.fromiter(known, dtype=np.int64, count=len(known))
