@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 PREFIX = "firnline-"
-LIST_SUFFIX, ROW_MAP_SUFFIX, MARKS_SUFFIX = ".json", ".rows.puffin", ".marks"
+LIST_SUFFIX, ROW_MAP_SUFFIX, MARKS_SUFFIX, SENT_SUFFIX = ".json", ".rows.puffin", ".marks", ".sent"
 _SHOWN = 16  # characters of a task's id, for people
 _DIGEST = 24  # hexadecimal digits: 96 bits, which nobody finds a second task for
 _TASK = re.compile(r"[0-9A-Za-z_-]{1,64}")
@@ -55,6 +55,11 @@ class Run:
     def marks_name(self) -> str:
         """The marks of a conversion's slice, beside the list."""
         return self.stem + MARKS_SUFFIX
+
+    @property
+    def sent_name(self) -> str:
+        """The note that a commit which names its outputs was sent, beside the list."""
+        return self.stem + SENT_SUFFIX
 
     @property
     def names_beside(self) -> tuple[str, str, str]:

@@ -28,7 +28,8 @@ UNSIGNED = Keyring()  # of a fleet that does not sign
 @dataclass(frozen=True)
 class OutputList:
     """`outputs`: paths, in any state from never written to committed. `deadline_ms`: until then
-    the planner counts the run as in flight."""
+    the planner counts the run as in flight. `sends_noted`: before a commit is sent that names one
+    of them, a note of that is put beside the list (docs/decisions/0054)."""
 
     task_id: str
     attempt: int
@@ -37,6 +38,7 @@ class OutputList:
     written_at_ms: int
     outputs: tuple[str, ...]
     deadline_ms: int = 0
+    sends_noted: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def _checked(body: Any) -> OutputList:
     for one in fields(OutputList):
         value = getattr(listed, one.name)
         if one.type == "int" and not (type(value) is int and 0 <= value <= MAX_INT):
+            raise ValueError(f"{one.name} is {value!r:.80}")
+        if one.type == "bool" and type(value) is not bool:
             raise ValueError(f"{one.name} is {value!r:.80}")
         if one.type == "str" and not _is_text(value):
             raise ValueError(f"{one.name} is {value!r:.80}")

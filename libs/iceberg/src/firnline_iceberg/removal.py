@@ -20,7 +20,15 @@ from pyiceberg.io import FileIO
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.locations import Locations, address, metadata_folders
 from firnline_iceberg.manifests import read_manifest_list
-from firnline_iceberg.naming import PREFIX, Run, file_name, folder_of, run_of
+from firnline_iceberg.naming import (
+    LIST_SUFFIX,
+    PREFIX,
+    SENT_SUFFIX,
+    Run,
+    file_name,
+    folder_of,
+    run_of,
+)
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
 from firnline_iceberg.single_send import WrittenMetadata
@@ -53,7 +61,8 @@ class Reason(StrEnum):
         "invalid_outputs"  # it names files that are not its task's, or has another list's name
     )
     FUTURE = "future"  # dated later than any clock is ahead
-    GC_DISABLED = "gc_disabled"
+    GC_DISABLED = "gc_disabled"  # and whether it was sent is not known
+    SENT = "sent"  # a commit that names them, of a table whose files others may have
     EXTERNAL_FILES = (
         "external_files"  # the table may share files, and does not say that they may go
     )
@@ -71,6 +80,7 @@ class StoredList:
     place: Place
     listed: OutputList
     run: Run
+    never_sent: bool = False  # no commit that names an output can have been applied
 
     @property
     def path(self) -> str:
@@ -89,6 +99,27 @@ class StoredList:
 def shares_files(table: LoadedTable) -> bool:
     """Whether another table, which we do not see, may have its files (snapshot(), migrate())."""
     return table.properties.get("gc.enabled", "true").strip().lower() != "true"
+
+
+def sent_path(list_path: str) -> str:
+    """Path of the note that a commit was sent which names what is on this list."""
+    return f"{list_path.removesuffix(LIST_SUFFIX)}{SENT_SUFFIX}"
+
+
+def note_sent(table: LoadedTable, list_path: str) -> None:
+    """Durable when it returns. Raises OSError."""
+    with table.io.new_output(sent_path(list_path)).create(overwrite=True):
+        pass
+
+
+def why_shared(table: LoadedTable, stored: StoredList) -> Reason | None:
+    """Why what is on a list may be others' too, of a table that says that its files may be; None:
+    no commit with one of these names was ever sent, so no table, branch or tag has them. Asked of
+    lists that are old enough: what is that old is not sent any more. Raises OSError."""
+    if not stored.listed.sends_noted:
+        return Reason.GC_DISABLED
+    sent = table.io.new_input(sent_path(stored.path)).exists()
+    return Reason.SENT if sent else None
 
 
 def run_of_list(table: LoadedTable, listed: OutputList, place: Place) -> Run | None:
@@ -133,7 +164,7 @@ class Removal:
     def verdict(self, stored: StoredList, path: str) -> Verdict:
         """Of a path on a list."""
         name = file_name(path)
-        if shares_files(self.table):
+        if shares_files(self.table) and not stored.never_sent:
             return Verdict.SHARED
         if not stored.names(path):
             return Verdict.MISNAMED
@@ -167,7 +198,7 @@ def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None
 def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
     name = file_name(path)
     run = run_of(table.identity.key, task_id, name)
-    known = run is not None and name in run.names_beside
+    known = run is not None and name in (*run.names_beside, run.sent_name)
     return known and Locations.of(table).beside_metadata(path)
 
 
@@ -202,10 +233,13 @@ def remove_uncommitted(
     run = run_of(table.identity.key, task_id, file_name(listed))
     if run is None or file_name(listed) != run.list_name:
         raise NotRemovable(f"{listed}: not of task {task_id}")
-    if not landed and not shares_files(table):
+    note = sent_path(listed)
+    never_sent = shares_files(table) and not table.io.new_input(note).exists()
+    if not landed and (never_sent or not shares_files(table)):
         remove_unpublished(table, run, files, listed)
         return True
     if landed:
+        _delete(table.io, note)
         _delete(table.io, listed)
     return False
 

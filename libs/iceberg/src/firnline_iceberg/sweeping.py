@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from firnline_domain.identity import TableName
@@ -101,15 +101,14 @@ class Sweeper:
 
     def _sweep(self, name: TableName, dry_run: bool) -> Swept:
         table, swept = self.tables.load(name), Swept(name)
-        if removal.shares_files(table):
-            swept.left = [Left(place.path, Reason.GC_DISABLED) for place in _places(table)]
-            return swept
         due = self._due(table, swept, self.now_ms())
         if due and self.external_files.keep_back(table):
             swept.left += [Left(one.path, Reason.EXTERNAL_FILES) for one in due]
             return swept
         if due and not dry_run:
             due = self._due_by_storage(table, due, swept)
+        if removal.shares_files(table):
+            due = _never_sent(table, due, swept)
         if due:
             self._clear(name, due, swept, dry_run)
         return swept
@@ -188,6 +187,16 @@ class Sweeper:
             except MetadataFileGone:
                 continue
         return Removal.of(self.tables.load(name), due)
+
+
+def _never_sent(table: LoadedTable, due: list[StoredList], swept: Swept) -> list[StoredList]:
+    kept = list[StoredList]()
+    for one in due:
+        if why := removal.why_shared(table, one):
+            swept.left.append(Left(one.path, why))
+        else:
+            kept.append(replace(one, never_sent=True))
+    return kept
 
 
 def _places(table: LoadedTable) -> list[Place]:

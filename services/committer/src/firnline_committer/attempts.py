@@ -32,6 +32,7 @@ class Examined:
     starts: Mapping[str, int]  # by task id, the snapshot that its worker has planned on
     notes: Mapping[str, str]  # for the summaries of the commit's snapshots
     since_ms: int  # outputs were seen after this
+    noted_lists: tuple[str, ...] = ()  # write-ahead lists beside which a send is noted
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Batch:
         default_factory=dict
     )  # by task: is, or may be, in the table
     failures: list[str] = field(default_factory=list)  # why, of each attempt that left one open
+    noted: set[str] = field(default_factory=set)  # write-ahead lists that have the note
     requests: list[Request] = field(default_factory=list)  # the newest last
     leftovers: Leftovers = field(default_factory=Leftovers)
     search: OutputSearch = field(default_factory=OutputSearch)

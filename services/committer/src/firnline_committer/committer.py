@@ -210,7 +210,10 @@ class Committer:
         still_open = all(one.task_id in batch.open for one in chosen.fit)
         snapshots = made.snapshots if still_open else ()
         starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
-        return Examined(head, snapshots, starts, notes(chosen.lost, chosen.repairs), since_ms)
+        noted = notes(chosen.lost, chosen.repairs)
+        planned = {task for one in snapshots for task in one.task_ids}
+        lists = chosen.noted_lists(table, planned)
+        return Examined(head, snapshots, starts, noted, since_ms, lists)
 
     def _refuse_too_old(self, batch: Batch, head: int) -> None:
         """Their files may be swept while the commit is on its way (docs/decisions/0010)."""
@@ -241,6 +244,9 @@ class Committer:
 
     def _send(self, batch: Batch, examined: Examined) -> Attempt:
         head = examined.head
+        new = set(examined.noted_lists) - batch.noted
+        self._outputs.note_sends(head.table, new)
+        batch.noted |= new
         outcome = self._commits.commit(
             batch.table,
             batch.ref,

@@ -24,6 +24,7 @@ from firnline_iceberg.heads import Pinned
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run, folder_of
 from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.removal import shares_files
 
 from firnline_committer.cached_reads import cached_reads_of
 
@@ -86,6 +87,7 @@ class DeleteFiles:
             "committer",
             now_ms,
             tuple(self._names(most)),
+            sends_noted=shares_files(self.at.table),
         )
         output_lists.write(self.at.table.io, self.list_path, listed, self.keys)
 

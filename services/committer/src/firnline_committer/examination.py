@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from firnline_domain.commits.commit_plan import Conversion, Repair, Written
@@ -12,6 +12,8 @@ from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.heads import Pinned
+from firnline_iceberg.removal import shares_files
+from firnline_iceberg.tables import LoadedTable
 
 from firnline_committer.conversions import Conversions
 from firnline_committer.outputs import Outputs
@@ -33,6 +35,17 @@ class Selection:
     refused: dict[str, Conflict] = field(default_factory=dict)
     repairs: dict[str, Repair] = field(default_factory=dict)  # by task id
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by task id
+
+    def noted_lists(self, table: LoadedTable, planned: Collection[str]) -> tuple[str, ...]:
+        """Write-ahead lists of what a commit of these tasks names, beside which it is noted before
+        it is sent (docs/decisions/0054): those that say so, for others may have the table's files.
+        """
+        fit = (one for one in self.fit if one.task_id in planned)
+        own = [one.output_list for one in fit if one.sends_noted and one.output_list]
+        if shares_files(table):
+            written: tuple[Written, ...] = (*self.repairs.values(), *self.conversions.values())
+            own += [one.files[-1] for one in written if one.task_id in planned]
+        return tuple(own)
 
 
 @dataclass(frozen=True)

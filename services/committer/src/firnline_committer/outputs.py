@@ -37,6 +37,15 @@ class Outputs:
         except OSError as error:
             raise unreachable("storage", error) from error
 
+    def note_sends(self, table: LoadedTable, lists: Collection[str]) -> None:
+        """Beside each of these write-ahead lists, before a commit is sent that names what is on
+        them. Raises RetryLater: then it may not be sent."""
+        try:
+            for path in lists:
+                removal.note_sent(table, path)
+        except OSError as error:
+            raise StorageUnreachable(f"storage: {error}") from error
+
     def clear(
         self,
         table: LoadedTable,
@@ -49,9 +58,10 @@ class Outputs:
         one has its own, with the list: a pass that is given up leaves them to the sweep. `marks`:
         of the slices before."""
         done = result.slice
-        own = [result.row_map, result.output_list]
+        noted = result.output_list if result.sends_noted else None
+        own = [result.row_map, noted and removal.sent_path(noted), result.output_list]
         if done is not None and done.marks is not None:
-            own[1:] = [done.marks.path, result.output_list] if done.is_last else []
+            own[1:] = [done.marks.path, *own[1:]] if done.is_last else []
         try:
             if not lost:
                 removal.remove_unneeded(table, result.task_id, own)

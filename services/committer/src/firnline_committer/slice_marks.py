@@ -12,6 +12,7 @@ from firnline_iceberg import mark_files
 from firnline_iceberg.heads import Pinned
 from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import file_name, folder_of, run_of
+from firnline_iceberg.removal import shares_files
 from firnline_iceberg.tables import LoadedTable
 
 
@@ -54,4 +55,5 @@ def replaced_by(table: LoadedTable, marks: Marks | None) -> tuple[str, tuple[str
         return None
     if table.io.new_input(f"{folder}/{run.row_map_name}").exists():
         return task_id, (marks.before,)
-    return task_id, (marks.before, f"{folder}/{run.list_name}")
+    noted = (f"{folder}/{run.sent_name}",) if shares_files(table) else ()
+    return task_id, (marks.before, *noted, f"{folder}/{run.list_name}")

@@ -23,6 +23,7 @@ from firnline_domain.records.results import (
 from firnline_domain.records.slices import Slice
 from firnline_domain.values import replace
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.removal import shares_files
 from firnline_iceberg.table_form import SchemaChecksums
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot
@@ -116,6 +117,7 @@ def _result(
         format_version=form.format_version,
         last_column_id=form.last_column_id,
         name_mapping=form.name_mapping,
+        sends_noted=files is not None and shares_files(task.table),
         schema_checksum=SchemaChecksums(task.table.metadata)[form.schema_id],
         dead_rows=dead_rows,
     )

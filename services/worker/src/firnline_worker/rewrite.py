@@ -167,6 +167,7 @@ class Rewriter:
             written_at_ms=self.now_ms(),
             outputs=tuple(listed_paths),
             deadline_ms=self.now_ms() + order.run_ms,
+            sends_noted=removal.shares_files(task.table),
         )
         output_lists.write(task.table.io, path, listed, self.keys)
 

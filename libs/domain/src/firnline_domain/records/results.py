@@ -137,6 +137,7 @@ class RewriteFinished(Value):
     format_version: int = 0  # of the table, when it was planned, and the next two as well
     last_column_id: int = 0
     name_mapping: str = ""
+    sends_noted: bool = False  # a commit of it is noted beside its list before it is sent
     schema_checksum: str = ""  # of the columns of `schema_id`: ids, types and initial defaults
     slice: Slice | None = None  # None: of a pass that is whole in this one result
     bytes_read: int = 0  # of files that were rewritten, and of delete files
