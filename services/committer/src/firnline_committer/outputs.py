@@ -44,7 +44,7 @@ class Outputs:
             for path in lists:
                 removal.note_sent(table, path)
         except OSError as error:
-            raise StorageUnreachable(f"storage: {error}") from error
+            raise unreachable("storage", error) from error
 
     def clear(
         self,
