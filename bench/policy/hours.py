@@ -4,7 +4,9 @@ Pure but for the simulator's own clock."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as with_fields
 
+import numpy as np
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value, replace
 
@@ -71,9 +73,34 @@ def accelerated(factor: float) -> dict[str, str]:
     }
 
 
-def foretold(system: str, stories: Sequence[Story] = STORIES) -> dict[str, dict[str, float]]:
+class Shape(Value):
+    """Of the files that the hour's writers wrote, and of the stack that it was played on: what a
+    simulation is told of them, not what it foretells. `order_s`: from an order to its commit, in
+    the hour's time, beside the work."""
+
+    row_bytes: float = ROW_BYTES
+    key_share: float = Parameters().key_share
+    delete_bytes: float = Parameters().delete_bytes  # of an equality delete
+    order_s: float = 0.0
+
+
+USUAL = Shape()
+
+
+def foretold(
+    system: str, stories: Sequence[Story] = STORIES, shape: Shape = USUAL
+) -> dict[str, dict[str, float]]:
     """What the simulator says of the hour, by story; CPU of all tables together too, which is all
-    that can be seen of the real stack."""
+    that can be seen of the real stack. Writers end with the hour."""
+    of_size = shape.row_bytes / ROW_BYTES
+    stories = [
+        with_fields(
+            story,
+            commit_bytes=story.commit_bytes * of_size,
+            base_bytes=story.base_bytes * of_size,
+        )
+        for story in stories
+    ]
     p = replace(
         Parameters(),
         tables=len(stories),
@@ -82,10 +109,14 @@ def foretold(system: str, stories: Sequence[Story] = STORIES) -> dict[str, dict[
         late_share=0.0,
         sample_s=HOUR_S,
         grain_s=10.0,
-        row_bytes=ROW_BYTES,
+        row_bytes=shape.row_bytes,
+        key_share=shape.key_share,
+        delete_bytes=shape.delete_bytes,
+        order_s=shape.order_s,
         target_bytes=TARGET_BYTES,
     )
     fleet, p, _ = year_of(tuple(stories), p)
+    fleet = with_fields(fleet, closes=np.full(fleet.units, MINUTES))
     world = World(p, fleet)
     world.run(system_of(system, world))
     scan, ledger = scan_of(world.lake.all, p), world.ledger.by_table

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import time
 import uuid
 from collections import Counter
@@ -22,6 +23,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RewriteCommitted
+from firnline_domain.values import to_plain
 from firnline_iceberg.java import load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_local import stack as stacks
@@ -35,7 +37,9 @@ from bench.policy.hours import (
     MINUTES,
     ROW_BYTES,
     STORIES,
+    USUAL,
     Pair,
+    Shape,
     accelerated,
     foretold,
     pairs,
@@ -62,7 +66,7 @@ SCHEMA = pa.schema(
 BLANK = "blank"  # a table of a row: what a query costs before it reads anything
 WARM = "warm"
 WARMING = Story(WARM, 60, 100_000, 1, 1e6, 1, upserts=True)
-WARM_REWRITES = 3
+WARM_REWRITES, WARM_COMMITS = 3, 5  # of Iceberg's action, with as many commits between them
 REST_S = 8.0  # until what is under way has ended
 READS = 4
 WARM_S = 240.0
@@ -78,6 +82,7 @@ class Writer:
     machine: Any
     dice: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
     rows: int = 0
+    sizes: Counter[str] = field(default_factory=Counter)  # of its files, rows, keys and deletes
 
     def begin(self) -> None:
         """The base."""
@@ -107,19 +112,38 @@ class Writer:
 
     def _data(self, folder: str, ids: Any) -> str:
         numbers = {name: self.dice.integers(0, 1 << 60, len(ids)) for name in ("a", "b", "c")}
-        return _file(folder, pa.table({"id": ids, **numbers}, schema=SCHEMA))
+        return self._file(folder, pa.table({"id": ids, **numbers}, schema=SCHEMA))
 
     def _deletes(self, folder: str, ids: Any) -> str:
         rows = pa.table({"id": ids}, schema=pa.schema([SCHEMA.field("id")]))
-        return _file(folder, rows, content="equality-deletes", equality_ids=[1])
+        return self._file(folder, rows, content="equality-deletes", equality_ids=[1])
+
+    def _file(self, folder: str, rows: pa.Table, content: str = "data", **more: Any) -> str:
+        path = f"{folder}/{uuid.uuid4().hex}.parquet"
+        place = Path("/" + path.removeprefix("file:").lstrip("/"))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, place, compression="zstd", store_schema=False)
+        size, groups = place.stat().st_size, pq.ParquetFile(place).metadata
+        keys = sum(
+            groups.row_group(at).column(0).total_compressed_size
+            for at in range(groups.num_row_groups)
+        )
+        self.sizes.update({content: size, f"{content} rows": len(rows), f"{content} keys": keys})
+        return described((0, "[]"), path, size, len(rows), content, **more)
 
 
-def _file(folder: str, rows: pa.Table, content: str = "data", **more: Any) -> str:
-    path = f"{folder}/{uuid.uuid4().hex}.parquet"
-    place = Path("/" + path.removeprefix("file:").lstrip("/"))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, place, compression="zstd", store_schema=False)
-    return described((0, "[]"), path, place.stat().st_size, len(rows), content, **more)
+def shape_of(writers: Sequence[Writer], order_s: float) -> Shape:
+    """Of all that they wrote."""
+    total: Counter[str] = Counter()
+    for writer in writers:
+        total.update(writer.sizes)
+    deleted = total["equality-deletes rows"]
+    return Shape(
+        row_bytes=total["data"] / total["data rows"],
+        key_share=total["data keys"] / total["data"],
+        delete_bytes=total["equality-deletes"] / deleted if deleted else USUAL.delete_bytes,
+        order_s=order_s,
+    )
 
 
 @dataclass
@@ -129,9 +153,12 @@ class Told:
     read: Counter[str] = field(default_factory=Counter)
     written: Counter[str] = field(default_factory=Counter)
     actions: Counter[str] = field(default_factory=Counter)
+    orders_s: list[float] = field(default_factory=list)  # from each order to its commit
 
     def take(self, event: RewriteCommitted) -> None:
         """Others than this hour's are counted, too; nobody asks for them."""
+        if event.ordered_at_ms is not None:
+            self.orders_s.append((event.committed_at_ms - event.ordered_at_ms) / 1_000)
         self.read[event.table.name] += event.bytes_read + event.key_bytes
         self.written[event.table.name] += event.bytes_after
         self.actions[event.table.name] += 1
@@ -159,17 +186,29 @@ def hour(stack: Stack, folder: Path, factor: float, maintained: bool) -> dict[st
         writers = [Writer(story, names[story.name], java, machine.jvm) for story in STORIES]
         for writer in writers:
             writer.begin()
+        warming = Writer(WARMING, f"{WARM}_{suffix}", java, machine.jvm)
         if maintained:
-            _warm(Writer(WARMING, f"{WARM}_{suffix}", java, machine.jvm), drain, told)
+            _warm(warming, drain, told)
+        else:
+            _warm_action(warming, spark)
+        told.orders_s.clear()
+        with _watched(stack, spark, maintained) as idle:
+            drain(REST_S)
+        began = time.monotonic()
         with _watched(stack, spark, maintained) as cpu:
             _write(writers, factor)
             if not maintained:
                 _bin_pack(spark, catalog, names.values(), told)
             drain(REST_S)
+        idle_s = idle[0] / REST_S * (time.monotonic() - began)
         reads = _reads(spark, [*names.values(), f"{BLANK}_{suffix}"])
     base_s = reads[f"{BLANK}_{suffix}"]
+    order_s = statistics.median(told.orders_s) if told.orders_s else 0.0
     return {
         "actions": dict(told.actions),
+        "orders_s": told.orders_s,
+        "idle_cpu_s": idle_s,
+        "shape": to_plain(shape_of(writers, order_s * factor)),
         "figures": {
             **{
                 story: {
@@ -179,7 +218,7 @@ def hour(stack: Stack, folder: Path, factor: float, maintained: bool) -> dict[st
                 }
                 for story, name in names.items()
             },
-            ALL: {"cpu_s": cpu[0]},
+            ALL: {"cpu_s": max(cpu[0] - idle_s, 0.0)},
         },
     }
 
@@ -193,6 +232,14 @@ def _warm(writer: Writer, drain: Any, told: Told) -> None:
             raise Failed(f"no {WARM_REWRITES} rewrites within {WARM_S:g} s")
         writer.commit()
         drain(0.5)
+
+
+def _warm_action(writer: Writer, spark: Running) -> None:
+    writer.begin()
+    for _ in range(WARM_REWRITES):
+        for _ in range(WARM_COMMITS):
+            writer.commit()
+        spark.ask(600.0, table=writer.name)
 
 
 def _write(writers: Sequence[Writer], factor: float) -> None:
@@ -273,7 +320,8 @@ def main() -> None:
     found: list[Pair] = []
     with stacks.running(folder / "state", only=PARTS) as stack:
         for system, maintained in (("firnline", True), ("bin_pack_hourly", False)):
-            real, said = hour(stack, folder, given.factor, maintained), foretold(system)
+            real = hour(stack, folder, given.factor, maintained)
+            said = foretold(system, shape=Shape(**real["shape"]))
             body["systems"][system] = {**real, "foretold": said}
             found += pairs(system, real["figures"], said)
             print(table_of(found), flush=True)

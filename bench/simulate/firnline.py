@@ -16,9 +16,9 @@ from firnline_domain.policy.burden import READ_COST
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.costs import FIRNLINE, Work, learned
 from firnline_domain.policy.dead_files import positional_records
-from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.outcomes import ordered, succeeded, with_head_start
-from firnline_domain.policy.rewrite import decide, order_for
+from firnline_domain.policy.rewrite import admit, decide, order_for
 from firnline_domain.records.dead_rows import DeadRows, Histogram
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
@@ -78,6 +78,7 @@ class Firnline:
         self._ratios = np.zeros(units)  # of dead rows, from which on it takes larger files
         self._look = np.full(units, np.iinfo(np.int64).max)  # ms
         self._touched: list[Ints] = []
+        self._ranks: dict[int, Decision] = {}  # of units that want a place at once
         self._asked: dict[int, int] = {}  # units that are being asked about: their rows in ...
         self._tallies: list[FileTally] = []  # ... what they hold
         everything = np.arange(units)
@@ -264,7 +265,14 @@ class Firnline:
         """Ask the policy; True if it has ordered."""
         table, partition = self._table(unit), self._partition(unit)
         limits = self._limits_of(unit)
-        decision = decide(table, partition, limits, now_ms)
+        ranked = self._ranks.get(unit)
+        if ranked is None:
+            decision = decide(table, partition, limits, now_ms)
+        elif ranked.order or ranked.wanted:  # orders of its table may have gone out since
+            wanted = replace(ranked.wanted or ranked, order=False)
+            decision = admit(table, partition, wanted, limits, now_ms)
+        else:
+            decision = ranked
         if not decision.order:
             if decision.reason is Reason.HOT and self._hot_since[unit] < 0:
                 self._hot_since[unit] = now_ms
@@ -287,12 +295,12 @@ class Firnline:
         tables = self.world.fleet.table[units]
         found, counts = np.unique(tables, return_counts=True)
         several = np.isin(tables, found[counts > 1])
-        ranks = {int(unit): self._rank(int(unit), now_ms) for unit in units[several]}
+        self._ranks = {int(unit): self._decided(int(unit), now_ms) for unit in units[several]}
+        ranks = {unit: decision.rank for unit, decision in self._ranks.items()}
         return sorted((int(unit) for unit in units), key=lambda unit: -ranks.get(unit, 0.0))
 
-    def _rank(self, unit: int, now_ms: int) -> float:
-        limits = self._limits_of(unit)
-        return decide(self._table(unit), self._partition(unit), limits, now_ms).rank
+    def _decided(self, unit: int, now_ms: int) -> Decision:
+        return decide(self._table(unit), self._partition(unit), self._limits_of(unit), now_ms)
 
     def _start(self, now_s: float, units: Ints) -> None:
         held = self.world.lake.of(units)

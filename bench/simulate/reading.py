@@ -31,7 +31,8 @@ def scan_of(held: Held, p: Parameters) -> Scan:
     opened = files + held.deletes + positions
     masked = held.cohorts[MASKED].sum(axis=1)
     cost = (
-        size * r.scan_s_per_byte
+        (size - masked) * r.scan_s_per_byte
+        + masked * r.masked_s_per_byte
         + opened * r.open_s
         + loads * r.delete_s_per_record
         + masked / p.row_bytes * r.position_s_per_record

@@ -16,12 +16,13 @@ from bench.simulate.figures import (
     added,
     course_of,
     figures_of,
+    readers_of,
     sums_of,
     table_of,
     verdicts_of,
 )
 from bench.simulate.firnline import Firnline
-from bench.simulate.parameters import MB, Parameters
+from bench.simulate.parameters import MB, READERS, Parameters
 from bench.simulate.world import System, World
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -56,7 +57,7 @@ def system_of(name: str, world: World, limits: Thresholds | None = None) -> Syst
 def simulated(name: str, p: Parameters, limits: Thresholds | None = None) -> Sums:
     """The sums of one system over one shard."""
     started = time.process_time()
-    world = World(p)
+    world = World(p, readings=READERS)
     world.run(system_of(name, world, limits))
     return sums_of(world, time.process_time() - started)
 
@@ -84,6 +85,7 @@ def main() -> None:
     figures = {name: figures_of(summed(had), p.days) for name, had in found.items()}
     figures = {name: figures[name] for name in SYSTEMS if name in figures} | figures
     print(f"{path}\n{table_of(figures)}\n\n{course_of(figures)}\n\n{verdicts_of(figures)}")
+    print(f"\n{readers_of(figures)}")
 
 
 def summed(shards: dict[str, Sums]) -> Sums:

@@ -12,7 +12,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from bench.simulate.figures import shown
-from bench.simulate.parameters import MB, Kind, Parameters, Reading
+from bench.simulate.parameters import MB, READERS, Kind, Parameters
 from bench.simulate.run import RESULTS, system_of
 from bench.simulate.world import World
 
@@ -32,19 +32,7 @@ def each(**values: Any) -> Change:
     return lambda p: replace(p, **values)
 
 
-# What a read costs changes nothing that a system does: all of these are of one run.
-READINGS = {
-    "as published": Reading(),
-    "the policy's own reckoning": Reading(scan_s_per_byte=1e-8, delete_s_per_record=1.6e-6),
-    "opening a file: 1 ms": Reading(open_s=0.001),
-    "opening a file: 50 ms": Reading(open_s=0.05),
-    "loading a delete: 0.4 us": Reading(delete_s_per_record=4e-7),
-    "loading a delete: 6.8 us": Reading(delete_s_per_record=6.8e-6),
-    "scanning: 400 MB/s": Reading(scan_s_per_byte=2.5e-9),
-    "scanning: 10 MB/s": Reading(scan_s_per_byte=1e-7),
-    "a position: 2 us": Reading(position_s_per_record=2e-6),
-    "a read takes all of a partition": Reading(most_bytes=1e18),
-}
+PUBLISHED = "as published"
 CHANGES: dict[str, Change] = {
     "target 512 MB": each(target_bytes=512 * MB),
     "a quarter of the reads": kinds(lambda k: replace(k, reads_per_hour=k.reads_per_hour / 4)),
@@ -71,18 +59,18 @@ SETTINGS = {
 
 def figures(name: str, p: Parameters, limits: Thresholds | None = None) -> dict[str, Found]:
     """Of one run: by reading, the figures of its system."""
-    world = World(p, readings=READINGS)
+    world = World(p, readings=READERS)
     world.run(system_of(name, world, limits))
     spent = world.ledger.gb_hours
     return {
         what: {name: {"gb_hours": spent, "amplification": readers.amplification}}
-        for what, readers in world.readers_by.items()
+        for what, readers in {PUBLISHED: world.readers, **world.readers_by}.items()
     }
 
 
 def swept(p: Parameters) -> Iterator[tuple[str, Found]]:
     """Per change: the figures of all systems. Settings are Firnline's alone."""
-    first = {what: dict[str, Any]() for what in READINGS}
+    first = {what: dict[str, Any]() for what in (PUBLISHED, *READERS)}
     for name in (*OURS, *PEERS):
         for what, found in figures(name, p).items():
             first[what] |= found
@@ -90,13 +78,13 @@ def swept(p: Parameters) -> Iterator[tuple[str, Found]]:
     for what, change in CHANGES.items():
         changed: Found = {}
         for name in (*OURS, *PEERS):
-            changed |= figures(name, change(p))["as published"]
+            changed |= figures(name, change(p))[PUBLISHED]
         yield what, changed
-    peers = {name: first["as published"][name] for name in PEERS}
+    peers = {name: first[PUBLISHED][name] for name in PEERS}
     for what, limits in SETTINGS.items():
         ours: Found = {}
         for name in OURS:
-            ours |= figures(name, p, limits)["as published"]
+            ours |= figures(name, p, limits)[PUBLISHED]
         yield what, ours | peers
 
 

@@ -145,7 +145,7 @@ class World:
                 self.ledger.waited_s += free_s - now_s
                 self.ledger.longest_wait_s = max(self.ledger.longest_wait_s, free_s - now_s)
         grain = self.p.grain_s
-        return float(np.ceil(end_s / grain) * grain)
+        return float(np.ceil((end_s + self.p.order_s) / grain) * grain)
 
     def _end(self, now_s: float, batch: Batch) -> None:
         finish(self.lake, batch, self.p.target_bytes)

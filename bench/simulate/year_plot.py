@@ -22,7 +22,11 @@ Figures = Mapping[str, Mapping[str, float]]
 
 def svg(found: Mapping[str, Figures]) -> str:
     """Of each system, its figures by story."""
-    stories = list(next(iter(found.values())))
+    stories = [
+        story
+        for story in next(iter(found.values()))
+        if all(story in figures for figures in found.values())
+    ]
     height = TOP + ROW * len(stories) + 20
     drawn = [_text(LABEL, 20, "A year of maintenance", bold=True)]
     for number, name in enumerate(found):

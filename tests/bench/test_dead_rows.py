@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS, HOUR_MS
 
@@ -47,6 +48,23 @@ def test_rows_are_written_again_once_in_as_many_as_the_ratio_says() -> None:
     assert majors
     assert table.written < 6 * table.ingested
     assert 0.05 < table.dead_share < 0.25
+
+
+def test_small_files_are_merged_though_there_are_deletes_all_the_time() -> None:
+    """A merge by itself leaves equality deletes to conversions, and these take small files along:
+    else those of an upsert stream would pile up, two for each conversion."""
+    table = UpsertTable.of(4 * GB, Thresholds())
+    small, lulls = [], 0
+    for hour in range(60):
+        table.commit(40 * MB)
+        table.rest(START_MS + (hour + 1) * HOUR_MS)
+        target = table.limits.target_bytes
+        small.append(sum(one.bytes < 0.75 * target for one in table.files))
+        lulls += not table.deletes
+    assert max(small) <= 9
+    assert small.count(0) >= 3  # a full one each thirteen hours
+    assert lulls > 20
+    assert not [one for one in table.orders if one.action is Action.MERGE]
 
 
 @pytest.mark.parametrize("reads", [0.0, 2.0])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
-from bench.policy.hours import ALL, STORIES, Pair, accelerated, foretold, pairs
+from bench.policy.hours import ALL, ROW_BYTES, STORIES, Pair, Shape, accelerated, foretold, pairs
 from bench.policy.report import table_of
+from bench.simulate.parameters import Reading
 
 
 def pair(real: float, said: float) -> Pair:
@@ -58,3 +59,23 @@ def test_the_simulator_foretells_every_story():
         said = foretold(system)
         assert set(said) == {story.name for story in STORIES} | {ALL}
         assert all(figure > 0 for figures in said.values() for figure in figures.values())
+
+
+def test_the_simulator_is_told_how_large_rows_are_and_how_long_orders_take():
+    usual, [append, upserts] = foretold("firnline"), [story.name for story in STORIES]
+    half = foretold("bin_pack_hourly", shape=Shape(row_bytes=ROW_BYTES / 2))
+    whole = foretold("bin_pack_hourly")
+    ratio = half[append]["bytes_written"] / whole[append]["bytes_written"]
+    assert ratio == pytest.approx(0.5, rel=0.01)
+    slow = foretold("firnline", shape=Shape(order_s=300.0))
+    assert slow[upserts]["bytes_written"] < 0.9 * usual[upserts]["bytes_written"]
+    small = foretold("firnline", shape=Shape(key_share=0.01, delete_bytes=1.0))
+    read, written = (small[upserts][f"bytes_{what}"] for what in ("read", "written"))
+    assert read < 1.2 * written  # hardly anything of keys
+    assert usual[upserts]["bytes_read"] > 1.4 * usual[upserts]["bytes_written"]
+
+
+def test_writers_end_with_the_hour():
+    """A bin-pack at its end leaves nothing to be opened but what it wrote."""
+    said = foretold("bin_pack_hourly")["append stream"]
+    assert said["read_s"] < 1.05 * (said["bytes_written"] * Reading().scan_s_per_byte)

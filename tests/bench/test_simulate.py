@@ -25,7 +25,7 @@ from bench.simulate.lake import (
     kill,
     lake_of,
 )
-from bench.simulate.parameters import DAY_S, MB, Parameters
+from bench.simulate.parameters import DAY_S, DEAR, MB, READERS, Parameters
 from bench.simulate.peers import Peer
 from bench.simulate.reading import scan_of
 from bench.simulate.run import SYSTEMS, simulated, system_of
@@ -118,6 +118,22 @@ def test_a_tidy_lake_has_no_amplification() -> None:
     there = scan.ideal_s > 1
     assert there.sum() > 10
     assert np.allclose(scan.cost_s[there], scan.ideal_s[there], rtol=2e-2)
+
+
+def test_masked_rows_cost_a_reader_what_was_measured_of_them() -> None:
+    fleet, p = one_unit(base_bytes=4.0 * 128 * MB)
+    lake = lake_of(fleet, p)
+    tidy = scan_of(lake.all, p)
+    masked = 128.0 * MB
+    lake.cohorts[MASKED, 0, LARGE.start] = masked
+    for reading in (p.reading, DEAR):
+        spared = reading.scan_s_per_byte - reading.masked_s_per_byte
+        each = reading.position_s_per_record / p.row_bytes
+        before = scan_of(lake_of(fleet, p).all, replace(p, reading=reading))
+        scan = scan_of(lake.all, replace(p, reading=reading))
+        assert scan.cost_s[0] - before.cost_s[0] == pytest.approx(masked * (each - spared))
+        assert scan.ideal_s[0] < before.ideal_s[0]
+    assert scan_of(lake.all, p).cost_s[0] < tidy.cost_s[0]
 
 
 def test_deletes_cost_readers_for_every_file_they_reach() -> None:
@@ -256,13 +272,16 @@ def test_what_is_printed() -> None:
 
 def test_other_judges_of_a_run_change_nothing_of_it() -> None:
     found = sweep.figures("amoro", SMALL)
-    assert set(found) == set(sweep.READINGS)
+    assert set(found) == {sweep.PUBLISHED, *READERS}
     assert len({one["amoro"]["gb_hours"] for one in found.values()}) == 1
     published = figures_of(simulated("amoro", SMALL), SMALL.days)
     same = found["as published"]["amoro"]
     assert same["amplification"] == pytest.approx(published["amplification"])
-    dear, cheap = (found[f"opening a file: {ms} ms"]["amoro"] for ms in (50, 1))
+    dear, cheap = (found[f"opening a file: {ms} ms"]["amoro"] for ms in ("30", "0.3"))
     assert dear["amplification"] > cheap["amplification"]
+    dearer = found["a dearer reader"]["amoro"]["amplification"]
+    assert dearer == pytest.approx(published["dear_amplification"])
+    assert dearer != pytest.approx(published["amplification"], rel=1e-4)
 
 
 def test_a_bar_is_met_by_cost_and_by_reads() -> None:
@@ -273,15 +292,24 @@ def test_a_bar_is_met_by_cost_and_by_reads() -> None:
     assert not sweep.holds({**ours, "amplification": 1.21}, theirs, 0.6)
 
 
-def test_a_verdict_names_the_engine_that_it_holds_for() -> None:
-    ours = {"gb_hours": 5.0, "own_gb_hours": 5.0, "amplification": 1.1}
+def test_a_verdict_names_the_engine_and_the_reader_that_it_holds_for() -> None:
+    def system(gb_hours: float, own: float, amplification: float, dear: float) -> dict[str, float]:
+        return {
+            "gb_hours": gb_hours,
+            "own_gb_hours": own,
+            "amplification": amplification,
+            "dear_amplification": dear,
+        }
+
     found = {
-        "firnline": ours,
-        "amoro": {"gb_hours": 10.0, "own_gb_hours": 10.0, "amplification": 1.1},
-        "script": {"gb_hours": 6.0, "own_gb_hours": 60.0, "amplification": 2.0},
-        "tidier": {"gb_hours": 90.0, "own_gb_hours": 90.0, "amplification": 1.0},
+        "firnline": system(5.0, 5.0, 1.1, 1.2),
+        "amoro": system(10.0, 10.0, 1.1, 1.199),
+        "script": system(6.0, 60.0, 2.0, 2.0),
+        "tidier": system(90.0, 90.0, 1.0, 1.0),
     }
     lines = verdicts_of(found).splitlines()
-    assert lines[2].startswith("| amoro | **met** (one engine and its own): 50% and 50%")
-    assert lines[3].startswith("| script | **met** (its own): 83% and 8%")
-    assert lines[4].startswith("| tidier | **not met**")
+    assert lines[2].startswith("| amoro | 50% and 50%: **met** (one engine and its own), Spark")
+    assert "; **not met**, a dearer reader 1.2 against 1.199" in lines[2]
+    assert lines[3].startswith("| script | 83% and 8%: **met** (its own), Spark 1.1 against 2;")
+    assert lines[4].count("**not met**") == 2
+    assert "**met**" not in lines[4]
