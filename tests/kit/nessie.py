@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 from firnline_iceberg.connection import CatalogConnection
 from firnline_local.artifacts import Pin, cache_root, resolve
-from firnline_local.catalog import answers
 from firnline_local.command import Command
 from firnline_local.ports import LOOPBACK
 from firnline_local.repository import repository_root
@@ -69,7 +69,8 @@ class Nessie:
         options = (f"-D{name}={value}" for name, value in self._settings().items())
         argv = (str(java), *JVM, *options, "-jar", str(jar))
         # what the tests give every JVM is for Java 17
-        return Command("nessie", argv, folder, answers(self.uri), {"JAVA_TOOL_OPTIONS": ""})
+        ready = answers_anything(f"{self.uri}/v1/config")
+        return Command("nessie", argv, folder, ready, {"JAVA_TOOL_OPTIONS": ""})
 
     def _settings(self) -> dict[str, str]:
         return {
@@ -116,3 +117,18 @@ class Nessie:
         with urllib.request.urlopen(request, timeout=30) as answer:
             text = answer.read()
         return json.loads(text) if text else None
+
+
+def answers_anything(url: str) -> Callable[[], bool]:
+    """Probe: also 401 is an answer."""
+
+    def probe() -> bool:
+        try:
+            urllib.request.urlopen(url, timeout=2.0).close()
+        except HTTPError as error:
+            return error.code == 401
+        except OSError:
+            return False
+        return True
+
+    return probe
