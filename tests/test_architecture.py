@@ -269,6 +269,7 @@ OWN_FILES = {  # deletions that are of no file of a table
     "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
     "libs/iceberg/src/firnline_iceberg/commits.py": "Java's `deleteFile`: out of a snapshot",
     "services/cli/src/firnline_cli/running/here.py": "the directory of a run",
+    "libs/iceberg/src/firnline_iceberg/vended_files.py": "a FileIO's own, called by that module",
     "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
     "services/planner/src/firnline_planner/faust_driver.py": "the planner's own directory",
     "services/planner/src/firnline_planner/state/bucket_state.py": "a key of the planner's store",

@@ -32,6 +32,7 @@ from firnline_local.ports import LOOPBACK, free_port
 from firnline_local.process import serving
 from firnline_local.repository import repository_root
 
+from bench.rewrite.jars import AWS_BUNDLE
 from tests.kit.s3_server import BUCKET, Keys, S3Server
 
 CREDENTIAL = "firnline:cAnAry-client-secret-9f"
@@ -42,8 +43,8 @@ AWS_JARS = (  # of the catalog's own version
         "org/apache/iceberg/iceberg-aws/1.11.0/iceberg-aws-1.11.0.jar"),
     Pin("2c5dc879a6dac7ea3a7b29d795e27bd49b8e7908b05c2f3e56053c19d79850f5",
         "dev/failsafe/failsafe/3.3.2/failsafe-3.3.2.jar"),
-    Pin("dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
-        "org/apache/iceberg/iceberg-aws-bundle/1.12.0/iceberg-aws-bundle-1.12.0.jar"),
+    Pin("38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+        "org/apache/iceberg/iceberg-aws-bundle/1.11.0/iceberg-aws-bundle-1.11.0.jar"),
 )  # fmt: skip
 _TABLE = re.compile(r"/v1/namespaces/([^/]+)/tables(?:/([^/?]+))?(/credentials)?$")
 _HOP = frozenset({"host", "connection", "content-length", "accept-encoding", "transfer-encoding"})
@@ -272,8 +273,8 @@ def _error(code: int, kind: str, text: str) -> bytes:
 
 
 def aws_bundle() -> Path:
-    """The S3 client and the signer of Java's side."""
-    return resolve(AWS_JARS[-1:], cache_root(), repository_root)[0]
+    """The S3 client and the signer for Iceberg's Java client."""
+    return resolve([AWS_BUNDLE], cache_root(), repository_root)[0]
 
 
 def s3_catalog(folder: Path, port: int, store: S3Server) -> Command:

@@ -14,6 +14,7 @@ import pytest
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.tables import TableGone, Tables
+from firnline_iceberg.vended_files import VendedFileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
@@ -209,6 +210,10 @@ def test_a_table_has_no_say_in_how_its_files_are_reached(
     assert asked
     assert not stolen
     assert table.properties == properties  # still there to be advised on
-    assert {table.io.properties[name] for name in ours} == set(ours.values())
+    assert isinstance(table.io, VendedFileIO)
+    found = table.io.vended.credential(place)
+    assert found is not None
+    told = {**table.io.properties, **found.config}
+    assert {name: told[name] for name in ours} == ours
     theirs = set(properties) - set(ours)
-    assert not theirs & set(table.io.properties)
+    assert not theirs & set(told)

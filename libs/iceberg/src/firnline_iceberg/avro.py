@@ -18,7 +18,7 @@ import fastavro
 from firnline_domain.errors import TaskRefused
 from pyiceberg.io import FileIO
 
-from firnline_iceberg.storage import unreachable
+from firnline_iceberg.refused_storage import unreachable
 
 Schema = dict[str, Any]
 Record = dict[str, Any]

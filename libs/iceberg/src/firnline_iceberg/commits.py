@@ -15,6 +15,7 @@ from typing import Any
 
 from firnline_domain.commits.table_holds import HEADER, PASS
 from firnline_domain.errors import Refused as RuledOut
+from firnline_domain.errors import StorageRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import TableForm
@@ -159,25 +160,31 @@ class JavaCommits:
         """
         with self._iceberg.watched():
             holds = whatever if form is None else lambda base: form_of_java(base) == form
-            known = self._taken(table)
-            prepared, known.prepared = known.prepared, None
-            if prepared is not None and prepared.serves(ref, rewrites, manifest_base, merges):
-                prepared.send.again(pinned, may_send, holds)
-            else:
-                pin = Pin(pinned, ref)
-                known, changes = self._with_files(table, known, rewrites)
-                seen = as_it_is if merges else self._unmerged
-                send = SingleSend(known.java.operations(), pin, may_send, holds, seen)
-                begun = self._begun(table, ref, rewrites, changes, send, merges)
-                if not isinstance(begun, _Prepared):
-                    self._keep(table, known)
-                    return begun
-                prepared = begun
-            outcome = self._finished(prepared)
-            if manifest_base is not None and isinstance(outcome, Moved):
-                prepared.manifest_base, known.prepared = manifest_base, prepared
-            self._keep(table, known)
-            return outcome
+
+            def attempt(known: _Known) -> Outcome:
+                prepared, known.prepared = known.prepared, None
+                if prepared is not None and prepared.serves(ref, rewrites, manifest_base, merges):
+                    prepared.send.again(pinned, may_send, holds)
+                else:
+                    pin = Pin(pinned, ref)
+                    known, changes = self._with_files(table, known, rewrites)
+                    seen = as_it_is if merges else self._unmerged
+                    send = SingleSend(known.java.operations(), pin, may_send, holds, seen)
+                    begun = self._begun(table, ref, rewrites, changes, send, merges)
+                    if not isinstance(begun, _Prepared):
+                        self._keep(table, known)
+                        return begun
+                    prepared = begun
+                outcome = self._finished(prepared)
+                if manifest_base is not None and isinstance(outcome, Moved):
+                    prepared.manifest_base, known.prepared = manifest_base, prepared
+                self._keep(table, known)
+                return outcome
+
+            try:
+                return attempt(self._taken(table))
+            except StorageRefused:  # nothing was sent; its keys may be those of a moment ago
+                return attempt(self._read(table))
 
     def abandon(self, table: TableName) -> None:
         """Nothing that was written for a table's last try serves again: it may be removed."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from firnline_domain.errors import StorageUnreachable, TaskRefused
 from firnline_domain.records.orphans import OrphanRefusal
 from pyarrow.fs import FileInfo, FileSelector, FileType
-from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from firnline_iceberg.locations import address, metadata_folders
 from firnline_iceberg.naming import PREFIX, file_name, folder_of
 from firnline_iceberg.removal import QUARANTINE, shares_files
 from firnline_iceberg.retained_names import RetainedNames
+from firnline_iceberg.storage import file_system
 from firnline_iceberg.tables import LoadedTable
 
 # More than half of a table's files are no leftovers: the location is another's, or the metadata
@@ -56,10 +56,7 @@ class Storage:
     """
 
     def __init__(self, table: LoadedTable) -> None:
-        arrow = PyArrowFileIO(table.io.properties)
-        location = table.metadata.location.rstrip("/")
-        scheme, netloc, self._root = arrow.parse_location(location, table.io.properties)
-        self._files = arrow.fs_by_scheme(scheme, netloc)
+        self._files, self._root = file_system(table.io, table.metadata.location.rstrip("/"))
 
     def files(self, below: str = "") -> Iterator[StoredFile]:
         """All of them, directory by directory: those of one are in memory. Nothing for a place that

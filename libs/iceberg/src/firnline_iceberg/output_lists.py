@@ -15,10 +15,10 @@ from typing import Any
 from firnline_domain.records.signing import Keyring
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from firnline_iceberg.naming import LIST_SUFFIX, PREFIX
 from firnline_iceberg.signed_files import signed, verified
+from firnline_iceberg.storage import file_system
 
 MAX_BYTES = 16_000_000  # of a list: 80,000 outputs, or 10 TB of them
 MAX_INT = 2**53
@@ -110,11 +110,10 @@ def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
 
     PyIceberg's FileIO cannot list; Arrow's, made from the same properties, can.
     """
-    arrow = PyArrowFileIO(io.properties)
     for folder in folders:
-        scheme, netloc, path = arrow.parse_location(folder, io.properties)
+        files, path = file_system(io, folder)
         chosen = FileSelector(path, allow_not_found=True)
-        for info in arrow.fs_by_scheme(scheme, netloc).get_file_info(chosen):
+        for info in files.get_file_info(chosen):
             name = info.base_name
             if info.is_file and name.startswith(PREFIX) and name.endswith(LIST_SUFFIX):
                 stored_ms = (info.mtime_ns or 0) // 1_000_000
@@ -126,9 +125,8 @@ def now_by_storage(io: FileIO, path: str) -> int | None:
     say. Raises OSError, also where somebody has removed it since."""
     with io.new_output(path).create(overwrite=True):
         pass
-    arrow = PyArrowFileIO(io.properties)
-    scheme, netloc, place = arrow.parse_location(path, io.properties)
-    info = arrow.fs_by_scheme(scheme, netloc).get_file_info(place)
+    files, place = file_system(io, path)
+    info = files.get_file_info(place)
     if info.type is FileType.NotFound:
         raise FileNotFoundError(path)
     return None if info.mtime_ns is None else int(info.mtime_ns) // 1_000_000

@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable, holds_any, records
 from firnline_iceberg.fields import LIST_NAMES
 from firnline_iceberg.naming import PREFIX, file_name
-from firnline_iceberg.storage import unreachable
+from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 
 _UNREADABLE = (

@@ -8,40 +8,66 @@ RESTCatalog does not look at them, and neither does this.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_domain.errors import StorageRefused, StorageUnreachable
+from pyarrow.fs import FileSystem
 from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from firnline_iceberg.lake_files import LakeFileIO
+from firnline_iceberg.vended import Vended
+from firnline_iceberg.vended_files import VendedFileIO
 
 LOCATION_PROVIDER = "write.location-provider.impl"
 # Iceberg's Parquet writer copies every table property into Hadoop's configuration, of which file
 # systems are made (`fs.s3a.endpoint`, `fs.file.impl`) and encryptors (`parquet.crypto.*`).
-_DENIED = re.compile(
-    r"ACCESS_DENIED|INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE_DOES_NOT|EXPIRED_T|\b40[13]\b"
-)
-_BUCKET = re.compile(r"bucket '[^']*'")
 _OF_HADOOP = ("fs.", "dfs.", "hadoop.", "ipc.", "parquet.crypto.", "parquet.encryption.")
 
 
-def file_io(settings: Mapping[str, Any], location: str) -> FileIO:
-    """What reads and writes at `location`, a path or URI. `settings` are not a table's properties.
-    Raises ValueError."""
-    return load_file_io(dict(settings), location)
+PY_IO_IMPL = "py-io-impl"
+_SETTINGS = ("s3.", "adls.", "gcs.", "hdfs.", "oss.", "client.region", PY_IO_IMPL)
 
 
-def unreachable(what: str, error: OSError) -> StorageUnreachable | StorageRefused:
-    """What storage has answered to `what`: Arrow has no classes for who has refused."""
-    text = f"{what}: {error}"
-    if isinstance(error, PermissionError) or _DENIED.search(str(error)):
-        return StorageRefused(f"{text}; give our keys this right", _place(str(error), what))
-    return StorageUnreachable(text)
+@dataclass(frozen=True)
+class TableStorage:
+    """What reads and writes a table's files, as a value that travels to executors."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    location: str
+    vended: Vended | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, io: FileIO, location: str) -> TableStorage:
+        """That of a FileIO which was made here."""
+        settings = {name: str(one) for name, one in io.properties.items()}
+        return cls(settings, location, getattr(io, "vended", None))
+
+    def io(self) -> FileIO:
+        """A new FileIO. Raises ValueError."""
+        return file_io(self.settings, self.location, self.vended)
 
 
-def _place(text: str, what: str) -> str:
-    bucket = _BUCKET.search(text)
-    return bucket[0] if bucket else what
+def file_io(settings: Mapping[str, Any], location: str, vended: Vended | None = None) -> FileIO:
+    """What reads and writes at `location`, a path or URI: Arrow's, unless the connection or the
+    catalog names another class. `settings` are not a table's properties, and of a catalog's only
+    those of storage are taken: the rest is who we are. Raises ValueError."""
+    ours = {name: one for name, one in settings.items() if name.startswith(_SETTINGS)}
+    if PY_IO_IMPL in ours:
+        return load_file_io(ours, location)
+    return LakeFileIO(ours) if vended is None else VendedFileIO(ours, vended)
+
+
+def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:
+    """Arrow's file system with the keys of now, and the path in it: PyIceberg's FileIO cannot
+    list."""
+    if isinstance(io, VendedFileIO):
+        arrow: PyArrowFileIO = io.arrow(io.vended.credential(location))
+    else:
+        arrow = io if isinstance(io, PyArrowFileIO) else LakeFileIO(io.properties)
+    scheme, netloc, path = arrow.parse_location(location, io.properties)
+    return arrow.fs_by_scheme(scheme, netloc), path
 
 
 def unsafe_properties(

@@ -20,8 +20,8 @@ from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.locations import metadata_folders
 from firnline_iceberg.output_lists import Place
+from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.removal import Reason, Removal, StoredList, Verdict
-from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 
 READS = 3  # of a table whose snapshots expire while it is read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +14,15 @@ import requests
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import TableForm
-from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog, TableResponse
+from pyiceberg.catalog.rest import (
+    SNAPSHOT_LOADING_MODE,
+    Capability,
+    Endpoints,
+    RestCatalog,
+    TableResponse,
+)
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from pyiceberg.catalog.rest.scan_planning import StorageCredential
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     BadRequestError,
@@ -44,6 +53,7 @@ from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read
 from firnline_iceberg.partitions import PartitionText, types_of
 from firnline_iceberg.storage import file_io
 from firnline_iceberg.table_form import form_of
+from firnline_iceberg.vended import Credentials, Vended, credentials_of
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 _OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
@@ -255,7 +265,7 @@ class Tables:
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
             return {}
         except (RESTError, requests.RequestException) as error:
-            raise self._told(error, ".".join(namespace)) from error
+            raise told(self._connection, error, ".".join(namespace)) from error
 
     def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         """Every table of a namespace and of those below it, as namespace levels and name; of all
@@ -265,7 +275,7 @@ class Tables:
         except NoSuchNamespaceError as error:
             raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
         except (RESTError, requests.RequestException) as error:
-            raise self._told(error, ".".join(below)) from error
+            raise told(self._connection, error, ".".join(below)) from error
 
     def listed(
         self, namespace: tuple[str, ...]
@@ -293,7 +303,7 @@ class Tables:
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
-            raise self._told(error, table.dotted) from error
+            raise told(self._connection, error, table.dotted) from error
         except (
             ValueError,
             TypeError,
@@ -303,15 +313,27 @@ class Tables:
             raise TaskRefused("metadata_unreadable", f"{table.dotted}: {error}") from error
         return found
 
-    def _told(self, error: Exception, what: str) -> RetryLater:
-        """`what`: the table or namespace that was asked for, dotted; "" for all."""
-        name = self._connection.name
-        if isinstance(error, UnauthorizedError | AuthorizationExpiredError):
-            return CatalogRefused(f"catalog {name} does not take who we are (401): {error}", name)
-        if isinstance(error, ForbiddenError):
-            text = f"catalog {name} does not let us have {what or 'its tables'} (403): {error}"
-            return CatalogRefused(text, what or name)
-        return CatalogUnreachable(f"catalog {name}: {error}")
+
+def told(connection: CatalogConnection, error: Exception, what: str) -> RetryLater:
+    """`what`: the table or namespace that was asked for, dotted; "" for all."""
+    name = connection.name
+    if isinstance(error, UnauthorizedError | AuthorizationExpiredError):
+        return CatalogRefused(f"catalog {name} does not take who we are (401): {error}", name)
+    if isinstance(error, ForbiddenError):
+        text = f"catalog {name} does not let us have {what or 'its tables'} (403): {error}"
+        return CatalogRefused(text, what or name)
+    return CatalogUnreachable(f"catalog {name}: {error}")
+
+
+def refuse_remote_signing(settings: Mapping[str, Any], table: str) -> None:
+    """Raises TaskRefused where the catalog wants to sign each request to S3 itself."""
+    asked = str(settings.get("s3.remote-signing-enabled", "")).lower() == "true"
+    if (asked or settings.get("s3.signer")) and "s3.access-key-id" not in settings:
+        raise TaskRefused(
+            "remote_signing",
+            f"{table}: its catalog signs each request to S3 itself, which Firnline does not do; "
+            "have it hand out credentials (vended-credentials), or give static ones",
+        )
 
 
 def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
@@ -321,6 +343,7 @@ def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> Lo
 
 class _Catalog(RestCatalog):
     def __init__(self, connection: CatalogConnection, properties: Mapping[str, str]) -> None:
+        self._connection, self._properties = connection, dict(properties)
         self._auth = RequestsAuth(identity_of(connection))
         super().__init__(connection.name, **{**connection.pyiceberg(), **properties})
 
@@ -341,16 +364,38 @@ class _Catalog(RestCatalog):
     ) -> Table:
         """PyIceberg's own would let the table's properties choose its FileIO (`storage`)."""
         place = table_response.metadata_location or table_response.metadata.location
-        credentials = self._resolve_storage_credentials(table_response.storage_credentials, place)
-        settings = {**self.properties, **table_response.config, **credentials}
+        settings = {**self.properties, **table_response.config}
+        refuse_remote_signing(settings, ".".join(identifier_tuple))
+        found = _credentials(table_response.config, table_response.storage_credentials)
+        vended = None
+        if found:
+            vended = Vended(self._connection, self._properties, identifier_tuple, found)
         return Table(
             identifier=identifier_tuple,
             metadata=table_response.metadata,
             metadata_location=place,
-            io=file_io(settings, place),
+            io=file_io(settings, place, vended),
             catalog=self,
             config=table_response.config,
         )
+
+    def fresh_credentials(self, identifier: Identifier) -> Credentials:
+        """Others for the same table: of the endpoint for it, where the catalog has one, else of a
+        new load, of which the metadata is not looked at."""
+        has_endpoint = Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints
+        what = Endpoints.load_credentials if has_endpoint else Endpoints.load_table
+        path = self.url(what, prefixed=True, **self._split_identifier_for_path(identifier))
+        parameters = {} if has_endpoint else {"snapshots": "refs"}
+        answer = self._session.get(path, params=parameters)
+        if answer.status_code == 401 and self._auth.renew():
+            answer = self._session.get(path, params=parameters)
+        try:
+            answer.raise_for_status()
+        except requests.HTTPError as error:
+            _handle_non_200_response(error, {404: NoSuchTableError})
+        body = answer.json()
+        given = [StorageCredential(**one) for one in body.get("storage-credentials") or ()]
+        return _credentials(body.get("config") or {}, given)
 
     def _create_session(self) -> requests.Session:
         """PyIceberg's own asks for a token for each client, twice, and never before it ends."""
@@ -366,6 +411,31 @@ class _Catalog(RestCatalog):
     def _refresh_token(self) -> None:
         """Called where the catalog has answered 401, before the one other try."""
         self._auth.renew()
+
+
+def _credentials(config: Mapping[str, str], given: Sequence[StorageCredential]) -> Credentials:
+    return credentials_of(config, [(one.prefix, one.config) for one in given], time.time())
+
+
+_asking: dict[tuple[str, str], _Catalog] = {}
+_lock = threading.Lock()
+
+
+def fresh_credentials(
+    connection: CatalogConnection, properties: Mapping[str, str], identifier: Identifier
+) -> Credentials:
+    """New keys to the storage of a table; one client of this process asks for all. Raises
+    RetryLater, TableGone."""
+    key = connection.name, connection.uri
+    with _lock:
+        try:
+            if key not in _asking:
+                _asking[key] = _Catalog(connection, properties)
+            return _asking[key].fresh_credentials(identifier)
+        except NoSuchTableError as error:
+            raise TableGone(TableName("", identifier[:-1], identifier[-1])) from error
+        except (RESTError, requests.RequestException, ValueError) as error:
+            raise told(connection, error, ".".join(identifier)) from error
 
 
 class _WithTimeout(HTTPAdapter):

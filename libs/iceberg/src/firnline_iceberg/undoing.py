@@ -15,8 +15,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.heads import changed_by
+from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.rewrites import task_ids
-from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 
 NAMED = 10  # later commits, at the most

@@ -19,7 +19,7 @@ from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.file_cache import ENTRY_BYTES
 from firnline_iceberg.heads import Pinned
-from firnline_iceberg.storage import unreachable
+from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.io import FileIO
 

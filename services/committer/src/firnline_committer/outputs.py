@@ -14,8 +14,8 @@ from firnline_domain.identity import TableName
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_iceberg import removal
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.single_send import WrittenMetadata
-from firnline_iceberg.storage import unreachable
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_committer.slice_marks import replaced_by

@@ -26,6 +26,7 @@ from firnline_iceberg.locations import Locations
 from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.planning import LiveFiles
+from firnline_iceberg.storage import TableStorage
 from firnline_iceberg.tables import LoadedTable, Tables
 
 from firnline_worker import outputs, pass_marks, report
@@ -212,8 +213,7 @@ def _stage_order(task: TaskContext, chosen: Plan, sets: Published) -> StageOrder
     table = task.table
     target = target_schema(table, task.order.scope)
     return StageOrder(
-        io_properties={key: str(value) for key, value in table.io.properties.items()},
-        location=table.metadata.location,
+        storage=TableStorage.of(table.io, table.metadata.location),
         target=replace(target, proved=proving_ids(table, chosen.deletes)),
         properties=from_table(readable(table.properties)),
         target_bytes=chosen.target_bytes,

@@ -22,7 +22,7 @@ from firnline_deletes.refusals import Reason, Refused
 from firnline_deletes.row_map import MaskedRows
 from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import normal_path
-from firnline_iceberg.storage import file_io
+from firnline_iceberg.storage import TableStorage
 from pyiceberg.io import FileIO
 
 
@@ -30,8 +30,7 @@ from pyiceberg.io import FileIO
 class StageOrder:
     """What all groups of a task share."""
 
-    io_properties: Mapping[str, str]
-    location: str
+    storage: TableStorage
     target: TargetSchema
     properties: ParquetProperties
     target_bytes: int
@@ -77,7 +76,7 @@ GroupResult = GroupDone | GroupRefused
 def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
     """Runs inside a Spark task. Arrow's own pool is held to one core."""
     pa.set_cpu_count(1)
-    io = file_io(order.io_properties, order.location)
+    io = order.storage.io()
     deletes = _deletes(order)
     for group in groups:
         done = _run_group(order, group, io, deletes)
