@@ -276,6 +276,8 @@ OWN_FILES = {  # deletions that are of no file of a table
     "services/worker/src/firnline_worker/class_archive.py": "the worker's own directory",
     "services/worker/src/firnline_worker/delete_set_cache.py": "the worker's own directory",
     "services/worker/src/firnline_worker/jvm.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/python_archive.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/set_files.py": "an executor's own directory",
     "services/console/src/firnline_console/redis_model.py": "keys in Redis",
 }
 DELETES = {

@@ -152,11 +152,11 @@ def _build(target: Path) -> None:
         made.replace(target)
 
 
-def command(folder: Path, port: int, root: Keys) -> Command:
+def command(folder: Path, port: int, root: Keys, host: str = LOOPBACK) -> Command:
     """A server whose buckets are the folders of `folder`/data. Keys that end are refused at once:
     it keeps none in memory."""
     data, users = folder / "data", folder / "users"
-    flags = ("--port", f"{LOOPBACK}:{port}", "--iam-dir", str(users), "--iam-cache-disable")
+    flags = ("--port", f"{host}:{port}", "--iam-dir", str(users), "--iam-cache-disable")
 
     def prepare() -> None:
         (data / BUCKET).mkdir(parents=True, exist_ok=True)
@@ -167,18 +167,19 @@ def command(folder: Path, port: int, root: Keys) -> Command:
         argv=(str(binary()), *flags, "--quiet", "posix", str(data)),
         cwd=folder,
         env={"ROOT_ACCESS_KEY": root.access, "ROOT_SECRET_KEY": root.secret},
-        ready=lambda: is_open(port),
+        ready=lambda: is_open(port, host=host),
         prepare=prepare,
     )
 
 
 @contextmanager
-def s3_server(folder: Path, port: int | None = None) -> Iterator[S3Server]:
-    """A server with one bucket, into which whoever has a key may write."""
+def s3_server(folder: Path, port: int | None = None, host: str = LOOPBACK) -> Iterator[S3Server]:
+    """A server with one bucket, into which whoever has a key may write. `host`: the address that it
+    listens on, in a network of the test's own."""
     port = port or free_port()
     root = Keys(f"ROOT{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
-    with serving(command(folder, port, root), folder / "s3.log"):
-        made = S3Server(f"http://{LOOPBACK}:{port}", root, folder / "data")
+    with serving(command(folder, port, root, host), folder / "s3.log"):
+        made = S3Server(f"http://{host}:{port}", root, folder / "data")
         made._call("PUT", f"/{BUCKET}?policy", json.dumps(_policy(BUCKET)).encode())
         yield made
         for timer in made.alive.values():

@@ -72,6 +72,13 @@ def test_a_second_attempt_is_a_sign(bench, result) -> None:
     assert len(bench.rounds()) == 1
 
 
+def test_a_result_that_leaves_its_list_to_the_sweep_is_a_sign(bench, result) -> None:
+    bench.sweeps.notice([replace(result(), row_map="m", output_list="l")])
+    assert bench.rounds() == []
+    bench.sweeps.notice([replace(result(), row_map="m", output_list=None)])
+    assert len(bench.rounds()) == 1
+
+
 def test_a_refused_result_is_a_sign(bench, result) -> None:
     refused = reports.conflicted(result(), Conflict(ConflictReason.PIN_LOST, ""), None, 1)
     bench.sweeps.notice([refused])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.records.results import Mode
+from firnline_worker.set_files import LiveSets
 from firnline_worker.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -84,8 +85,13 @@ def test_rows_are_the_models_before_and_after(lab, rewriter, mode, seed):
 class Refusing:
     """A stage that serves no file."""
 
+    is_remote, tries = False, 1
+
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         return [GroupRefused(group.index, "unreadable_file", "by this test") for group in groups]
+
+    def forget(self, live: LiveSets) -> None:
+        """None are sent."""
 
 
 def handing_over(rewriter: Any) -> Any:

@@ -27,10 +27,10 @@ def is_free(port: int) -> bool:
     return True
 
 
-def is_open(port: int, timeout_s: float = 0.2) -> bool:
+def is_open(port: int, timeout_s: float = 0.2, host: str = LOOPBACK) -> bool:
     """True if something listens on it."""
     try:
-        socket.create_connection((LOOPBACK, port), timeout_s).close()
+        socket.create_connection((host, port), timeout_s).close()
     except OSError:
         return False
     return True

@@ -17,7 +17,8 @@ _DIGEST = 24  # hexadecimal digits: 96 bits, which nobody finds a second task fo
 _TASK = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _RUN = re.compile(r"[0-9a-f]{8}")
 _TAIL = re.compile(r"(\d{1,9})-([0-9a-f]{8})(\D.*)", re.ASCII)
-_CONTENT = re.compile(r"-\d{5,9}-(\d{5,9}\.parquet|deletes\.(parquet|puffin))", re.ASCII)
+_CONTENT = re.compile(r"-\d{5,9}-(\d{5,9}\.parquet|deletes\.(parquet|puffin)|set)", re.ASCII)
+_SET = re.compile(r"-\d{5,9}-set", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,16 @@ class Run:
         """A delete file."""
         return f"{self.stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
 
+    def set_name(self, number: int) -> str:
+        """A file of a delete set, for the executors of the run."""
+        return f"{self.stem}-{number:05d}-set"
+
+    def names_set(self, name: str) -> bool:
+        """Whether this is the name of a delete set of this run."""
+        return name.startswith(self.stem) and bool(_SET.fullmatch(name[len(self.stem) :]))
+
     def names_content(self, name: str) -> bool:
-        """Whether this is the name of a data or delete file of this run."""
+        """Whether this is the name of a data or delete file, or of a set, of this run."""
         return name.startswith(self.stem) and bool(_CONTENT.fullmatch(name[len(self.stem) :]))
 
 

@@ -202,9 +202,22 @@ def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
     return known and Locations.of(table).beside_metadata(path)
 
 
-def remove_unpublished(table: LoadedTable, run: Run, paths: Iterable[str], listed: str) -> None:
+def remove_sets(table: LoadedTable, run: Run, paths: Iterable[str]) -> None:
+    """Delete sets that a run of this process stored for its executors, which have ended. They are
+    no content of a table, so nobody can commit them. Raises NotRemovable, OSError."""
+    locations = Locations.of(table)
+    for path in paths:
+        if not run.names_set(file_name(path)) or not locations.holds(path):
+            raise NotRemovable(f"{path}: no set of run {run.stem}")
+        _delete(table.io, path)
+
+
+def remove_unpublished(
+    table: LoadedTable, run: Run, paths: Iterable[str], listed: str, ended: bool = True
+) -> None:
     """What a run wrote that this process has begun, and has told nobody of: no result names it, so
-    nobody can commit it, now or later. The list goes last. Raises NotRemovable, OSError."""
+    nobody can commit it, now or later. The list goes last; it stays, for the sweep, where not all
+    of the run's writers are known to have `ended`. Raises NotRemovable, OSError."""
     locations = Locations.of(table)
 
     def is_ours(path: str) -> bool:
@@ -216,7 +229,7 @@ def remove_unpublished(table: LoadedTable, run: Run, paths: Iterable[str], liste
     mine = [*paths, listed]
     if wrong := next((path for path in mine if not is_ours(path)), None):
         raise NotRemovable(f"{wrong}: not of run {run.stem}, or not in the table's locations")
-    for path in mine:
+    for path in mine if ended else mine[:-1]:
         _delete(table.io, path)
 
 

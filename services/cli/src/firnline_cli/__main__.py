@@ -38,9 +38,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "plan": "Say what would be ordered; orders nothing.",
         "adopt": "Have existing tables maintained.",
     },
-    "Kafka": {
+    "Kafka and Spark": {
         "topics": "Make the topics, say which differ.",
         "kafka-acls": "Print what each service may do.",
+        "spark-archive": "Pack what a cluster's executors run.",
     },
     "Embedded stack": {
         "up": "Start broker, Redis, catalog and services.",

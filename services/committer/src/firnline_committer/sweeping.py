@@ -1,8 +1,8 @@
 """When a table is swept: after a sign of trouble, and when what it left has come of age.
 
-A task that failed or came a second time, or whose result was refused, may have left outputs; an
-expiry comes to every table now and then. The committer sweeps, for it also commits: in one process
-the two never overlap in a table.
+A task that failed or came a second time, whose result was refused, or that lost executors, may have
+left outputs; an expiry comes to every table now and then. The committer sweeps, for it also
+commits: in one process the two never overlap in a table.
 """
 
 from __future__ import annotations
@@ -119,6 +119,8 @@ class Sweeps:
 
 def is_trouble(record: Any) -> bool:
     """Whether something of the table's may lie about."""
-    again = isinstance(record, RewriteFinished) and record.attempt > 1
+    again = isinstance(record, RewriteFinished) and (
+        record.attempt > 1 or (record.row_map is not None and record.output_list is None)
+    )
     partly = isinstance(record, RewriteCommitted) and record.groups_lost > 0
     return again or partly or isinstance(record, TaskFailed | TableResult | RewriteConflicted)

@@ -34,6 +34,7 @@ from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
+from firnline_worker import executor_check
 from firnline_worker.comparing import Comparer
 from firnline_worker.dangling_deletes import DanglingDeleteRemover
 from firnline_worker.delete_set_cache import DeleteSetCache
@@ -132,7 +133,11 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     inbox = KafkaInbox(settings.broker, group, topics, publisher, log)
     spark = session(settings, jvm)
     stage = SparkStage(spark)
-    stage.warm()
+    tables = Tables(settings.connection)
+    if stage.is_remote:
+        _require_executors(spark, tables, log)
+    else:
+        stage.warm()
     driver, stop = Driver(spark), threading.Event()
 
     def stopping() -> bool:
@@ -145,7 +150,6 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         heartbeats.send()
         pauses.catch_up()
 
-    tables = Tables(settings.connection)
     providers = (name.strip() for name in settings.location_providers.split(","))
     java = JavaTables(spark, settings.connection.name, frozenset(filter(None, providers)))
     commits = JavaCommits(SparkJvm(spark), settings.connection)
@@ -221,6 +225,17 @@ def table_actions(
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
         OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
     }
+
+
+def _require_executors(spark: SparkSession, tables: Tables, log: Log) -> None:
+    """Raises Misconfigured where executors cannot do what a task asks of them."""
+    try:
+        sample = executor_check.first_sample(tables)
+    except RetryLater as later:
+        log.warning("storage_not_tried", why=later)
+        sample = None
+    for one in executor_check.require(spark, sample):
+        log.info("executor", host=one.host, python=one.python, scratch=one.scratch)
 
 
 def consumer_group(name: str, resource_group: str) -> str:

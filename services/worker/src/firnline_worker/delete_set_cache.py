@@ -10,10 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 from firnline_adapters import metrics
+
+from firnline_worker.set_files import LiveSets, name_of
 
 PREFIX = "sets-"
 _REMEMBERED = 10_000  # names of dropped sets, 1 MB
@@ -43,6 +46,8 @@ class DeleteSetCache:
         self._lock = threading.Lock()
         self._builders = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._entries: dict[str, _Entry] = {}
+        self._numbers = count(1)
+        self._newest = 0
         self._dropped: OrderedDict[str, None] = OrderedDict()  # the newest last
 
     @contextmanager
@@ -75,12 +80,21 @@ class DeleteSetCache:
         with self._lock:
             return "rebuilt" if identity in self._dropped else "built"
 
+    def live(self) -> LiveSets:
+        """The sets that are held now."""
+        with self._lock:
+            names = (entry.path.name for entry in self._entries.values())
+            return LiveSets(frozenset(names), self._newest)
+
     def close(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _join(self, identity: str) -> _Entry:
         with self._lock:
-            entry = self._entries.setdefault(identity, _Entry(self.root / identity))
+            if (entry := self._entries.get(identity)) is None:
+                self._newest = next(self._numbers)
+                entry = _Entry(self.root / name_of(self._newest, identity))
+                self._entries[identity] = entry
             entry.users += 1
             return entry
 

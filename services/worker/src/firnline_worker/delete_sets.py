@@ -37,6 +37,11 @@ class Published:
     positions_path: str | None
     together: bool
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All, that of the positions last."""
+        return (*self.set_paths, *filter(None, [self.positions_path]))
+
     def marked(self, plan: Plan) -> dict[str, positions.Positions]:
         """By path of the input: the rows that position deletes and vectors name."""
         if self.positions_path is None:
@@ -49,17 +54,13 @@ class Published:
 def published(
     cache: DeleteSetCache, table: LoadedTable, plan: Plan, budget_bytes: int
 ) -> Iterator[Published]:
-    """Build the sets that no other task has built or builds. Raises Refused.
-
-    Building holds about four times a part in memory, so a part is at most a quarter of the budget.
-    """
+    """Build the sets that no other task has built or builds. Raises Refused."""
     groups = equality_sets(plan.deletes)
     sizes = {key: set_bytes(table, deletes) for key, deletes in groups.items()}
-    part_bytes = max(1, budget_bytes // 4)
     with ExitStack() as held:
         paths: list[Path] = []
         for key, deletes in groups.items():
-            parts = -(-sizes[key] // part_bytes) or 1
+            parts = _parts(sizes[key], budget_bytes)
             paths += held.enter_context(_equality(cache, table, key, deletes, parts))
         by_position = [d for d in plan.deletes if d.kind is not DeleteKind.EQUALITY]
         where = (
@@ -70,6 +71,18 @@ def published(
             str(where) if where else None,
             sum(sizes.values()) <= budget_bytes,
         )
+
+
+def file_count(table: LoadedTable, plan: Plan, budget_bytes: int) -> int:
+    """How many files `published` makes at the most."""
+    sizes = (set_bytes(table, deletes) for deletes in equality_sets(plan.deletes).values())
+    return sum(_parts(size, budget_bytes) for size in sizes) + 1
+
+
+def _parts(size: int, budget_bytes: int) -> int:
+    """Building holds about four times a part in memory, so a part is at most a quarter of the
+    budget."""
+    return -(-size // max(1, budget_bytes // 4)) or 1
 
 
 SetKey = tuple[Scope, tuple[int, ...]]

@@ -34,7 +34,20 @@ OWNED = frozenset(
         *("spark.executor.pyspark.memory", "spark.sql.extensions", "spark.redaction.regex"),
     }
 )
-"""Of Spark's settings, besides `configuration`, what Firnline decides."""
+"""Of Spark's settings, besides `_decided`, what nobody else decides."""
+CLUSTER = {
+    # A lost executor costs its groups a try, each of which has names of its own (`stage`).
+    "spark.task.maxFailures": "3",
+    "spark.dynamicAllocation.enabled": "true",  # else all cores of the cluster, for ever
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.executorIdleTimeout": "120s",  # a start costs 10 s of CPU
+}
+"""Defaults on a cluster; `[spark]` may say otherwise."""
+REDACTED = (
+    "(?i)secret|passw|token|credential|access[._-]?key|account[._-]?key|sas|authorization|header|"
+    "jaas"
+)
+"""Names of settings whose values Spark's pages, its event log and its own log do not show."""
 
 
 def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
@@ -44,7 +57,7 @@ def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if settings.spark_master.startswith("local"):
+    if not settings.on_cluster:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if given := spark_options(settings):
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{properties_file(scratch, given)} pyspark-shell"
@@ -66,11 +79,20 @@ def spark_conf(settings: Settings, options: Sequence[str] = ()) -> SparkConf:
 def configuration(settings: Settings) -> dict[str, str]:
     """Spark's settings for its start, which everybody on the host reads on the driver's command
     line. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
-    counts mapped sets (memory-limit hazard, H18)."""
+    counts mapped sets (memory-limit hazard, H18). Where the executors are elsewhere, what they need
+    comes to them from the driver (`cluster`)."""
+    found = _decided(settings)
+    if settings.on_cluster:
+        given = settings.file.spark if settings.file else {}
+        found |= {name: value for name, value in CLUSTER.items() if name not in given}
+    return found
+
+
+def _decided(settings: Settings) -> dict[str, str]:
+    """What is not the operator's to choose."""
     scratch = Path(settings.state_dir).absolute() / SCRATCH
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,
-        "spark.executor.extraClassPath": settings.iceberg_jar,
         "spark.driver.memory": f"{settings.heap_bytes >> 10}k",
         "spark.driver.extraJavaOptions": f"{_OPTIONS} -Djava.io.tmpdir={scratch}",
         "spark.local.dir": str(scratch),
@@ -80,19 +102,20 @@ def configuration(settings: Settings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",  # a short task does not queue behind a long one's groups
-        "spark.task.maxFailures": "1",  # a task's second try is a new attempt, with new names
-        "spark.speculation": "false",
+        "spark.speculation": "false",  # one writer per name
+        "spark.redaction.regex": REDACTED,
         "spark.sql.shuffle.partitions": "8",
     }
-    if settings.spark_master.startswith("local"):
+    if not settings.on_cluster:
         common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
+        common["spark.task.maxFailures"] = "1"  # a task's second try is a new attempt
     return common
 
 
 def spark_options(settings: Settings) -> Mapping[str, str]:
     """`[spark]` of the configuration file. Raises Misconfigured for what Firnline decides."""
     given = settings.file.spark if settings.file else {}
-    owned = {*configuration(settings), *OWNED}
+    owned = {*_decided(settings), *OWNED}
     if wrong := sorted(owned & given.keys()):
         path = settings.file.path if settings.file else ""
         lines = (

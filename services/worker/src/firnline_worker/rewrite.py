@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -11,6 +12,7 @@ from firnline_deletes import row_map
 from firnline_deletes.properties import from_table
 from firnline_deletes.refusals import Refused
 from firnline_deletes.row_map import Positions
+from firnline_domain import values
 from firnline_domain.commits.proofs import flaw
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.cost_benefit import Action
@@ -29,11 +31,11 @@ from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.storage import TableStorage
 from firnline_iceberg.tables import LoadedTable, Tables
 
-from firnline_worker import outputs, pass_marks, report
+from firnline_worker import outputs, pass_marks, report, set_files, set_sending
 from firnline_worker.columns import proving_ids, target_schema
 from firnline_worker.dead_ratios import dead_rows_left
 from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.delete_sets import Published, published, sequenced
+from firnline_worker.delete_sets import Published, file_count, published, sequenced
 from firnline_worker.eligibility import reasons
 from firnline_worker.handover import Handover
 from firnline_worker.java import JavaTable, JavaTables
@@ -43,6 +45,7 @@ from firnline_worker.pass_marks import PassMarks, marks_after
 from firnline_worker.planning import Plan, plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import refuse_stale, yield_to_writers
 from firnline_worker.report import Clock, TaskContext
+from firnline_worker.set_files import LiveSets, SetFile
 from firnline_worker.slices import slice_limit, slice_of
 from firnline_worker.stage import (
     GroupDone,
@@ -57,10 +60,17 @@ Note = Callable[[int], None]
 
 
 class Stage(Protocol):
-    """Where groups run."""
+    """Where groups run. `is_remote`: on hosts that do not see this one's disk. `tries`: how often a
+    group may be begun."""
+
+    is_remote: bool
+    tries: int
 
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         """Blocks until all groups have ended."""
+
+    def forget(self, live: LiveSets) -> None:
+        """Have other hosts remove the sets that no task holds. Does not block."""
 
 
 class OutsideLocations(Exception):
@@ -132,21 +142,23 @@ class Rewriter:
         order, table = task.order, task.table
         java = self.java.load(order.table)
         run = outputs.new_run(order)
-        groups = _group_orders(chosen, java, run, task)
+        groups = _group_orders(chosen, java, run, task, self.stage.tries)
         files = outputs.files_of(run, table.metadata_location)
         paths = [path for group in groups for path in group.output_paths]
-        if not all(map(Locations.of(table).holds, paths)):
+        of_sets = self._set_places(task, chosen, java, run)
+        if not all(map(Locations.of(table).holds, [*paths, *of_sets])):
             raise OutsideLocations
-        listed_paths = [*paths, files.row_map, files.marks]
+        listed_paths = [*paths, *of_sets, files.row_map, files.marks]
         self._write_ahead(task, files.list, listed_paths)
         try:
-            done = self._run_groups(task, chosen, groups, files.row_map)
+            done = self._run_groups(task, chosen, groups, files.row_map, run, of_sets)
             ids = proving_ids(table, chosen.deletes)
             described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
             _refuse_unproved(described)
             slice_done = _slice(task, chosen, files, live, known, described)
         except BaseException:
-            removal.remove_unpublished(table, run, listed_paths, files.list)
+            ended = not self.stage.is_remote  # an executor that is lost may go on for a while
+            removal.remove_unpublished(table, run, listed_paths, files.list, ended)
             raise
         unused = set(paths) - {file.path for one in done for file in one.files}
         task.clock.lap("describe")
@@ -154,9 +166,12 @@ class Rewriter:
         key_bytes = sum(one.tally.key_bytes for one in done)
         dead = dead_rows_left(live, order.scope, described, target_bytes(table))
         at_ms = self.now_ms()
-        return report.finished(
+        result = report.finished(
             task, described, chosen.deletes, files, at_ms, slice_done, dead, key_bytes
         )
+        if any(one.tried and one.files for one in done):
+            return values.replace(result, output_list=None)  # the sweep's: it names the lost tries'
+        return result
 
     def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
         order = task.order
@@ -172,32 +187,77 @@ class Rewriter:
         )
         output_lists.write(task.table.io, path, listed, self.keys)
 
+    def _set_places(
+        self, task: TaskContext, chosen: Plan, java: JavaTable, run: Run
+    ) -> Sequence[str]:
+        """Where delete sets may be put for executors on other hosts."""
+        if not self.stage.is_remote or not chosen.deletes:
+            return ()
+        count = file_count(task.table, chosen, self.set_budget_bytes)
+        return java.locations(task.order.scope, [run.set_name(one) for one in range(count)])
+
     def _run_groups(
-        self, task: TaskContext, chosen: Plan, groups: Sequence[GroupOrder], row_map_path: str
+        self,
+        task: TaskContext,
+        chosen: Plan,
+        groups: Sequence[GroupOrder],
+        row_map_path: str,
+        run: Run,
+        of_sets: Sequence[str],
     ) -> list[GroupDone]:
         task.clock.lap("prepare")
         task.clock.first_byte_ms = self.now_ms()
         with published(self.cache, task.table, chosen, self.set_budget_bytes) as sets:
             task.clock.lap("sets")
-            stage = _stage_order(task, chosen, sets)
-            results = self.stage.run(task.order.task_id, stage, groups)
+            with self._reachable(task.table, sets, run, of_sets) as files:
+                stage = self._stage_order(task, chosen, sets, files)
+                results = self.stage.run(task.order.task_id, stage, groups)
             task.clock.lap("stage")
             for one in results:
                 if isinstance(one, GroupRefused):
                     raise Refused(one.reason, one.detail)
             done = [one for one in results if isinstance(one, GroupDone)]
             _write_row_map(task.table, row_map_path, done, sets.marked(chosen))
+        if self.stage.is_remote and chosen.deletes:
+            self.stage.forget(self.cache.live())
         return sorted(done, key=lambda one: one.index)
+
+    def _reachable(
+        self, table: LoadedTable, sets: Published, run: Run, of_sets: Sequence[str]
+    ) -> AbstractContextManager[tuple[SetFile, ...]]:
+        if self.stage.is_remote:
+            return set_sending.sent(sets.paths, table, run, of_sets)
+        return nullcontext(set_files.local(sets.paths))
+
+    def _stage_order(
+        self, task: TaskContext, chosen: Plan, sets: Published, files: Sequence[SetFile]
+    ) -> StageOrder:
+        table = task.table
+        target = target_schema(table, task.order.scope)
+        equality = len(sets.set_paths)
+        return StageOrder(
+            storage=TableStorage.of(table.io, table.metadata.location),
+            target=replace(target, proved=proving_ids(table, chosen.deletes)),
+            properties=from_table(readable(table.properties)),
+            target_bytes=chosen.target_bytes,
+            sets=tuple(files[:equality]),
+            positions=files[equality] if sets.positions_path else None,
+            together=sets.together,
+            live=self.cache.live() if self.stage.is_remote else None,
+            tries=self.stage.tries,
+        )
 
 
 def target_bytes(table: LoadedTable) -> int:
     return target_bytes_of(table.properties)
 
 
-def _group_orders(chosen: Plan, java: JavaTable, run: Run, task: TaskContext) -> list[GroupOrder]:
+def _group_orders(
+    chosen: Plan, java: JavaTable, run: Run, task: TaskContext, tries: int
+) -> list[GroupOrder]:
     orders = []
     for index, group in enumerate(chosen.groups):
-        names = outputs.count(group, chosen.target_bytes)
+        names = outputs.count(group, chosen.target_bytes) * tries
         wanted = [run.output_name(index, number) for number in range(names)]
         paths = tuple(java.locations(task.order.scope, wanted))
         orders.append(GroupOrder(index, sequenced(group), paths))
@@ -207,20 +267,6 @@ def _group_orders(chosen: Plan, java: JavaTable, run: Run, task: TaskContext) ->
         for number, file in enumerate(chosen.converted)
     ]
     return orders
-
-
-def _stage_order(task: TaskContext, chosen: Plan, sets: Published) -> StageOrder:
-    table = task.table
-    target = target_schema(table, task.order.scope)
-    return StageOrder(
-        storage=TableStorage.of(table.io, table.metadata.location),
-        target=replace(target, proved=proving_ids(table, chosen.deletes)),
-        properties=from_table(readable(table.properties)),
-        target_bytes=chosen.target_bytes,
-        set_paths=sets.set_paths,
-        positions_path=sets.positions_path,
-        together=sets.together,
-    )
 
 
 def _write_row_map(

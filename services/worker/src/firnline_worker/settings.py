@@ -57,6 +57,14 @@ class Settings(CatalogSettings):
     grace_s: float = setting(
         "FIRNLINE_GRACE_SECONDS", "Time that running tasks get to end after SIGTERM.", 8.0
     )
+    spark_archive: str = setting(
+        "FIRNLINE_SPARK_ARCHIVE",
+        "On a cluster: the Python environment that executors run, made by `firnline "
+        "spark-archive`. Unset: this worker's own, packed at its first start into "
+        "FIRNLINE_STATE_DIR. `spark.pyspark.python` in `[spark]`: one that the executors' hosts "
+        "have, and nothing is sent.",
+        "",
+    )
     # The consumer group; a resource group's workers add its name to it.
     group: str = "worker"
     # Of ten orders begun while both lanes wait, the heavy ones.
@@ -67,3 +75,13 @@ class Settings(CatalogSettings):
     # Files and deletes, before and after together, above which a commit is not read back: Iceberg's
     # reader keeps equality deletes as objects, with a local master in the driver's heap.
     compare_max_bytes: int = 64 * 1024**2
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether executors run on other hosts."""
+        return is_remote(self.spark_master)
+
+
+def is_remote(master: str) -> bool:
+    """Whether a Spark master's executors are no threads of the driver."""
+    return not master.startswith("local")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -14,8 +14,10 @@ from typing import Any
 from firnline_iceberg import java_tls
 from pyspark.sql import SparkSession
 
+from firnline_worker import cluster, set_files
 from firnline_worker.jvm import launch, spark_conf
-from firnline_worker.settings import Settings
+from firnline_worker.set_files import LiveSets
+from firnline_worker.settings import Settings, is_remote
 from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
 
 
@@ -28,6 +30,8 @@ def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSes
     for name, value in settings.connection.spark().items():  # never on a command line
         made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")
+    if settings.on_cluster:
+        cluster.equip(made.sparkContext, settings)
     return made
 
 
@@ -55,6 +59,10 @@ class SparkStage:
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
+        self.is_remote = is_remote(str(self._context.master))
+        failures = self._context.getConf().get("spark.task.maxFailures", "1")
+        # One more than count: an executor that is taken away (decommissioned, preempted) does not.
+        self.tries = int(failures or 1) + 1 if self.is_remote else 1
         self._running = 0  # groups of all tasks
         self._lock = Lock()
 
@@ -80,6 +88,14 @@ class SparkStage:
             with self._lock:
                 self._running -= groups
 
+    def forget(self, live: LiveSets) -> None:
+        """Have executors on other hosts remove the sets that no task holds any more; in the
+        background, and no harm if it fails: whatever runs there next does it, too."""
+        count = max(1, self._context._jsc.sc().getExecutorMemoryStatus().size() - 1)
+        rdd = self._context.parallelize(range(count), count)
+        call = partial(rdd.foreachPartition, partial(_forget, live))
+        threading.Thread(target=_tried, args=(call,), daemon=True).start()
+
     def cancel_all(self) -> None:
         """Give up what runs; its callers see an error."""
         self._context.cancelAllJobs()
@@ -88,6 +104,15 @@ class SparkStage:
         """Start the Python workers and let them import what a group needs."""
         slots = self._context.defaultParallelism
         self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
+
+
+def _forget(live: LiveSets, _: Any) -> None:
+    set_files.forget(live)
+
+
+def _tried(call: Callable[[], None]) -> None:
+    with suppress(Exception):
+        call()
 
 
 def _imported(_: Any) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,10 @@ from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import normal_path
 from firnline_iceberg.storage import TableStorage
 from pyiceberg.io import FileIO
+from pyspark import TaskContext
+
+from firnline_worker import set_files
+from firnline_worker.set_files import LiveSets, SetFile
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,11 @@ class StageOrder:
     target: TargetSchema
     properties: ParquetProperties
     target_bytes: int
-    set_paths: tuple[str, ...]
-    positions_path: str | None
+    sets: tuple[SetFile, ...]
+    positions: SetFile | None
     together: bool  # the sets fit in memory together
+    live: LiveSets | None = None  # of executors that keep sets on disks of their own
+    tries: int = 1  # that Spark may make of a group; each has names of its own
     threads: int = 1  # that a group may use; more than one where cores would else be idle
 
 
@@ -46,8 +51,16 @@ class GroupOrder:
 
     index: int
     files: tuple[SequencedFile, ...]
-    output_paths: tuple[str, ...]
+    output_paths: tuple[str, ...]  # as many for each try
     converts: bool = False  # its files stay: only the masked rows are wanted
+
+    def names(self, tried: int, tries: int) -> tuple[str, ...]:
+        """Of a try, counted from 0: one that was given up may still be writing to its own. Raises
+        RuntimeError where none are left."""
+        if tried >= tries:
+            raise RuntimeError(f"group {self.index}: {tried} executors were lost under it")
+        each = len(self.output_paths) // tries
+        return self.output_paths[tried * each : (tried + 1) * each]
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,7 @@ class GroupDone:
     files: tuple[WrittenFile, ...]
     started_ms: int
     masked: Mapping[str, bytes]  # path of an input -> vector of its masked rows (`row_map`)
+    tried: int = 0  # tries of it that were lost before
 
 
 @dataclass(frozen=True)
@@ -77,17 +91,19 @@ def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[Grou
     """Runs inside a Spark task. Arrow's own pool is held to one core."""
     pa.set_cpu_count(1)
     io = order.storage.io()
-    deletes = _deletes(order)
+    if order.live is not None:
+        set_files.forget(order.live)
+    deletes = _deletes(order, io)
     for group in groups:
         done = _run_group(order, group, io, deletes)
         pa.default_memory_pool().release_unused()  # before this process idles, or runs the next
         yield done
 
 
-def _deletes(order: StageOrder) -> Deletes:
-    paths = [Path(path) for path in order.set_paths]
-    where = order.positions_path
-    dead = positions.open_mapped(Path(where), normal_path) if where else None
+def _deletes(order: StageOrder, io: FileIO) -> Deletes:
+    paths = [set_files.on_this_host(io, file) for file in order.sets]
+    where = order.positions and set_files.on_this_host(io, order.positions)
+    dead = positions.open_mapped(where, normal_path) if where else None
     if not order.together:
         return Deletes(positions=dead, parts=paths)
     return Deletes([delete_set.open_mapped(path) for path in paths], dead)
@@ -104,13 +120,19 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
             tally, files = _write_outputs(order, group, io, deletes, masked)
     except Refused as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)
-    return GroupDone(group.index, tally, files, started_ms, masked.blobs())
+    return GroupDone(group.index, tally, files, started_ms, masked.blobs(), _tried())
+
+
+def _tried() -> int:
+    """How often Spark has tried this task before; 0 outside of one."""
+    context = TaskContext.get()
+    return context.attemptNumber() if context is not None else 0
 
 
 def _write_outputs(
     order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes, masked: MaskedRows
 ) -> tuple[Tally, tuple[WrittenFile, ...]]:
-    target, paths = order.target, group.output_paths
+    target, paths = order.target, group.names(_tried(), order.tries)
     writer = RollingWriter(
         target.written, order.properties, order.target_bytes, paths, creator(io), target.proved
     )

@@ -1,0 +1,14 @@
+"""The archive that Spark's executors run, for a command that is no worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firnline_worker import python_archive
+
+
+def pack(path: Path) -> tuple[int, int]:
+    """Write it; how many files it has, and its bytes. Raises Misconfigured, OSError."""
+    members = python_archive.members()
+    python_archive.write(path, members)
+    return len(members), path.stat().st_size

@@ -1,0 +1,28 @@
+"""firnline spark-archive"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("spark-archive")
+@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+def command(path: Path) -> None:
+    """Pack the Python environment that Spark's executors run into PATH, a .tar.gz.
+
+    It holds this command's Python, the packages that a rewrite needs, and Firnline: executors need
+    Spark, Java and a glibc that is not older than the one here. A worker packs its own where
+    FIRNLINE_SPARK_ARCHIVE names none; name one where its state directory is lost at each start.
+    """
+    from firnline_domain.errors import Misconfigured
+    from firnline_standalone.archive import pack
+
+    if not path.name.endswith(".tar.gz"):
+        raise click.UsageError("Spark unpacks it by its name: end it with .tar.gz")
+    try:
+        files, size = pack(path)
+    except (Misconfigured, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{path}: {files:,} files, {size / 1e6:.0f} MB")

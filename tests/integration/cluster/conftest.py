@@ -1,0 +1,103 @@
+"""Two hosts that run executors and share nothing with the driver but an object store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from firnline_local.artifacts import classpath, iceberg_jar
+
+from tests.kit import s3_server as s3
+from tests.kit.lake_catalog import LakeCatalog, Rules, aws_bundle, lake_catalog
+from tests.kit.s3_server import NoGo, S3Server, s3_server
+from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_cluster
+from tests.kit.spark_driver import SparkDriver, spark_driver
+
+CANARY = "cAnAry-spark-secret-7w"
+
+
+@dataclass(frozen=True)
+class World:
+    """The cluster, the store, the catalog that hands out keys to it, and a driver's settings."""
+
+    cluster: SparkCluster
+    store: S3Server
+    catalog: LakeCatalog
+    folder: Path
+    environment: dict[str, str]
+
+    @property
+    def bucket(self) -> Path:
+        return self.store.folder / self.store.bucket
+
+    def ours(self, ending: str = "") -> list[str]:
+        """Every object that Firnline has made."""
+        names = (path.name for path in self.bucket.rglob("firnline-*") if path.is_file())
+        return sorted(name for name in names if name.endswith(ending))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    if why := reason_against():
+        pytest.skip(why)
+    try:
+        s3.binary()
+    except NoGo as error:
+        pytest.skip(str(error))
+    jars = (iceberg_jar(), aws_bundle())  # and the catalog's: the cluster's network has no way out
+    classpath("catalog")
+    folder = tmp_path_factory.mktemp("cluster")
+    with spark_cluster(folder) as cluster, cluster.here(), _served(folder) as (store, catalog):
+        properties = {**catalog.properties(), "s3.endpoint": store.endpoint}
+        config = folder / "firnline.toml"
+        config.write_text(_toml(properties, folder / "events"))
+        environment = {
+            "FIRNLINE_CONFIG": str(config),
+            "FIRNLINE_ICEBERG_JAR": os.pathsep.join(map(str, jars)),
+            "FIRNLINE_STATE_DIR": str(folder / "state"),
+            "FIRNLINE_SPARK_MASTER": cluster.master,
+            "FIRNLINE_KAFKA": "unused",
+            "FIRNLINE_REDIS": "redis://unused",
+            "SPARK_LOCAL_IP": DRIVER,
+        }
+        yield World(cluster, store, catalog, folder, environment)
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[tuple[S3Server, LakeCatalog]]:
+    rules = Rules(auth="oauth2", token_s=3600.0, keys_s=3600.0)
+    with (
+        s3_server(folder / "s3", host=DRIVER) as store,
+        lake_catalog(folder / "catalog", rules, store) as catalog,
+    ):
+        yield store, catalog
+
+
+def _toml(properties: dict[str, str], events: Path) -> str:
+    """Spark's own event log is on: what a history server would show."""
+    events.mkdir()
+    spark = {
+        "spark.driver.host": DRIVER,
+        "spark.driver.bindAddress": DRIVER,
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.hadoop.fs.s3a.secret.key": CANARY,
+    }
+    sections = {"catalogs.lake": properties, "spark": spark}
+    return "\n".join(
+        f"[{name}]\n" + "\n".join(f'"{key}" = "{value}"' for key, value in table.items())
+        for name, table in sections.items()
+    )
+
+
+@pytest.fixture(scope="module")
+def driver(world: World) -> Iterator[SparkDriver]:
+    with spark_driver(world.environment) as made:
+        yield made
