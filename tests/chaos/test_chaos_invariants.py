@@ -182,3 +182,6 @@ def test_letters() -> None:
     )
     assert invariants.letters(Ledger()) == []
     assert "bad" in invariants.letters(Ledger(letters=[letter]))[0]
+    letter.reason = "unknown_action"
+    assert invariants.letters(Ledger(letters=[letter]), {("t", 0, 7)}) == []
+    assert "unknown_action" in invariants.letters(Ledger(letters=[letter]))[0]

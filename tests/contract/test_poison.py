@@ -25,7 +25,8 @@ from firnline_domain.settings.groups import groups_of
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as EnricherHandlers
 from firnline_enricher.pump import Pump as EnricherPump
-from firnline_planner.inputs import FACTS, Reader
+from firnline_planner.handlers.dispatch import FACTS
+from firnline_planner.inputs import Reader
 from firnline_planner.memory_driver import MemoryDriver
 from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of

@@ -65,7 +65,7 @@ def test_what_cannot_be_gone_on_from_is_thrown_away(
 
 
 def test_a_kill_leaves_values_and_place_of_the_same_moment(tmp_path: Path) -> None:
-    """What a process has table_chunks to the kernel outlives it; the second write is not whole."""
+    """What a process has handed to the kernel outlives it; the second write is not whole."""
     killed = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path / "0")], check=False)
     assert killed.returncode == -signal.SIGKILL
     store = LocalStore(tmp_path / "0", shared_cache())

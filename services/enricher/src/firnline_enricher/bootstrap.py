@@ -11,12 +11,11 @@ from firnline_adapters.signing import signer_of
 from firnline_domain.ports import Inbox
 from firnline_iceberg.tables import Tables
 
-from firnline_enricher.handlers import Handlers
+from firnline_enricher.handlers import TOPICS, Handlers
 from firnline_enricher.pump import Pump
 from firnline_enricher.settings import Settings
 
 GROUP = "enricher"
-TOPICS = ("table-commits", "resync-requests")
 
 
 def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:

@@ -14,6 +14,8 @@ from firnline_enricher.commits import Commits
 from firnline_enricher.facts import FactsCache, Tables
 from firnline_enricher.resyncs import Resyncs
 
+TOPICS = ("table-commits", "resync-requests")
+
 
 class Handlers:
     """What to send for a delivery. Holds nothing that a restart would miss."""

@@ -19,7 +19,8 @@ from firnline_domain.settings.groups import Budget, groups_of
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.defaults import with_defaults
-from firnline_planner.inputs import TABLE_SCANS, Reader, wall_ms
+from firnline_planner.handlers.dispatch import FACTS
+from firnline_planner.inputs import Reader, wall_ms
 from firnline_planner.settings import Settings
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
@@ -48,7 +49,7 @@ def run(settings: Settings, log: Log) -> None:
     where a topic is missing: whatever is sent to one that is not there would stop it later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
-    wanted = [TABLE_SCANS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of(defaults.groups)]
+    wanted = [*FACTS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of(defaults.groups)]
     signer = signer_of(settings)
     require_topics(settings.broker, wanted, settings.buckets)
     reader = Reader(RecordCodec(SchemaTopic(settings.broker).find), log, signer)

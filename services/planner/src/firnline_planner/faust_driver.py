@@ -36,7 +36,8 @@ from firnline_planner import meters, watchdog
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import Output
 from firnline_planner.faust_security import aiokafka_options, credentials
-from firnline_planner.inputs import FACTS, TICKS, TOPICS, Input, Reader, wall_ms
+from firnline_planner.handlers.dispatch import FACTS
+from firnline_planner.inputs import TICKS, TOPICS, Input, Reader, wall_ms
 from firnline_planner.kafka.clients import KafkaClients
 from firnline_planner.settings import Settings
 from firnline_planner.state.encoding import pause_key

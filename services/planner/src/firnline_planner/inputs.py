@@ -19,14 +19,13 @@ from firnline_domain.records.signing import Keyring
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import SERVICE, Effects, Output
+from firnline_planner.handlers.dispatch import FACTS
 from firnline_planner.state.encoding import UnknownVersion
 
 FILE_CHANGES = "file-changes"
-MAINTENANCE_EVENTS = "maintenance-events"
 OPERATOR_ORDERS = "operator-orders"
 TABLE_SCANS = "table-scans"
 TICKS = "ticks"
-FACTS = (FILE_CHANGES, MAINTENANCE_EVENTS, OPERATOR_ORDERS, TABLE_SCANS)
 TOPICS = (*FACTS, TICKS)
 WITH_HANDOVERS = (*FACTS, HANDOVERS)  # what a bucket reads that is a home
 BY_BUCKET = (FILE_CHANGES, HANDOVERS)  # and what one reads that was added
@@ -108,7 +107,7 @@ class Reader:
             bucket.demand_small()
             return effects
         except UnknownVersion:
-            raise  # a table that a newer planner has table_chunks over: put aside it would be lost
+            raise  # a newer planner has handed it over: as a dead letter it would be lost
         except PoisonousRecord as poison:
             return self._dead_letter(came, bucket, poison.reason, poison, now_ms)
         except Exception as bug:

@@ -40,6 +40,9 @@ from firnline_planner.reconcile.schedule import Due
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.state.bucket_state import BucketState
 
+FACTS = ("file-changes", "maintenance-events", "operator-orders", "table-scans")
+"""Topics whose records are handled here. Those that move tables between buckets: `routing`."""
+
 
 def on_record(record: Any, context: TableContext) -> None:
     """Handle a fact. Raises PoisonousRecord for one that has no business here."""

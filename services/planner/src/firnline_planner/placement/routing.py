@@ -162,7 +162,7 @@ class Routing:
         elif isinstance(record, MoveTable):
             self._move(table_key, route, record, context)
         elif route is not None and route.bucket is not None:
-            if epoch == route.epoch:  # it comes back from there: what it was table_chunks is lost
+            if epoch == route.epoch:  # it comes back from there: what it was handed is lost
                 reason = f"bucket {route.bucket} has lost it"
                 route = self._transfers.hand_over(table_key, route.bucket, reason, context)
             self._transfers.forward(table_key, record, route.epoch, route.bucket or 0, context)

@@ -24,7 +24,7 @@ from firnline_planner.state.fleet_share import FleetShare
 VERSION = b"\x01"
 HEAD = struct.Struct("<cqH")  # of a table: version, due, orders out
 NEVER = -1
-SEPARATOR = "\x1f"  # in no table_key, ref or JSON text
+SEPARATOR = "\x1f"  # in no key of a table, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
 # record is in the state only after all that it changed. A crash in between is seen then.
 SEPARATOR_BYTES = SEPARATOR.encode()

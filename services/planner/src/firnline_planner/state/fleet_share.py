@@ -9,7 +9,7 @@ from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value, field, replace
 
 UNTRIED = MemoryTuning()
-AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it budget_requests again
+AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it asks again
 
 
 class TokenBuckets(Value):
