@@ -8,7 +8,7 @@ from dataclasses import replace as with_fields
 
 import numpy as np
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import Value, replace
+from firnline_domain.values import Value, field, replace
 
 from bench.simulate.parameters import DAY_S, HOUR_S, MB, Parameters
 from bench.simulate.reading import scan_of
@@ -82,6 +82,8 @@ class Shape(Value):
     key_share: float = Parameters().key_share
     delete_bytes: float = Parameters().delete_bytes  # of an equality delete
     order_s: float = 0.0
+    slowness: float = 1.0
+    commit_bytes: dict[str, float] = field(default_factory=dict)
 
 
 USUAL = Shape()
@@ -96,7 +98,7 @@ def foretold(
     stories = [
         with_fields(
             story,
-            commit_bytes=story.commit_bytes * of_size,
+            commit_bytes=shape.commit_bytes.get(story.name, story.commit_bytes * of_size),
             base_bytes=story.base_bytes * of_size,
         )
         for story in stories
@@ -113,6 +115,7 @@ def foretold(
         key_share=shape.key_share,
         delete_bytes=shape.delete_bytes,
         order_s=shape.order_s,
+        slowness=shape.slowness,
         target_bytes=TARGET_BYTES,
     )
     fleet, p, _ = year_of(tuple(stories), p)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import time
 import uuid
 from collections import Counter
@@ -45,6 +44,7 @@ from bench.policy.hours import (
     pairs,
 )
 from bench.policy.report import table_of
+from bench.policy.told import Told
 from bench.rewrite import local_files
 from bench.rewrite.engines import STOCK, Failed, Running, started
 from bench.rewrite.lake import NAMESPACE
@@ -63,6 +63,7 @@ SCHEMA = pa.schema(
         (("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())), 1
     )
 )
+FACTOR = 10.0  # an order's seconds are not accelerated: at 30 it takes minutes of the hour
 BLANK = "blank"  # a table of a row: what a query costs before it reads anything
 WARM = "warm"
 WARMING = Story(WARM, 60, 100_000, 1, 1e6, 1, upserts=True)
@@ -132,8 +133,8 @@ class Writer:
         return described((0, "[]"), path, size, len(rows), content, **more)
 
 
-def shape_of(writers: Sequence[Writer], order_s: float) -> Shape:
-    """Of all that they wrote."""
+def shape_of(writers: Sequence[Writer], told: Told, factor: float) -> Shape:
+    """Of all that they wrote, and how long orders took."""
     total: Counter[str] = Counter()
     for writer in writers:
         total.update(writer.sizes)
@@ -142,26 +143,14 @@ def shape_of(writers: Sequence[Writer], order_s: float) -> Shape:
         row_bytes=total["data"] / total["data rows"],
         key_share=total["data keys"] / total["data"],
         delete_bytes=total["equality-deletes"] / deleted if deleted else USUAL.delete_bytes,
-        order_s=order_s,
+        order_s=told.order_s * factor,
+        slowness=told.slowness,
+        commit_bytes={
+            writer.story.name: writer.sizes["data"] / MINUTES
+            for writer in writers
+            if not writer.story.base_bytes
+        },
     )
-
-
-@dataclass
-class Told:
-    """What commits of maintenance have read and written, by table."""
-
-    read: Counter[str] = field(default_factory=Counter)
-    written: Counter[str] = field(default_factory=Counter)
-    actions: Counter[str] = field(default_factory=Counter)
-    orders_s: list[float] = field(default_factory=list)  # from each order to its commit
-
-    def take(self, event: RewriteCommitted) -> None:
-        """Others than this hour's are counted, too; nobody asks for them."""
-        if event.ordered_at_ms is not None:
-            self.orders_s.append((event.committed_at_ms - event.ordered_at_ms) / 1_000)
-        self.read[event.table.name] += event.bytes_read + event.key_bytes
-        self.written[event.table.name] += event.bytes_after
-        self.actions[event.table.name] += 1
 
 
 def hour(stack: Stack, folder: Path, factor: float, maintained: bool) -> dict[str, Any]:
@@ -191,24 +180,23 @@ def hour(stack: Stack, folder: Path, factor: float, maintained: bool) -> dict[st
             _warm(warming, drain, told)
         else:
             _warm_action(warming, spark)
-        told.orders_s.clear()
+        told.orders.clear()
         with _watched(stack, spark, maintained) as idle:
             drain(REST_S)
         began = time.monotonic()
         with _watched(stack, spark, maintained) as cpu:
-            _write(writers, factor)
+            _write(writers, factor, drain)
             if not maintained:
                 _bin_pack(spark, catalog, names.values(), told)
             drain(REST_S)
         idle_s = idle[0] / REST_S * (time.monotonic() - began)
         reads = _reads(spark, [*names.values(), f"{BLANK}_{suffix}"])
     base_s = reads[f"{BLANK}_{suffix}"]
-    order_s = statistics.median(told.orders_s) if told.orders_s else 0.0
     return {
         "actions": dict(told.actions),
-        "orders_s": told.orders_s,
+        "orders": [to_plain(order) for order in told.orders],
         "idle_cpu_s": idle_s,
-        "shape": to_plain(shape_of(writers, order_s * factor)),
+        "shape": to_plain(shape_of(writers, told, factor)),
         "figures": {
             **{
                 story: {
@@ -242,14 +230,15 @@ def _warm_action(writer: Writer, spark: Running) -> None:
         spark.ask(600.0, table=writer.name)
 
 
-def _write(writers: Sequence[Writer], factor: float) -> None:
-    """A commit of each a minute. Whoever is late goes on at once."""
+def _write(writers: Sequence[Writer], factor: float, drain: Any) -> None:
+    """A commit of each a minute. Whoever is late goes on at once. Between them what is told is
+    taken: a consumer that does not poll for five minutes is put out of its group."""
     due = time.monotonic()
     for _ in range(MINUTES):
         for writer in writers:
             writer.commit()
         due = max(due + 60 / factor, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        drain(max(0.0, due - time.monotonic()))
 
 
 def _bin_pack(spark: Running, catalog: RestCatalog, names: Iterable[str], told: Told) -> None:
@@ -310,7 +299,7 @@ def _reads(spark: Running, names: Sequence[str]) -> dict[str, float]:
 def main() -> None:
     """Print the table; leave bench/results/policy_hour.json."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--factor", type=float, default=30.0)
+    parser.add_argument("--factor", type=float, default=FACTOR)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()

@@ -181,6 +181,7 @@ class Firnline:
         paid = self._paid_share(units, view, age_ms)
         self._look_once_paid(units, paid, age_ms, now_ms)
         cheap = view.fragment_bytes + key_bytes(view, self.limits.key_share) <= limits.cheap_bytes
+        cheap |= view.fragment_bytes >= limits.target_bytes  # or done once: it may be due
         merge = self._may_merge(units, grown[UNDER] > 0, view, now_ms)
         mark = self._may_compact_positions(units, view, now_ms)
         aged = self._may_have_aged(units, view, grown, now_ms)
@@ -320,7 +321,7 @@ class Firnline:
         """Prices, as the planner has them from each result; the whole fleet is one bucket here."""
         p = self.world.p
         work, keys = work_of(p, batch), (batch.choice.converts * batch.held.bytes).sum(axis=1)
-        took_s = np.asarray(p.costs.wall_s(work))
+        took_s = np.asarray(p.costs.wall_s(work)) * p.slowness
         columns = (
             work.bytes_read,
             work.bytes_written,

@@ -122,6 +122,7 @@ class Parameters(Value):
     reads_fade_s: float = DAY_S  # a day partition is read half as often a day later
     workers_per_table: float = 1 / 40  # places of two cores; at least four in all
     order_s: float = 0.0  # that an order takes beside its work: its way and its commit
+    slowness: float = 1.0  # workers' times against those of the cost model; CPU is not changed
     kinds: tuple[Kind, ...] = KINDS
     reading: Reading = field(default_factory=Reading)
     metadata: Metadata = field(default_factory=Metadata)

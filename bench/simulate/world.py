@@ -136,7 +136,7 @@ class World:
     def _placed(self, now_s: float, cpu_s: float, parts: float) -> float:
         """When a task ends whose parts take the next free places."""
         many = int(min(parts, len(self._free)))
-        seconds, end_s = cpu_s / self.p.costs.cores / many, now_s
+        seconds, end_s = cpu_s * self.p.slowness / self.p.costs.cores / many, now_s
         for part in range(many):
             free_s = max(self._free[0], now_s)
             heapq.heapreplace(self._free, free_s + seconds)

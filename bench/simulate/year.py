@@ -92,16 +92,19 @@ def table_of(found: Mapping[str, Figures]) -> str:
 
 def main() -> None:
     """Print the table; leave bench/results/policy_year.json and .svg, with the systems that were
-    run before."""
+    run before; with another tick policy_minutes.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, default=YEAR.days)
+    parser.add_argument("--tick", type=float, default=YEAR.tick_s, help="s; 60: no commits as one")
     parser.add_argument("--target", type=int, default=128, help="MB")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--stories", default="", help="but those; as they are called, with ;")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     given = parser.parse_args()
-    p = replace(YEAR, days=given.days, target_bytes=given.target * MB)
-    path = given.folder / "policy_year.json"
+    p = replace(YEAR, days=given.days, target_bytes=given.target * MB, tick_s=given.tick)
+    p = replace(p, grain_s=min(p.grain_s, p.tick_s))
+    whole = p.tick_s == YEAR.tick_s
+    path = given.folder / ("policy_year.json" if whole else "policy_minutes.json")
     wanted = set(filter(None, given.stories.split(";")))
     if unknown := wanted - {one.name for one in STORIES}:
         raise SystemExit(f"no story is called {', '.join(sorted(unknown))}")
@@ -114,7 +117,8 @@ def main() -> None:
         body["systems"].setdefault(name, {}).update(year_by(name, p, stories))
         path.write_text(json.dumps(body, indent=1) + "\n")
         print(f"{name}: {time.process_time() - started:.0f} CPU s", flush=True)
-    path.with_suffix(".svg").write_text(svg(body["systems"]))
+    if whole:
+        path.with_suffix(".svg").write_text(svg(body["systems"]))
     print(table_of(body["systems"]))
 
 

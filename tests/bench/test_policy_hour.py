@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 from bench.policy.hours import ALL, ROW_BYTES, STORIES, Pair, Shape, accelerated, foretold, pairs
 from bench.policy.report import table_of
+from bench.policy.told import Told
 from bench.simulate.parameters import Reading
+from tests.examples import make
+
+COMMITTED = "rewrite_committed/native"
 
 
 def pair(real: float, said: float) -> Pair:
@@ -67,6 +72,10 @@ def test_the_simulator_is_told_how_large_rows_are_and_how_long_orders_take():
     whole = foretold("bin_pack_hourly")
     ratio = half[append]["bytes_written"] / whole[append]["bytes_written"]
     assert ratio == pytest.approx(0.5, rel=0.01)
+    twice = Shape(commit_bytes={append: 2 * STORIES[0].commit_bytes})
+    figures = foretold("bin_pack_hourly", shape=twice)
+    assert figures[append]["bytes_written"] > 1.9 * whole[append]["bytes_written"]
+    assert figures[upserts] == whole[upserts]
     slow = foretold("firnline", shape=Shape(order_s=300.0))
     assert slow[upserts]["bytes_written"] < 0.9 * usual[upserts]["bytes_written"]
     small = foretold("firnline", shape=Shape(key_share=0.01, delete_bytes=1.0))
@@ -79,3 +88,36 @@ def test_writers_end_with_the_hour():
     """A bin-pack at its end leaves nothing to be opened but what it wrote."""
     said = foretold("bin_pack_hourly")["append stream"]
     assert said["read_s"] < 1.05 * (said["bytes_written"] * Reading().scan_s_per_byte)
+
+
+def test_what_commits_tell_is_kept_by_table_and_orders_by_their_time():
+    told = Told()
+    assert (told.order_s, told.slowness) == (0.0, 1.0)
+    for seconds, worked in ((3, 1.0), (5, 2.0), (30, 20.0)):
+        event = make(
+            COMMITTED,
+            bytes_read=1_000,
+            key_bytes=100,
+            bytes_after=700,
+            ordered_at_ms=1_000,
+            committed_at_ms=1_000 + seconds * 1_000,
+            worked_ms=int(worked * 1_000),
+            files_removed=0,
+            delete_records=0,
+            converted_bytes=0,
+        )
+        told.take(event)
+    [name] = told.read
+    assert (told.read[name], told.written[name], told.actions[name]) == (3_300, 2_100, 3)
+    assert told.order_s == 5.0
+    assert told.slowness == pytest.approx(2.0 / (FIRNLINE.fixed_s / FIRNLINE.cores), rel=0.01)
+
+
+def test_workers_that_are_slow_make_prices_that_readers_pay_later():
+    usual, slow = (
+        foretold("firnline", shape=Shape(key_share=0.05, slowness=times)) for times in (1.0, 8.0)
+    )
+    name = STORIES[1].name
+    assert slow[name]["bytes_written"] < usual[name]["bytes_written"]
+    rates = [said[ALL]["cpu_s"] / said[name]["bytes_written"] for said in (usual, slow)]
+    assert rates[1] == pytest.approx(rates[0], rel=0.5)  # a slow worker takes no more CPU

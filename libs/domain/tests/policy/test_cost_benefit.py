@@ -115,6 +115,25 @@ def test_a_large_rewrite_waits_for_its_readers_and_a_cheap_one_does_not() -> Non
     assert weighed(small).from_ms == 0
 
 
+def test_fragments_that_fill_a_file_wait_for_nobody() -> None:
+    """Their bytes are written once, now or later. Where a delete is there, or where they fill none,
+    more would come to what is read or written now."""
+    each = 128 * MB // 20
+    clean = FileTally(on_target=LARGE, fragments=Tally(21, 21_000, 21 * each))
+    few = replace(clean, fragments=Tally(19, 19_000, 19 * each))
+    with_delete = replace(clean, equality_deletes=Tally(1, 1, 100))
+    with_vector = replace(clean, deletion_vectors=Tally(1, 1, 100))
+    for weigh in (weigh_minor, weigh_compaction):
+        found = []
+        for holds in (clean, few, with_delete, with_vector):
+            debt = debt_of(holds, LIMITS.target_bytes)
+            counters = PartitionCounters(Scope(1, "[]"), holds=holds)
+            partition = Partition(counters, PartitionWork(debt_since_ms=0))
+            found.append(weigh(partition, LIMITS, debt, debt).from_ms)
+        assert found[0] == 0, weigh.__name__
+        assert min(found[1:]) > 0, weigh.__name__
+
+
 def test_nothing_waits_longer_than_a_day() -> None:
     little = replace(UPSERTED, equality_deletes=Tally(4, 4, 100), fragments=Tally())
     assert weighed(little).from_ms == LIMITS.max_wait_ms < weighed(little).paid_ms

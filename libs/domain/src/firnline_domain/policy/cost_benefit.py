@@ -196,7 +196,8 @@ def weigh_compaction(
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     head_start = partition.work.head_start
-    return weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification)
+    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification)
+    return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
 
 
 def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> CostBenefit:
@@ -209,7 +210,21 @@ def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Deb
     joined = min(grown.position_deletes, surplus_positions(holds))
     spared_s = _converted_s(burden.grown(debt, grown)) + joined * READ_COST.open_s
     work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
-    return weigh_work(work_since, head_start, price, work, spared_s, burden.amplification)
+    weighed = weigh_work(work_since, head_start, price, work, spared_s, burden.amplification)
+    return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
+
+
+def _at_once(weighed: CostBenefit) -> CostBenefit:
+    return replace(weighed, from_ms=0)
+
+
+def _is_done_once(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
+    """Whether the work is the same now and later: fragments fill a file of the target size, and
+    there is nothing else to do. Its bytes will not be merged again, and `max-wait-ms` has them
+    merged in any case. To wait spares work only where more would come to the same files: what is
+    merged below the target size, and keys, are read again for what comes next."""
+    deletes = holds.delete_files + debt.global_deletes
+    return deletes == 0 and holds.fragments.bytes >= limits.target_bytes
 
 
 def surplus_positions(holds: FileTally) -> int:
