@@ -80,7 +80,7 @@ class NoTables:
     def load(self, table: TableName) -> Any:
         raise RetryLater("no catalog")
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> Any:
+    def namespace_properties(self, table: Any) -> Any:
         raise RetryLater("no catalog")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import TableName
+from firnline_domain.values import replace
 from firnline_enricher import namespaces as namespaces_module
 from firnline_enricher.namespaces import AGAIN_MS, FRESH_MS, PATIENCE_MS, Namespaces
 
-LAKE = ("lake", "shop")
+LAKE = TableName("u", ("lake", "shop"), "t")
 THREE = {"firnline.rewrite.min-fragments": "3"}
 
 
@@ -20,11 +22,11 @@ class Catalog:
         self.reads = 0
         self.now_ms = 1_000_000
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+    def namespace_properties(self, table: TableName) -> dict[str, str]:
         self.reads += 1
         if self.away:
             raise RetryLater("catalog: away")
-        return self.properties if namespace == LAKE else {}
+        return self.properties if table.namespace == LAKE.namespace else {}
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def namespaces(catalog: Catalog) -> Namespaces:
 
 def test_only_what_matters_is_kept_and_it_is_read_once(catalog, namespaces) -> None:
     assert [namespaces.settings(LAKE) for _ in range(3)] == [THREE] * 3
-    assert namespaces.settings(("other",)) == {}
+    assert namespaces.settings(TableName("v", ("other",), "t")) == {}
     assert catalog.reads == 2
 
 
@@ -88,7 +90,7 @@ def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
 ) -> None:
     """What cannot be handled must be told without its files, whatever else is broken."""
 
-    def silent(namespace: tuple[str, ...]) -> dict[str, str]:
+    def silent(table: TableName) -> dict[str, str]:
         raise RetryLater("catalog: 500")
 
     monkeypatch.setattr(
@@ -115,3 +117,11 @@ def test_they_travel_apart_from_the_tables_own(lake, rows) -> None:
         assert change.settings["namespace:firnline.rewrite.min-fragments"] == "3"
         assert change.settings["write.target-file-size-bytes"] == "4096"
     assert lake.tables.namespace_loads == 1
+
+
+def test_namespaces_of_one_name_in_two_catalogs_are_two(catalog, namespaces) -> None:
+    assert namespaces.settings(LAKE) == THREE
+    catalog.properties = {}
+    for elsewhere in ({"catalog": "archive"}, {"prefix": "dev"}):
+        assert namespaces.settings(replace(LAKE, **elsewhere)) == {}
+    assert namespaces.settings(LAKE) == THREE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import TableName
 from firnline_iceberg.tables import Tables
 
 pytestmark = pytest.mark.stack
@@ -14,10 +15,15 @@ def test_they_are_read_and_a_namespace_that_is_not_there_has_none(
 ) -> None:
     lake.update_namespace_properties(namespace, updates={"firnline.rewrite.min-fragments": "3"})
     tables = Tables(catalog_uri)
-    assert tables.namespace_properties((namespace,))["firnline.rewrite.min-fragments"] == "3"
-    assert tables.namespace_properties(("nowhere",)) == {}
+    assert (
+        tables.namespace_properties(TableName("", (namespace,), ""))[
+            "firnline.rewrite.min-fragments"
+        ]
+        == "3"
+    )
+    assert tables.namespace_properties(TableName("", ("nowhere",), "")) == {}
 
 
 def test_a_catalog_that_is_away_is_told_from_one_without_properties() -> None:
     with pytest.raises(RetryLater):
-        Tables("http://127.0.0.1:9").namespace_properties(("shop",))
+        Tables("http://127.0.0.1:9").namespace_properties(TableName("", ("shop",), ""))

@@ -65,7 +65,7 @@ def _rewrite(table: LoadedTable, order: RewriteFiles, now_ms: int) -> Preview:
 
 
 def _expiry(tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: int) -> Preview:
-    settings = with_namespace(table.properties, tables.namespace_properties(order.table.namespace))
+    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
     if why := refusal(order, settings, now_ms):
         return Preview(refused=why)
     retention_ms, least = configured_retention(settings)

@@ -12,6 +12,7 @@ from firnline_domain.values import Value
 
 MAIN = "main"
 CATALOG = "lake"  # of a fleet that names none
+PREFIX_HEADER = "X-Firnline-Prefix"  # by which a client of ours asks a gateway for a prefix
 _CATALOG = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 # Characters of a partition's text. Object stores take 1,024 bytes for the whole name of a file.
 MAX_PARTITION = 2_000

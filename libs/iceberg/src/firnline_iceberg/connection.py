@@ -85,6 +85,10 @@ class CatalogConnection:
         user, _, host = parts.netloc.rpartition("@")
         return parts._replace(netloc=host).geturl() if user else self.properties["uri"], user
 
+    def with_properties(self, **properties: str) -> CatalogConnection:
+        """The same catalog, some of its properties others."""
+        return replace(self, properties={**self.properties, **properties})
+
     def at(self, uri: str) -> CatalogConnection:
         """The same catalog by another way to it."""
         return replace(self, properties={**self.properties, "uri": uri})

@@ -115,10 +115,10 @@ class MemoryTables:
         found = self._found(TableName("", namespace, name))
         return loaded(_name((*namespace, name), found.metadata), found)
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+    def namespace_properties(self, table: TableName) -> dict[str, str]:
         """As `Tables.namespace_properties`."""
         self.namespace_loads += 1
-        return dict(self._catalog.namespaces.get(namespace, {}))
+        return dict(self._catalog.namespaces.get(table.namespace, {}))
 
     def _found(self, table: TableName) -> Table:
         try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from firnline_domain.identity import TableName
+from firnline_domain.identity import PREFIX_HEADER, TableName, canonical_prefix
 from firnline_domain.records.results import DeleteKind
 
-from firnline_iceberg.connection import Catalog, connection_of
+from firnline_iceberg.catalog_prefixes import OtherPrefix
+from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.files import DeleteFileEntry, FileEntry
 from firnline_iceberg.java_tls import use as use_tls
 
@@ -30,9 +31,24 @@ def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
     for key, value in {**connection.java(), **properties}.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()
-    return jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
+    made = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
         connection.name, given, configuration
     )
+    refuse_other_prefix(connection, made)
+    return made
+
+
+def refuse_other_prefix(connection: CatalogConnection, made: Any) -> None:
+    """Raises OtherPrefix where a Java catalog, made for a prefix (`at_prefix`), is at another. One
+    that was made for none is where its server has led it: `prefix_of` tells."""
+    wanted = connection.properties.get(f"header.{PREFIX_HEADER}")
+    if wanted is not None and (found := prefix_of(made)) != wanted:
+        raise OtherPrefix(connection.name, wanted, found)
+
+
+def prefix_of(made: Any) -> str:
+    """Of a Java `RESTCatalog`."""
+    return canonical_prefix(made.properties().get("prefix") or "")
 
 
 def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:

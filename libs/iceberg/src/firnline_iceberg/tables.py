@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
-from firnline_domain.identity import TableName
+from firnline_domain.identity import TableName, canonical_prefix
 from firnline_domain.records.results import TableForm
 from pyiceberg.catalog.rest import (
     SNAPSHOT_LOADING_MODE,
@@ -45,6 +45,7 @@ from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
 from firnline_iceberg.auth import RequestsAuth, identity_of
+from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
@@ -235,15 +236,26 @@ class Tables:
         return found
 
     @property
+    def prefix(self) -> str:
+        """Of the catalog's paths, as the server has told us. Raises RetryLater."""
+        try:
+            return canonical_prefix(self._catalog.properties.get("prefix", ""))
+        except (RESTError, requests.RequestException) as error:
+            raise self._told(error, "") from error
+
+    @property
     def catalog_path(self) -> str:
-        """`TableName.catalog_path` of all tables here."""
-        return TableName("", (), "", self._connection.name).catalog_path
+        """`TableName.catalog_path` of all tables here. Raises RetryLater."""
+        return self._name("", (), "").catalog_path
+
+    def _name(self, uuid: str, namespace: tuple[str, ...], name: str) -> TableName:
+        return TableName(uuid, namespace, name, self._connection.name, self.prefix)
 
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.
 
-        Raises TableGone (also where the name now belongs to another uuid), RetryLater, and
-        TaskRefused where PyIceberg cannot read its metadata.
+        Raises TableGone (also where the name now belongs to another uuid), RetryLater, OtherPrefix,
+        and TaskRefused where PyIceberg cannot read its metadata.
         """
         found = self._load(table)
         if str(found.metadata.table_uuid) != table.uuid:
@@ -252,16 +264,17 @@ class Tables:
 
     def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
         """The table that has this name now. Raises TableGone, RetryLater."""
-        found = self._load(TableName("", namespace, name, self._connection.name))
-        place = self._connection.name
-        identity = TableName(str(found.metadata.table_uuid), namespace, name, place)
+        asked = self._name("", namespace, name)
+        found = self._load(asked)
+        uuid = str(found.metadata.table_uuid)
+        identity = TableName(uuid, namespace, name, asked.catalog, asked.prefix)
         return loaded(identity, found, self._cache)
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
-        """Of one level of namespaces; {} where the catalog knows none, or tells none: not every
-        catalog has them, nor lets everybody read them. Raises RetryLater."""
+    def namespace_properties(self, table: TableName) -> dict[str, str]:
+        """Of the table's own level of namespaces; {} where the catalog knows none, or tells none:
+        not every catalog has them, nor lets everybody read them. Raises RetryLater."""
         try:
-            return dict(self._catalog.load_namespace_properties(namespace))
+            return dict(self._catalog.load_namespace_properties(table.namespace))
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
             return {}
         except (RESTError, requests.RequestException) as error:
@@ -298,6 +311,8 @@ class Tables:
                 yield from self._names_below(below)
 
     def _load(self, table: TableName) -> Table:
+        if table.prefix != (prefix := self.prefix):
+            raise OtherPrefix(self._connection.name, table.prefix, prefix)
         try:
             found: Table = self._catalog.load_table((*table.namespace, table.name))
         except (NoSuchTableError, NoSuchNamespaceError) as error:

@@ -11,6 +11,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.auth import catalog_answers
+from firnline_iceberg.catalogs import watched
 from firnline_iceberg.jvm import JvmEnded
 from py4j.protocol import Py4JJavaError
 
@@ -27,7 +28,7 @@ def main() -> None:
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        HEALTH.needs("catalog", catalog_answers(settings.connection))
+        watched(HEALTH, settings.connections, catalog_answers)
         try:
             run(settings, log, stop)
         except (RetryLater, JvmEnded, Py4JJavaError) as error:

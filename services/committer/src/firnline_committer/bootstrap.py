@@ -13,10 +13,9 @@ from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.commits.table_holds import HEADER, PASS
-from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import Tables
 
 from firnline_committer.catalog import catalog
 from firnline_committer.committer import Committer
@@ -39,14 +38,14 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
     signer = signer_of(settings)
     with IcebergJvm(Path(settings.iceberg_jar), settings.heap_bytes) as iceberg:
         publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, signer=signer)
-        lake = catalog(settings.connection)
+        lake = catalog(settings.connections)
         tables = lake.tables
-        commits = JavaCommits(iceberg, settings.connection)
+        commits = CatalogCommits(iceberg, settings.connections)
         lives = Lifetimes(settings.sweep_age_s)
         committer = Committer(lake, commits, log, now_ms, time.sleep, lives, signer.keys)
         # Without a cache: a sweep reads all, once.
         passing = {f"header.{HEADER}": PASS}
-        uncached = Tables(settings.connection, None, **passing)
+        uncached = CatalogTables(settings.connections, None, **passing)
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(committer, tables, now_ms)
         switches = KafkaPauseReader(settings.broker, signer)

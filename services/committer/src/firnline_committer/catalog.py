@@ -10,6 +10,7 @@ from enum import Enum
 from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, PASS, RELEASE
 from firnline_domain.identity import TableName
 from firnline_iceberg import connection
+from firnline_iceberg.catalogs import CatalogTables, Connections
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.tables import LoadedTable, Tables
 
@@ -34,7 +35,7 @@ class HeldTable:
 
 @dataclass(frozen=True)
 class Catalog:
-    """One catalog through four clients, by the header that they send. Without a gateway they do the
+    """Catalogs through four clients, by the header that they send. Without a gateway they do the
     same."""
 
     tables: Tables  # waits for no hold of ours
@@ -59,12 +60,12 @@ class Catalog:
                     self.releases.load(table)
 
 
-def catalog(reached: connection.Catalog, **properties: str) -> Catalog:
+def catalog(reached: connection.Catalog | Connections, **properties: str) -> Catalog:
     """What is read through one of the four clients is cached for all."""
     cache = FileCache()
 
     def saying(word: str) -> Tables:
-        return Tables(reached, cache, **{**properties, f"header.{HEADER}": word})
+        return CatalogTables(reached, cache, **{**properties, f"header.{HEADER}": word})
 
     return Catalog(saying(PASS), saying(HOLD_READS), saying(RELEASE), saying(HOLD_COMMITS))
 

@@ -23,6 +23,8 @@ from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg.catalog_prefixes import OtherPrefix
+from firnline_iceberg.catalogs import UnknownCatalog
 
 from firnline_committer import reports
 from firnline_committer.handlers import Handled, Handlers, handle_deliveries, table_of
@@ -266,7 +268,9 @@ class Pump:
             reason = ConflictReason.UNREACHABLE if unreachable else ConflictReason.REJECTED
             conflict = Conflict(reason, f"unusable: {error}"[:1000])
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
-        why = error.reason if isinstance(error, PoisonousRecord) else "unusable"
+        why = "unusable"
+        if isinstance(error, PoisonousRecord | UnknownCatalog | OtherPrefix):
+            why = error.reason
         send_to_dead_letters(
             self._publisher, dead_letter_of(delivery, why, error, "committer", at_ms)
         )

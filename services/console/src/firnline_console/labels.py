@@ -39,6 +39,8 @@ ENDS = {
     "float_key": "a floating-point delete key",
     "float_partition": "a floating-point partition column",
     "unreadable_file": "a file cannot be read",
+    "unknown_catalog": "its catalog is not configured there",
+    "unknown_prefix": "the catalog led to another prefix",
 }
 CODES = (*Reason, *ExpiryReason, *ConflictReason)
 WORDS: dict[str, str] = {**ENDS, **{code.value: code.words for code in CODES}}

@@ -11,6 +11,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.auth import catalog_answers
+from firnline_iceberg.catalogs import watched
 
 from firnline_enricher.bootstrap import build
 from firnline_enricher.settings import Settings
@@ -30,7 +31,7 @@ def main() -> None:
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not sent is read again by the next run.
     Raises Misconfigured."""
-    HEALTH.needs("catalog", catalog_answers(settings.connection))
+    watched(HEALTH, settings.connections, catalog_answers)
     pump, inbox = build(settings, log)
     say_ready(log)
     try:

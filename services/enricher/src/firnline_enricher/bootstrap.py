@@ -9,7 +9,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
 from firnline_domain.ports import Inbox
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.catalogs import CatalogTables
 
 from firnline_enricher.handlers import TOPICS, Handlers
 from firnline_enricher.pump import Pump
@@ -25,6 +25,6 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     places = FollowedAssignments(settings.broker, settings.buckets, log, signer)
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
-    tables = Tables(settings.connection)
+    tables = CatalogTables(settings.connections)
     handlers = Handlers(tables, lambda: int(time.time() * 1000))
     return Pump(inbox, publisher, handlers, log), inbox

@@ -25,7 +25,7 @@ _MAX_TABLES = 10_000
 
 
 class Tables(Catalog, Protocol):
-    """Where tables are loaded from: `firnline_iceberg.tables.Tables` or its twin in memory."""
+    """Where tables are loaded from: `firnline_iceberg.catalogs.CatalogTables`, or a twin."""
 
     def load(self, table: TableName) -> LoadedTable:
         """Raises TableGone, RetryLater."""
@@ -68,7 +68,7 @@ class FactsCache:
             self.load(table)
         self._facts.move_to_end(table.key)
         facts = self._facts[table.key]
-        namespace = self._namespaces.settings(table.namespace)
+        namespace = self._namespaces.settings(table)
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek(self, table: TableName) -> TableFacts | None:
@@ -81,7 +81,7 @@ class FactsCache:
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now; its facts replace the kept ones. Raises TableGone, RetryLater."""
         self.forget(table)
-        self._namespaces.settings(table.namespace)
+        self._namespaces.settings(table)
         loaded = self._tables.load(table)
         self._facts[table.key] = facts_of(loaded)
         if len(self._facts) > _MAX_TABLES:

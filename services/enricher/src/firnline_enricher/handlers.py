@@ -9,6 +9,8 @@ from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import ResyncTable
+from firnline_iceberg.catalog_prefixes import OtherPrefix
+from firnline_iceberg.catalogs import UnknownCatalog
 
 from firnline_enricher.commits import Commits
 from firnline_enricher.facts import FactsCache, Tables
@@ -25,6 +27,7 @@ class Handlers:
         self._commits = Commits(self._facts, now_ms)
         self._resyncs = Resyncs(self._facts, now_ms)
         self._read: dict[tuple[str, int], int] = {}  # (topic, partition) -> last offset
+        self._closed: set[str] = set()  # catalogs' paths that nobody here can open
 
     def handle(self, delivery: Delivery) -> list[FilesChanged]:
         """Records for `file-changes`, in order. Raises RetryLater: nothing was sent, try again;
@@ -35,9 +38,15 @@ class Handlers:
         except RetryLater:
             self._facts.forget(record.table)  # what it loads with may have run out
             raise
+        except (UnknownCatalog, OtherPrefix) as closed:
+            self._closed.add(record.table.catalog_path)
+            raise PoisonousRecord(closed.reason, str(closed)) from closed
 
     def without_files(self, record: Any) -> list[FilesChanged]:
-        """What can be said of a record that cannot be handled: enough to ask for a resync."""
+        """What can be said of a record that cannot be handled: enough to ask for a resync. Nothing
+        of a table that nobody here can open: a planner would ask for ever."""
+        if record.table.catalog_path in self._closed:
+            return []
         return self._commits.without_files(record) if isinstance(record, TableCommitted) else []
 
     def _changes(self, record: Any) -> list[FilesChanged]:

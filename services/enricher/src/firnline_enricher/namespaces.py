@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import TableName
 
 from firnline_enricher.kept_settings import of_namespace
 
@@ -15,13 +16,14 @@ FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next com
 AGAIN_MS = 30_000  # after a catalog that did not answer
 PATIENCE_MS = 60_000  # for one that never did: its tables' commits matter more than defaults
 _MAX_NAMESPACES = 2_000  # namespaces
+Place = tuple[str, tuple[str, ...]]  # a catalog's path, and levels
 
 
 class Catalog(Protocol):
-    """Where namespaces are read: `firnline_iceberg.tables.Tables` or its twin in memory."""
+    """Where namespaces are read: `firnline_iceberg.catalogs.CatalogTables` or a twin in memory."""
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
-        """{} where the catalog knows or tells none. Raises RetryLater."""
+    def namespace_properties(self, table: TableName) -> dict[str, str]:
+        """Of the table's own level; {} where the catalog knows or tells none. Raises RetryLater."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +38,26 @@ class Namespaces:
     def __init__(self, catalog: Catalog, now_ms: Callable[[], int]) -> None:
         self._catalog = catalog
         self._now_ms = now_ms
-        self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
-        self._silent_since_ms: dict[tuple[str, ...], int] = {}
+        self._kept: OrderedDict[Place, _Kept] = OrderedDict()
+        self._silent_since_ms: dict[Place, int] = {}
 
-    def settings(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        """Its properties that matter to the planner. Raises RetryLater where they were never read,
-        for a minute; else what was read last holds until the catalog answers again."""
+    def settings(self, table: TableName) -> Mapping[str, str]:
+        """What of its namespace's properties matters to the planner. Raises RetryLater where they
+        were never read, for a minute; else what was read last holds until the catalog answers
+        again."""
+        namespace = (table.catalog_path, table.namespace)
         kept, now_ms = self._kept.get(namespace), self._now_ms()
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
-            kept = self._read(namespace, kept, now_ms)
+            kept = self._read(table, namespace, kept, now_ms)
         self._kept[namespace] = kept
         self._kept.move_to_end(namespace)
         if len(self._kept) > _MAX_NAMESPACES:
             self._kept.popitem(last=False)
         return kept.properties
 
-    def _read(self, namespace: tuple[str, ...], kept: _Kept | None, now_ms: int) -> _Kept:
+    def _read(self, table: TableName, namespace: Place, kept: _Kept | None, now_ms: int) -> _Kept:
         try:
-            found = self._catalog.namespace_properties(namespace)
+            found = self._catalog.namespace_properties(table)
         except RetryLater:
             if kept is None and self._is_young(namespace, now_ms):
                 raise
@@ -61,7 +65,7 @@ class Namespaces:
         self._silent_since_ms.pop(namespace, None)
         return _Kept(of_namespace(found), now_ms + FRESH_MS)
 
-    def _is_young(self, namespace: tuple[str, ...], now_ms: int) -> bool:
+    def _is_young(self, namespace: Place, now_ms: int) -> bool:
         """Whether the catalog has been silent about it for less than patience lasts."""
         since_ms = self._silent_since_ms.get(namespace)
         if since_ms is None or since_ms > now_ms:  # the clock was set back

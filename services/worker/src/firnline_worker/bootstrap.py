@@ -30,6 +30,7 @@ from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.auth import catalog_answers
+from firnline_iceberg.catalogs import CatalogCommits, CatalogTables, watched
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
@@ -51,6 +52,7 @@ from firnline_worker.rewrite import Rewriter, Stage
 from firnline_worker.settings import Settings
 from firnline_worker.slot import WorkerSlot, acquire_slot
 from firnline_worker.spark import Driver, SparkStage, session
+from firnline_worker.spark_catalogs import SparkCatalogs
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
 COMMON = (TABLE_TASKS, COMPARISONS)  # on the ordinary lane of the default group
@@ -124,7 +126,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     publisher = KafkaPublisher(settings.broker, settings.buckets, name, signer=signer)
     client = redis_client(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     HEALTH.uses("redis", client.ping)
-    HEALTH.needs("catalog", catalog_answers(settings.connection))
+    watched(HEALTH, settings.connections, catalog_answers)
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))
@@ -133,7 +135,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     inbox = KafkaInbox(settings.broker, group, topics, publisher, log)
     spark = session(settings, jvm)
     stage = SparkStage(spark)
-    tables = Tables(settings.connection)
+    tables = CatalogTables(settings.connections)
     if stage.is_remote:
         _require_executors(spark, tables, log)
     else:
@@ -151,8 +153,9 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
         pauses.catch_up()
 
     providers = (name.strip() for name in settings.location_providers.split(","))
-    java = JavaTables(spark, settings.connection.name, frozenset(filter(None, providers)))
-    commits = JavaCommits(SparkJvm(spark), settings.connection)
+    catalogs = SparkCatalogs(spark, settings.connections)
+    java = JavaTables(spark, catalogs, frozenset(filter(None, providers)))
+    commits = CatalogCommits(SparkJvm(spark), settings.connections)
     host = Host(name, leases, publisher, heartbeats, log, stopping, pauses.pause)
     handlers = handlers_of(settings, tables, java, commits, cache, stage, host, signer.keys)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")

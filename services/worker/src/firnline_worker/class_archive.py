@@ -41,7 +41,8 @@ def make(settings: Settings) -> None:
         spark = session(small, launch(small, [f"-XX:ArchiveClassesAtExit={part}", _QUIET]))
         SparkStage(spark).warm()
         with suppress(Py4JJavaError, PySparkException):  # there is no such table
-            JavaTables(spark, settings.connection.name).load(TableName("", ("none",), "none"))
+            first = next(iter(settings.connections))
+            JavaTables(spark, first).load(TableName("", ("none",), "none"))
         gateway: Any = spark.sparkContext._gateway
         spark.stop()
         gateway.proc.stdin.close()

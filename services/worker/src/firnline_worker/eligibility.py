@@ -72,6 +72,9 @@ HANDED_OVER: dict[str, str] = {
 
 REFUSED: dict[str, str] = {
     "table_gone": "The table does not exist any more, or its name is another table's.",
+    "unknown_catalog": "No connection of that name is in this worker's settings.",
+    "unknown_prefix": "The catalog has led its client to another prefix of its paths than the "
+    "table's.",
     "ref_gone": "The table has no such branch or tag.",
     "snapshot_gone": "The snapshot was expired.",
     "snapshots_hidden": "The catalog did not tell of all snapshots that the table's metadata file "

@@ -79,9 +79,7 @@ class Expirer:
         """
         table = self.tables.load(order.table)
         self._refuse_if_hidden(table)
-        settings = with_namespace(
-            table.properties, self.tables.namespace_properties(order.table.namespace)
-        )
+        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
         if reason := refusal(order, settings, self.now_ms()) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
         retention_ms, least = configured_retention(settings)

@@ -14,6 +14,8 @@ from firnline_domain.identity import Scope, TableName
 from firnline_iceberg.storage import LOCATION_PROVIDER, unsafe_properties
 from pyspark.sql import SparkSession
 
+from firnline_worker.spark_catalogs import SparkCatalogs
+
 
 class SparkJvm:
     """The driver's JVM, for what also runs on a small one without Spark. When it has ended the
@@ -30,11 +32,15 @@ class JavaTables:
     """Loads tables as Java objects, through the same catalog as everything else."""
 
     def __init__(
-        self, spark: SparkSession, catalog: str, location_providers: frozenset[str] = frozenset()
+        self,
+        spark: SparkSession,
+        catalogs: SparkCatalogs | str,
+        location_providers: frozenset[str] = frozenset(),
     ) -> None:
-        """`location_providers`: classes that a table may choose for the names of its files."""
+        """`catalogs`: or the name of the only one. `location_providers`: classes that a table may
+        choose for the names of its files."""
         self.spark = spark
-        self._catalog = catalog
+        self._catalogs = catalogs
         self._location_providers = location_providers
 
     @property
@@ -51,11 +57,14 @@ class JavaTables:
         return session
 
     def load(self, table: TableName) -> JavaTable:
-        """Raises py4j.protocol.Py4JJavaError, and TaskRefused before Java makes anything of a
-        property that is not the table owner's to choose."""
-        parts = (self._catalog, *table.namespace, table.name)
+        """Raises py4j.protocol.Py4JJavaError, UnknownCatalog, and TaskRefused before Java makes
+        anything of a property that is not the table owner's to choose."""
+        session = self.session
+        several = self._catalogs
+        catalog = several if isinstance(several, str) else several.name_of(table)
+        parts = (catalog, *table.namespace, table.name)
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
-        found = self.iceberg.spark.Spark3Util.loadIcebergTable(self.session, quoted)
+        found = self.iceberg.spark.Spark3Util.loadIcebergTable(session, quoted)
         self._refuse_unsafe(table, found.properties())
         return JavaTable(self.iceberg, found)
 

@@ -26,9 +26,10 @@ def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSes
     (jvm or launch(settings)).join()
     builder: Any = SparkSession.builder
     made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
-    java_tls.use(made._jvm, settings.connection)
-    for name, value in settings.connection.spark().items():  # never on a command line
-        made.conf.set(name, value)
+    for connection in settings.connections.values():
+        java_tls.use(made._jvm, connection)
+        for name, value in connection.spark().items():  # never on a command line
+            made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")
     if settings.on_cluster:
         cluster.equip(made.sparkContext, settings)

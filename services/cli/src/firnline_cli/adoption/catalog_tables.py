@@ -140,7 +140,7 @@ class CatalogLake:
         namespace = table.identity.namespace
         if namespace not in self._namespaces:
             self._namespaces[namespace] = self._tried(
-                lambda: self.tables.namespace_properties(namespace)
+                lambda: self.tables.namespace_properties(table.identity)
             )
         return dict(with_namespace(table.properties, self._namespaces[namespace]))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import click
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.identity import MAIN
+from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
@@ -72,7 +72,9 @@ class Forecasts:
 
     def _of_namespace(self, namespace: Name) -> dict[str, str]:
         if namespace not in self._namespaces:
-            self._namespaces[namespace] = self.tables.namespace_properties(namespace)
+            self._namespaces[namespace] = self.tables.namespace_properties(
+                TableName("", namespace, "")
+            )
         return self._namespaces[namespace]
 
 

@@ -1,0 +1,177 @@
+"""Several catalogs: who opens the table that a record names (docs/decisions/0052).
+
+A record's table has the name of its connection and the prefix of the paths it was found under.
+Nobody but the server knows what a prefix stands for, so a client that opens one says which one it
+wants, and does nothing where the server has led it to another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefused
+from firnline_domain.identity import TableName, is_catalog_name
+from py4j.protocol import Py4JJavaError
+
+from firnline_iceberg.catalog_prefixes import at_prefix
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
+from firnline_iceberg.file_cache import FileCache
+from firnline_iceberg.jvm import Jvm
+from firnline_iceberg.rewrites import Outcome
+from firnline_iceberg.tables import LoadedTable, Tables
+
+MAX_OPEN = 100  # catalogs and prefixes with clients of their own; the least used are forgotten
+Connections = Mapping[str, CatalogConnection]
+Opened = TypeVar("Opened")
+
+
+class UnknownCatalog(TaskRefused):
+    """Nobody told this process how to reach that catalog."""
+
+    def __init__(self, table: TableName, known: Mapping[str, object]) -> None:
+        names = ", ".join(known)
+        text = (
+            f"{table.full}: no catalog {table.catalog} is configured here, only {names}: give all "
+            f"services the same [catalogs.{table.catalog}], or unregister its tables"
+        )
+        super().__init__("unknown_catalog", text)
+
+
+def connections_of(catalog: Catalog | Connections) -> Connections:
+    """By name. Raises Misconfigured for a name that no key, path or setting could hold."""
+    found = catalog
+    if not isinstance(found, Mapping):
+        connection = connection_of(found)
+        found = {connection.name: connection}
+    for name in found:
+        if not is_catalog_name(name):
+            raise Misconfigured(
+                f"[catalogs.{name}]: a catalog's name is of letters, digits, - and _, 63 at most"
+            )
+    return found
+
+
+class Catalogs(Generic[Opened]):
+    """One client for each catalog and prefix, made when it is first needed. Thread-safe."""
+
+    def __init__(
+        self, connections: Connections, make: Callable[[CatalogConnection], Opened]
+    ) -> None:
+        self.connections = connections
+        self._make = make
+        self._opened: OrderedDict[tuple[str, str], Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, table: TableName) -> Opened:
+        """The client of a table's catalog. Raises UnknownCatalog, and what making one raises."""
+        place = (table.catalog, table.prefix)
+        with self._lock:
+            if (known := self._opened.get(place)) is not None:
+                self._opened.move_to_end(place)
+                return known
+        made = self._make(self._connection(table))  # may take a round trip; others go on
+        with self._lock:
+            made = self._opened.setdefault(place, made)
+            while len(self._opened) > MAX_OPEN:
+                self._opened.popitem(last=False)
+        return made
+
+    def _connection(self, table: TableName) -> CatalogConnection:
+        if (connection := self.connections.get(table.catalog)) is None:
+            raise UnknownCatalog(table, self.connections)
+        return at_prefix(connection, table.prefix)
+
+
+class CatalogTables(Tables):
+    """`Tables` of all catalogs: of the one that a table is in. What names no table is about the
+    first of them."""
+
+    def __init__(
+        self, catalogs: Catalog | Connections, cache: FileCache | None = None, **properties: str
+    ) -> None:
+        """`cache` is one for all. Raises Misconfigured."""
+        connections = connections_of(catalogs)
+        super().__init__(next(iter(connections.values())), cache, **properties)
+
+        def make(connection: CatalogConnection) -> Tables:
+            return Tables(connection, cache, **properties)
+
+        self._each = Catalogs(connections, make)
+
+    def load(self, table: TableName) -> LoadedTable:
+        """Raises UnknownCatalog, and as `Tables.load`."""
+        return self._each.of(table).load(table)
+
+    def namespace_properties(self, table: TableName) -> dict[str, str]:
+        """Raises UnknownCatalog, and as `Tables.namespace_properties`."""
+        return self._each.of(table).namespace_properties(table)
+
+
+class CatalogCommits(JavaCommits):
+    """`JavaCommits` of all catalogs, each with a client of its own."""
+
+    def __init__(self, iceberg: Jvm, catalogs: Catalog | Connections) -> None:
+        """Raises Misconfigured; py4j.protocol.Py4JJavaError where no catalog answers. One that
+        does not answer now is asked again by the first table of it."""
+        connections = connections_of(catalogs)
+        self._each = Catalogs(connections, partial(_commits, iceberg))
+        failures = []
+        for name in connections:
+            try:
+                self._each.of(TableName("", (), "", name))
+            except Py4JJavaError as failure:
+                failures.append(failure)
+        if len(failures) == len(connections):
+            raise failures[0]
+
+    def _of(self, table: TableName) -> JavaCommits:
+        try:
+            return self._each.of(table)
+        except Py4JJavaError as error:
+            raise CatalogUnreachable(f"catalog {table.catalog}: {error.java_exception}") from error
+
+    def commit(self, table: TableName, *how: Any, **more: Any) -> Outcome:
+        """Raises UnknownCatalog, and as `JavaCommits.commit`."""
+        return self._of(table).commit(table, *how, **more)
+
+    def abandon(self, table: TableName) -> None:
+        """As `JavaCommits.abandon`."""
+        with suppress(TaskRefused, CatalogUnreachable):  # then nothing was ever written for it
+            self._of(table).abandon(table)
+
+    def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
+        """Raises UnknownCatalog, and as `JavaCommits.undo`."""
+        return self._of(table).undo(table, ref, ours, parent)
+
+
+def _commits(iceberg: Jvm, connection: CatalogConnection) -> JavaCommits:
+    return JavaCommits(iceberg, connection)
+
+
+Check = Callable[[], object]
+
+
+class Watches(Protocol):
+    """`firnline_adapters.health.Health`."""
+
+    def needs(self, name: str, check: Check) -> None: ...
+
+    def uses(self, name: str, check: Check) -> None: ...
+
+
+def watched(
+    health: Watches, connections: Connections, check: Callable[[CatalogConnection], Check]
+) -> None:
+    """Have a service's health say whether its catalogs answer. With several it is ready without
+    one of them: others' tables do not wait for it."""
+    if len(connections) == 1:
+        health.needs("catalog", check(next(iter(connections.values()))))
+        return
+    for one in connections.values():
+        health.uses(f"catalog {one.name}", check(one))
