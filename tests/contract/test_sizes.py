@@ -228,7 +228,7 @@ def expiry(count: int) -> TableCommitted:
     call = Call("c", "POST", "/v1/namespaces/db/tables/t", body, 5)
     [change] = changes_of(call)
     assert change.expired_snapshot_ids == tuple(ids)
-    return event_of(change, call, "u", "lake", 9, "gateway")
+    return event_of(change, call, "u", 9, "gateway")
 
 
 @pytest.mark.parametrize("count", [1, MAX_EXPIRED_IDS, MAX_EXPIRED_IDS + 1, 125_000])

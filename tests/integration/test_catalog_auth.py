@@ -169,14 +169,14 @@ def test_a_warehouse_is_named_where_the_catalog_asks(front: Front, table: TableN
     server = front(warehouse="prod wh")
     assert Tables(server.connection()).load(table)
 
-    async def separator() -> str:
+    async def config() -> bytes:
         upstream = Upstream(server.connection(), 10)
         try:
-            return await upstream.separator()
+            return (await upstream.config())[1]
         finally:
             await upstream.close()
 
-    assert asyncio.run(separator())
+    assert b"overrides" in asyncio.run(config())
 
 
 def test_the_gateway_reads_as_itself_and_renews(front: Front, table: TableName) -> None:

@@ -260,7 +260,7 @@ def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
 async def bench(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     made = make_bench()
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway
+        made.gateway = gateway.first
         yield made
 
 
@@ -275,5 +275,5 @@ async def narrow(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that keeps little."""
     made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, own="token = 'our-own'")
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway
+        made.gateway = gateway.first
         yield made

@@ -341,5 +341,5 @@ async def test_the_separator_is_asked_for_at_the_start(make_bench: Callable[...,
     bench.catalog.script["GET /v1/config"] = said(config)
     async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")) as gateway:
         async with asyncio.timeout(20):
-            while gateway.separator != "%2E":
+            while gateway.first.separator != "%2E":
                 await asyncio.sleep(0.01)

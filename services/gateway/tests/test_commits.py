@@ -196,7 +196,7 @@ def test_uuid_in_an_answer() -> None:
 
 
 def event_id(call: Call) -> str:
-    return event_of(only(call), call, "u", "lake", 1, "gateway").event_id
+    return event_of(only(call), call, "u", 1, "gateway").event_id
 
 
 def test_a_new_snapshot_has_one_event_id_whoever_saw_it(recorded: Recorded) -> None:

@@ -60,7 +60,7 @@ class Scene:
         self.journal = journal
         log = Log("gateway")
         upstream: Any = self.tables
-        capture = Capture(journal, upstream, "lake", log, clock)
+        capture = Capture(journal, upstream, log, clock)
         self.reconciler = Reconciler(journal, upstream, capture, log, clock)
 
     def doubt(self, *updates: dict[str, Any], call_id: str = "c") -> None:

@@ -19,7 +19,7 @@ from .conftest import UUID, Bench, said
 
 TABLE = "/v1/w/namespaces/a%1Fb/tables/t"
 TRANSACTION = "/v1/w/transactions/commit"
-NAME = TableName(UUID, ("a", "b"), "t")
+NAME = TableName(UUID, ("a", "b"), "t", prefix="w")
 REFUSED = said(b'{"error": {"code": 409, "type": "CommitFailedException"}}', "409 Conflict")
 COMMIT = b'{"requirements": [], "updates": []}'
 
@@ -33,7 +33,7 @@ async def busy(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     made.catalog.script[f"POST {TABLE}"] = REFUSED
     made.catalog.script[f"POST {TRANSACTION}"] = REFUSED
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway
+        made.gateway = gateway.first
         yield made
 
 

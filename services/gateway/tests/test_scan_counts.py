@@ -29,11 +29,14 @@ NAME = TableName(UUID, ("a", "b"), "t")
 def test_identities_are_few_and_grow_old() -> None:
     now = [0.0]
     known = Identities(2, lambda: now[0])
-    first, second, third = (("/v1", "a", name) for name in "xyz")
+    first, second, third = (("w", "a", name) for name in "xyz")
     known.learn(first, Loaded("u1"))
     known.learn(second, None)
     assert (first in known, second in known, third in known) == (True, True, False)
-    assert (known[second], known[first]) == (None, Identity(TableName("u1", ("a",), "x")))
+    assert (known[second], known[first]) == (
+        None,
+        Identity(TableName("u1", ("a",), "x", prefix="w")),
+    )
     known.learn(third, Loaded("u3"))
     assert (first in known, second in known) == (True, False)  # asked for last
     now[0] = KEPT_S - 0.1

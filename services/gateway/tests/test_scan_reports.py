@@ -80,7 +80,7 @@ def test_calls_that_report_are_found(method: str, path: str, found: TableRoute |
 
 def test_a_tables_names_are_the_same_however_a_client_spells_them() -> None:
     spelt = [TableRoute("/v1", "a%1Fb", "t%20"), TableRoute("/v1", "a.b", "t%20")]
-    assert {one.names("%2E") for one in spelt} == {("/v1", "a", "b", "t ")}
+    assert {one.names("%2E") for one in spelt} == {("", "a", "b", "t ")}
     assert spelt[0].path == "/v1/namespaces/a%1Fb/tables/t%20"
 
 

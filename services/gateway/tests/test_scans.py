@@ -20,7 +20,7 @@ from .conftest import UUID, Bench, Catalog, said
 from .scan_report import encoded
 
 TABLE = "/v1/w/namespaces/a%1Fb/tables/t"
-NAME = TableName(UUID, ("a", "b"), "t")
+NAME = TableName(UUID, ("a", "b"), "t", prefix="w")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def busy(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     )
     made.catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
     async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway
+        made.gateway = gateway.first
         yield made
 
 
@@ -81,8 +81,8 @@ async def test_scans_are_counted_by_the_tables_uuid(
     assert {one.table for one in events} == {NAME}
     assert (sum(one.scans for one in events), sum(one.data_files for one in events)) == (3, 12)
     assert all(one.from_ms <= one.to_ms for one in events)
-    place = "table-scans", bucket_of(UUID, busy.broker.buckets)
-    assert {key for key, _ in busy.broker.logs[place]} == {UUID}
+    place = "table-scans", bucket_of(NAME.key, busy.broker.buckets)
+    assert {key for key, _ in busy.broker.logs[place]} == {NAME.key}
     assert came(before) == {"counted": 3, "dropped": 0}
     assert busy.catalog.lines().count(f"GET {TABLE}?snapshots=refs") == 1
 

@@ -32,7 +32,7 @@ from .conftest import UUID, Bench, append, said
 from .scan_report import encoded
 
 TABLE = "/v1/w/namespaces/a%1Fb/tables/t"
-NAME = TableName(UUID, ("a", "b"), "t")
+NAME = TableName(UUID, ("a", "b"), "t", prefix="w")
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 READER, WRITER, SPARK = Client(b"reader"), Client(b"writer"), Client(b"spark", is_java=True)
 NAMES: Names = ("/v1", "a", "t")

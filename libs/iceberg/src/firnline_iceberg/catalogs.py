@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefused
 from firnline_domain.identity import TableName, is_catalog_name
@@ -152,26 +152,3 @@ class CatalogCommits(JavaCommits):
 
 def _commits(iceberg: Jvm, connection: CatalogConnection) -> JavaCommits:
     return JavaCommits(iceberg, connection)
-
-
-Check = Callable[[], object]
-
-
-class Watches(Protocol):
-    """`firnline_adapters.health.Health`."""
-
-    def needs(self, name: str, check: Check) -> None: ...
-
-    def uses(self, name: str, check: Check) -> None: ...
-
-
-def watched(
-    health: Watches, connections: Connections, check: Callable[[CatalogConnection], Check]
-) -> None:
-    """Have a service's health say whether its catalogs answer. With several it is ready without
-    one of them: others' tables do not wait for it."""
-    if len(connections) == 1:
-        health.needs("catalog", check(next(iter(connections.values()))))
-        return
-    for one in connections.values():
-        health.uses(f"catalog {one.name}", check(one))

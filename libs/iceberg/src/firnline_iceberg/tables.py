@@ -241,7 +241,7 @@ class Tables:
         try:
             return canonical_prefix(self._catalog.properties.get("prefix", ""))
         except (RESTError, requests.RequestException) as error:
-            raise self._told(error, "") from error
+            raise told(self._connection, error, "") from error
 
     @property
     def catalog_path(self) -> str:
@@ -278,7 +278,7 @@ class Tables:
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
             return {}
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, ".".join(namespace)) from error
+            raise told(self._connection, error, ".".join(table.namespace)) from error
 
     def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         """Every table of a namespace and of those below it, as namespace levels and name; of all

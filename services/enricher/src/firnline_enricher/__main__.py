@@ -11,7 +11,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.auth import catalog_answers
-from firnline_iceberg.catalogs import watched
+from firnline_iceberg.catalog_health import watched
 
 from firnline_enricher.bootstrap import build
 from firnline_enricher.settings import Settings

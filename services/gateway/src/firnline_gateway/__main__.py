@@ -10,6 +10,7 @@ from firnline_adapters.kafka import KafkaPublisher
 from firnline_adapters.service import starting
 from firnline_adapters.signing import signer_of
 from firnline_iceberg.auth import catalog_answers
+from firnline_iceberg.catalog_health import watched
 
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings
@@ -18,7 +19,7 @@ from firnline_gateway.settings import Settings
 def main() -> None:
     """Exit code 2 where a setting is missing or wrong."""
     with starting("gateway", Settings, waits_for_kafka=False) as (settings, log):
-        HEALTH.needs("catalog", catalog_answers(settings.upstream))
+        watched(HEALTH, settings.upstreams, catalog_answers)
         signer = signer_of(settings)
         fleet = (settings.broker, settings.buckets)
         places = FollowedAssignments(*fleet, log, signer)

@@ -7,7 +7,8 @@ import fcntl
 import signal
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from firnline_adapters.logs import Log
 from firnline_adapters.tls import server_context
 from firnline_domain.errors import Misconfigured
 from firnline_domain.ports import Publisher
+from firnline_iceberg.connection import CatalogConnection
 
 from firnline_gateway.capture import Capture
+from firnline_gateway.gateways import Gateways
 from firnline_gateway.handlers import Gateway
 from firnline_gateway.holds import ReadHolds, commit_holds
 from firnline_gateway.journal import Journal
@@ -64,7 +67,7 @@ async def serve(
 @asynccontextmanager
 async def running(
     settings: Settings, publisher: Publisher, log: Log, statistics: Publisher | None = None
-) -> AsyncIterator[Gateway]:
+) -> AsyncIterator[Gateways]:
     """A gateway that listens while the block runs. `statistics`: a publisher for what may be lost,
     so that the other one's `flush` waits for none of it."""
     state = Path(settings.state_dir)
@@ -72,38 +75,76 @@ async def running(
         journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
         sender = OutboxSender(journal, publisher, log, now_ms)
         sender.start()
-        upstream = Upstream(settings.upstream, settings.upstream_timeout_s)
-        capture = Capture(
-            journal, upstream, settings.upstream.name, log, now_ms, settings.body_bytes
-        )
-        reconciler = Reconciler(journal, upstream, capture, log, now_ms)
+        budget = MemoryBudget(settings.bodies_bytes)
         try:
-            async with counting(settings, upstream, statistics or publisher, log) as scans:
-                wait_ms = settings.commit_wait_s * 1000
-                gateway = Gateway(
-                    upstream,
-                    capture,
-                    ReadHolds(int(wait_ms)),
-                    commit_holds(int(wait_ms * HOLD_SHARE)),
-                    scans,
-                    now_ms,
-                    MemoryBudget(settings.bodies_bytes),
-                    settings.body_bytes,
+            async with AsyncExitStack() as stack:
+                counts = await stack.enter_async_context(
+                    counting(settings, statistics or publisher, log)
                 )
-                async with doing(gateway.learn(), reconciler.run()), listening(gateway, settings):
-                    yield gateway
+                gateways = Gateways(
+                    {
+                        name: await stack.enter_async_context(
+                            serving(settings, catalog, journal, counts, budget, log)
+                        )
+                        for name, catalog in settings.upstreams.items()
+                    },
+                    settings.mounts_catalogs,
+                )
+                await stack.enter_async_context(listening(gateways, settings))
+                yield gateways
         finally:
-            await capture.finish(DRAIN_S)
-            await upstream.close()
             sent = await asyncio.to_thread(sender.stop, LAST_FLUSH_S)
             log.info("stopped", outbox="empty" if sent else "kept for the next start")
             journal.stop(LAST_FLUSH_S)
 
 
 @asynccontextmanager
+async def serving(
+    settings: Settings,
+    catalog: CatalogConnection,
+    journal: Journal,
+    counts: Counted | None,
+    budget: MemoryBudget,
+    log: Log,
+) -> AsyncIterator[Gateway]:
+    """Pass on the calls to one catalog while the block runs; then wait for what they leave."""
+    name, upstream = catalog.name, Upstream(catalog, settings.upstream_timeout_s)
+    capture = Capture(journal, upstream, log, now_ms, settings.body_bytes)
+    reconciler = Reconciler(journal, upstream, capture, log, now_ms, name)
+    wait_ms = settings.commit_wait_s * 1000
+    try:
+        async with scanning(upstream, counts, name, log) as scans:
+            gateway = Gateway(
+                upstream,
+                capture,
+                ReadHolds(int(wait_ms)),
+                commit_holds(int(wait_ms * HOLD_SHARE)),
+                scans,
+                now_ms,
+                budget,
+                settings.body_bytes,
+                name,
+                name if settings.mounts_catalogs else "",
+            )
+            async with doing(gateway.learn(), reconciler.run()):
+                yield gateway
+    finally:
+        await capture.finish(DRAIN_S)
+        await upstream.close()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is counted by table, of all catalogs."""
+
+    scans: ScanCounts
+    refused: RefusedCommits
+
+
+@asynccontextmanager
 async def counting(
-    settings: Settings, upstream: Upstream, statistics: Publisher, log: Log
-) -> AsyncIterator[Scans | None]:
+    settings: Settings, statistics: Publisher, log: Log
+) -> AsyncIterator[Counted | None]:
     """Scans that clients report, loads of those that do not, and refused commits are counted and
     sent while the block runs, if anybody asks."""
     if settings.scan_report_s <= 0:
@@ -112,13 +153,27 @@ async def counting(
     counts, refused = ScanCounts(now_ms()), RefusedCommits(now_ms())
     sender = ScanSender((counts, refused), statistics, settings.scan_report_s, log, now_ms)
     sender.start()
-    scans = Scans(upstream, counts, Identities(), TableLoads(now_ms), refused, log, now_ms)
+    try:
+        yield Counted(counts, refused)
+    finally:
+        await asyncio.to_thread(sender.stop, LAST_SCANS_S)
+
+
+@asynccontextmanager
+async def scanning(
+    upstream: Upstream, counted: Counted | None, catalog: str, log: Log
+) -> AsyncIterator[Scans | None]:
+    """What is counted of one catalog's tables while the block runs."""
+    if counted is None:
+        yield None
+        return
+    names, loads = Identities(catalog=catalog), TableLoads(now_ms)
+    scans = Scans(upstream, counted.scans, names, loads, counted.refused, log, now_ms)
     try:
         async with doing(scans.run()):
             yield scans
     finally:
         await scans.finish(LAST_SCANS_S)
-        await asyncio.to_thread(sender.stop, LAST_SCANS_S)
 
 
 @asynccontextmanager
@@ -134,7 +189,7 @@ async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def listening(gateway: Gateway, settings: Settings) -> AsyncIterator[None]:
+async def listening(gateway: Gateways, settings: Settings) -> AsyncIterator[None]:
     """The HTTP server; at its end it waits for the calls in flight. Raises Misconfigured where it
     cannot listen."""
     server = web.Server(

@@ -58,7 +58,6 @@ class Capture:
         self,
         journal: Journal,
         upstream: Upstream,
-        catalog: str,
         log: Log,
         now_ms: Callable[[], int],
         max_bytes: int = MAX_BYTES,
@@ -66,7 +65,6 @@ class Capture:
         """`max_bytes`: of a request or an answer that is looked into, without its encoding."""
         self._journal = journal
         self._upstream = upstream
-        self._catalog = catalog
         self._log = log
         self._now_ms = now_ms
         self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
@@ -224,7 +222,7 @@ class Capture:
                 self._log.error("event_without_uuid", path=change.path, change=change.change)
                 continue
             self._remember(change, change.uuid)
-            events.append(event_of(change, call, change.uuid, self._catalog, at_ms, source))
+            events.append(event_of(change, call, change.uuid, at_ms, source))
         try:
             records = [outgoing(event, at_ms) for event in events]
         except Exception as error:  # numbers too large, texts of other types: whatever was sent
@@ -247,7 +245,7 @@ class Capture:
         metrics.count("gateway_commits")
         self._log.info(
             "committed",
-            table=event.table.dotted,
+            table=event.table.full,
             change=event.change,
             snapshots=",".join(str(new.snapshot_id) for new in event.snapshots) or "-",
             source=event.source,

@@ -27,7 +27,7 @@ from firnline_gateway.rest_spec import (
     RenameTable,
     read,
 )
-from firnline_gateway.routes import CallKind, Route, levels_of, route_of, table_path
+from firnline_gateway.routes import CallKind, Route, levels_of, prefix_in, route_of, table_path
 
 # Every other update changes what a reader must know of the table; so do those not yet invented.
 _NOT_METADATA = frozenset(
@@ -103,12 +103,15 @@ def uuid_in(answer: bytes) -> str | None:
 
 
 def event_of(
-    change: PlannedChange, call: Call, uuid: str, catalog: str, at_ms: int, source: str
+    change: PlannedChange, call: Call, uuid: str, at_ms: int, source: str
 ) -> TableCommitted:
     """The event of one accepted change. `source` is `gateway` or `reconciled`."""
+    route = route_of(call.method, call.path)
+    prefix = prefix_in(route.root) if route else ""
+    table = TableName(uuid, change.namespace, change.name, call.catalog, prefix)
     return TableCommitted(
-        event_id=_event_id(change, call, uuid),
-        table=TableName(uuid, change.namespace, change.name, catalog),
+        event_id=_event_id(change, call, table.key),
+        table=table,
         change=change.change,
         snapshots=change.snapshots,
         refs=change.refs,
@@ -122,14 +125,14 @@ def event_of(
     )
 
 
-def _event_id(change: PlannedChange, call: Call, uuid: str) -> str:
+def _event_id(change: PlannedChange, call: Call, table_key: str) -> str:
     """The same for every sighting of one change.
 
     A new snapshot or a new table happens once, so its ids suffice. A ref can move to the same
     snapshot twice, a table can be registered twice: those also carry the call's own identity,
     which the client's idempotency key keeps over its retries.
     """
-    parts = [uuid, change.change.value, *(str(new.snapshot_id) for new in change.snapshots)]
+    parts = [table_key, change.change.value, *(str(new.snapshot_id) for new in change.snapshots)]
     parts += [f"{moved.ref}={moved.snapshot_id}" for moved in change.refs]
     if not change.snapshots and change.change is not TableChange.CREATED:
         parts.append(call.idempotency_key or call.call_id)

@@ -12,6 +12,7 @@ from firnline_adapters import metrics
 from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, RELEASE
 from firnline_domain.commits.table_loads import OURS
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import CATALOG, PREFIX_HEADER, canonical_prefix
 
 from firnline_gateway.bodies import (
     Body,
@@ -23,7 +24,13 @@ from firnline_gateway.bodies import (
     stream_of,
 )
 from firnline_gateway.capture import Capture, Pending
-from firnline_gateway.config_response import rehomed, separator_in
+from firnline_gateway.config_response import (
+    Ways,
+    prefix_of,
+    rehomed,
+    separator_in,
+    with_prefix,
+)
 from firnline_gateway.holds import Holds, ReadHolds
 from firnline_gateway.memory_budget import MemoryBudget
 from firnline_gateway.outbox import Call
@@ -48,6 +55,7 @@ from firnline_gateway.routes import (
     TableRoute,
     check,
     config_base,
+    mount_in,
     reported_table,
     route_of,
     table_loaded,
@@ -80,9 +88,12 @@ class Gateway:
         now_ms: Callable[[], int],
         budget: MemoryBudget,
         max_bytes: int,
+        catalog: str = CATALOG,
+        mount: str = "",
     ) -> None:
-        """`scans`: None where nobody wants to know how often tables are read. `max_bytes`: of a
-        body that is kept to be looked into, if the `budget` has room for it."""
+        """`catalog`: its name. `mount`: the path below which it is served; "" for none. `scans`:
+        None where nobody wants to know how often tables are read. `max_bytes`: of a body that is
+        kept to be looked into, if the `budget` has room for it."""
         self._upstream = upstream
         self._capture = capture
         self._read_holds = read_holds
@@ -91,12 +102,17 @@ class Gateway:
         self._now_ms = now_ms
         self._budget = budget
         self._max_bytes = max_bytes
+        self._catalog = catalog
+        self._mounts = (mount,)
+        self._ways = Ways()
         self.separator = SPEC_SEPARATOR
 
     async def learn(self) -> None:
         """Ask for the separator ourselves: clients that were there before us do not ask again."""
         with contextlib.suppress(RetryLater):  # some catalogs want a warehouse; clients name it
-            self.separator = await self._upstream.separator()
+            target, config = await self._upstream.config()
+            self.separator = separator_in(config)
+            self._ways.learn(target, config)
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
         """Answer one call."""
@@ -105,7 +121,7 @@ class Gateway:
         return answer
 
     async def _answer(self, request: BaseRequest) -> StreamResponse:
-        path = request.raw_path
+        path = self._path(request)
         try:
             check(path)
         except OutsideCatalog as error:
@@ -174,7 +190,8 @@ class Gateway:
     async def _send(self, request: BaseRequest, pending: Pending) -> StreamResponse:
         headers, body = to_upstream(request.raw_headers), pending.body.sent
         try:
-            upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
+            target = pending.call.path
+            upstream = await self._upstream.call(request.method, target, headers, body)
         except NOTHING_SENT as failure:
             self._capture.refused(pending)
             return refusal_for(failure)
@@ -212,7 +229,8 @@ class Gateway:
         return Call(
             call_id=uuid.uuid4().hex,
             method=request.method,
-            path=request.raw_path,
+            path=self._path(request),
+            catalog=self._catalog,
             body=body.at_once,
             received_ms=self._now_ms(),
             separator=self.separator,
@@ -279,7 +297,8 @@ class Gateway:
             body = copy.passing(body)
         headers = to_upstream(request.raw_headers)
         try:
-            upstream = await self._upstream.call(request.method, request.raw_path, headers, body)
+            target = self._path(request)
+            upstream = await self._upstream.call(request.method, target, headers, body)
         except FAILURES as failure:
             return refusal_for(failure)
         async with upstream:
@@ -288,29 +307,37 @@ class Gateway:
             return await relay(request, upstream)
 
     async def _config(self, request: BaseRequest, base: str) -> StreamResponse:
-        """The one answer that is changed: the catalog's own URIs become ours."""
-        headers = to_upstream(request.raw_headers)
+        """The one answer that is changed: the catalog's own URIs become ours, and a client of ours
+        that wants a prefix is led to it."""
+        headers, target = to_upstream(request.raw_headers), self._path(request)
+        wanted = canonical_prefix(request.headers.get(PREFIX_HEADER, ""))
+        way = (self._ways.to(wanted) if wanted else None) or target
         wants_gzip = "gzip" in headers.get(hdrs.ACCEPT_ENCODING, "").lower()
         headers[hdrs.ACCEPT_ENCODING] = "gzip" if wants_gzip else "identity"
         try:
-            upstream = await self._upstream.call(request.method, request.raw_path, headers, None)
+            upstream = await self._upstream.call(request.method, way, headers, None)
             async with upstream:
                 body = await read_whole(upstream, CONFIG_BYTES)
         except FAILURES as failure:
             return refusal_for(failure)
         except TooLong:
             return refusal(502, f"the catalog's config is longer than {CONFIG_BYTES} bytes")
-        body = self._with_our_uri(upstream, body, f"{_origin(request)}{base}")
-        return await reply(request, upstream, body)
-
-    def _with_our_uri(self, upstream: ClientResponse, body: bytes, client: str) -> bytes:
         encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
         plain = decoded(body, encoding, CONFIG_BYTES)
-        if upstream.status != 200 or plain is None:
-            return body
-        self.separator = separator_in(plain)
-        ours = rehomed(plain, self._upstream.base, client)
-        return body if ours == plain else encoded(ours, encoding)
+        if upstream.status == 200 and plain is not None:
+            self.separator = separator_in(plain)
+            self._ways.learn(way, plain)
+            mount = mount_in(request.raw_path, self._mounts)
+            origin = _origin(request)
+            ours = rehomed(plain, self._upstream.base, f"{origin}{mount}{base}", mount)
+            if wanted and wanted != prefix_of(plain):
+                ours = with_prefix(ours, wanted)
+            body = body if ours == plain else encoded(ours, encoding)
+        return await reply(request, upstream, body)
+
+    def _path(self, request: BaseRequest) -> str:
+        """The request's target as the catalog knows it."""
+        return request.raw_path.removeprefix(mount_in(request.raw_path, self._mounts))
 
 
 def _peer(request: BaseRequest) -> object:

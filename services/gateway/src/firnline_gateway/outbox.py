@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
 from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
+from firnline_domain.identity import CATALOG
 from firnline_domain.values import Value
 
 from firnline_gateway.routes import SPEC_SEPARATOR
@@ -26,7 +27,8 @@ class Call(Value):
 
     `body` is decoded (no content encoding); None = not kept: what the call did is to be read from
     the tables. `known_uuid` is the table's uuid as it was read before a drop, which names none.
-    `separator` is the catalog's at that moment, still escaped. `accepted`: the catalog has said
+    `catalog` is the one behind us that it went to, and `path` a path there. `separator` is the
+    catalog's at that moment, still escaped. `accepted`: the catalog has said
     so; else nobody knows.
     """
 
@@ -41,6 +43,7 @@ class Call(Value):
     idempotency_key: str | None = None
     known_uuid: str | None = None
     accepted: bool = False
+    catalog: str = CATALOG
 
 
 class Outgoing(Value):

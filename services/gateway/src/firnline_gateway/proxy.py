@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 
 from aiohttp import ClientConnectorError, ClientError, ClientResponse, ConnectionTimeoutError, hdrs
 from aiohttp.web import BaseRequest, Response, StreamResponse
+from firnline_domain.identity import PREFIX_HEADER
 from multidict import CIMultiDict
 
 from firnline_gateway.bodies import BodyCopy
@@ -28,7 +29,8 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-_OURS_ALONE = frozenset({"host", "expect"})  # we answer `Expect: 100-continue` ourselves
+# We answer `Expect: 100-continue` ourselves, and questions for a prefix.
+_OURS_ALONE = frozenset({"host", "expect", PREFIX_HEADER.lower()})
 NOTHING_SENT = (ClientConnectorError, ConnectionTimeoutError)
 FAILURES = (ClientError, OSError, TimeoutError)
 

@@ -10,6 +10,7 @@ from typing import Any
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import CATALOG
 
 from firnline_gateway.capture import Capture
 from firnline_gateway.commits import PlannedChange, UnreadableCall, changes_of
@@ -47,7 +48,10 @@ class Reconciler:
         capture: Capture,
         log: Log,
         now_ms: Callable[[], int],
+        catalog: str = CATALOG,
     ) -> None:
+        """`catalog`: whose calls to look at."""
+        self._catalog = catalog
         self._journal = journal
         self._upstream = upstream
         self._capture = capture
@@ -78,7 +82,8 @@ class Reconciler:
 
     async def _begin(self) -> list[asyncio.Task[None]]:
         """Nobody waits here for a table that hangs, least of all those that come next."""
-        doubts = await asyncio.wrap_future(self._journal.doubts())
+        every = await asyncio.wrap_future(self._journal.doubts())
+        doubts = [call for call in every if call.catalog == self._catalog]
         self._capture.doubts = len(doubts)
         self._due = {call.call_id: self._due.get(call.call_id, (0, TICK_S)) for call in doubts}
         self._recorded = {key: one for key, one in self._recorded.items() if key in self._due}

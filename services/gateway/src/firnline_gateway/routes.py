@@ -12,9 +12,11 @@ read differently and no client of a catalog sends is refused; the rest is compar
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from enum import StrEnum
 from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
+from firnline_domain.identity import canonical_prefix
 from firnline_domain.values import Value
 
 SPEC_SEPARATOR = "%1F"  # REST spec: the default of `namespace-separator`
@@ -70,6 +72,16 @@ def _check_escapes(path: str) -> None:
             return
         path = inner
     raise OutsideCatalog(f"the path has escapes within escapes, more than {DECODINGS} deep")
+
+
+def mount_in(target: str, names: Collection[str]) -> str:
+    """The beginning of a target, as it stands, that names one of several catalogs: `/lake`; ""
+    where it names none of these."""
+    path = target.partition("?")[0]
+    start = len(path) - len(path.lstrip("/"))
+    end = path.find("/", start)
+    end = len(path) if end < 0 else end
+    return target[:end] if start < end and path[start:end] in names else ""
 
 
 class Segment(Value):
@@ -143,7 +155,7 @@ class TableRoute(Value):
         return f"{self.root}/namespaces/{self.namespace}/tables/{self.table}"
 
     def names(self, separator: str) -> tuple[str, ...]:
-        """Root, levels and name of the table, whoever spelt them."""
+        """Prefix, levels and name of the table, whoever spelt them."""
         return table_names(self.root, self.namespace, self.table, separator)
 
 
@@ -249,9 +261,15 @@ def config_base(method: str, path: str) -> str | None:
     return "".join(f"/{one.raw}" for one in found[:-2])
 
 
+def prefix_in(root: str) -> str:
+    """The prefix of a catalog's paths, in the spelling of `TableName.prefix`: what a root has
+    after its `/v1`."""
+    return canonical_prefix(root.partition("/v1/")[2])
+
+
 def table_names(root: str, namespace: str, table: str, separator: str) -> tuple[str, ...]:
-    """A table's raw segments as names that compare."""
-    return (root, *levels_of(namespace, separator), unquote_plus(table))
+    """A table's raw segments as names that compare; the first one is the prefix."""
+    return (prefix_in(root), *levels_of(namespace, separator), unquote_plus(table))
 
 
 def levels_of(segment: str, separator: str) -> tuple[str, ...]:

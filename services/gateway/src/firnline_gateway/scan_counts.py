@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from firnline_domain.counters.partition_heat import index_of
-from firnline_domain.identity import TableName
+from firnline_domain.identity import CATALOG, TableName
 from firnline_domain.records.events import (
     FilteredBy,
     PartitionClock,
@@ -44,7 +44,14 @@ class Identity(Value):
 class Identities:
     """The newest `most` names that were asked for."""
 
-    def __init__(self, most: int = MAX_NAMES, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        most: int = MAX_NAMES,
+        now_s: Callable[[], float] = time.monotonic,
+        catalog: str = CATALOG,
+    ) -> None:
+        """`catalog`: whose names they are."""
+        self._catalog = catalog
         self._most = most
         self._now_s = now_s
         self._known: OrderedDict[Names, tuple[Identity | None, float]] = OrderedDict()
@@ -66,7 +73,9 @@ class Identities:
         """These names mean that table; None = it could not be read."""
         found = None
         if loaded is not None:
-            found = Identity(TableName(loaded.uuid, names[1:-1], names[-1]), loaded.layout)
+            prefix, *levels, name = names
+            table = TableName(loaded.uuid, tuple(levels), name, self._catalog, prefix)
+            found = Identity(table, loaded.layout)
         until_s = self._now_s() + (UNKNOWN_S if found is None else KEPT_S)
         self._known[names] = found, until_s
         self._known.move_to_end(names)

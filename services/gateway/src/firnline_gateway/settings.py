@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,9 @@ from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
 from firnline_domain.errors import Misconfigured
 from firnline_iceberg.connection import NAME, CatalogConnection
 from firnline_iceberg.connection_words import UPSTREAM
-from firnline_iceberg.connections import connections, the_one
+from firnline_iceberg.connections import Connections, connections, the_one
+
+_ASKED = "FIRNLINE_UPSTREAM_URI"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +55,34 @@ class Settings(ServiceSettings):
     bodies_bytes: int = 256 << 20
 
     @cached_property
-    def upstream(self) -> CatalogConnection:
-        """The catalog behind us, and how we ask it ourselves. Raises Misconfigured."""
+    def upstreams(self) -> Connections:
+        """The catalogs behind us by name, and how we ask them ourselves; the first one is at the
+        root, too. Raises Misconfigured."""
         named = connections(self.file)  # FIRNLINE_CATALOG_URI is ours, by which others find us
-        found = the_one(named) if named else None
-        said = found.properties.get(UPSTREAM) if found else None
-        uri = self.upstream_uri or said
-        if uri is None:
-            raise Misconfigured(
-                "FIRNLINE_UPSTREAM_URI is not set: the URI of the catalog behind us"
-            )
-        if said and said != uri:
-            raise Misconfigured(
-                f"FIRNLINE_UPSTREAM_URI and {UPSTREAM} differ: take one of them out"
-            )
-        return CatalogConnection(NAME, {"uri": uri}) if found is None else found.at(uri)
+        if not named:
+            if self.upstream_uri is None:
+                raise Misconfigured(f"{_ASKED} is not set: the URI of the catalog behind us")
+            return {NAME: CatalogConnection(NAME, {"uri": self.upstream_uri})}
+        behind = {name: one for name, one in named.items() if UPSTREAM in one.properties}
+        if self.upstream_uri is None or len(behind) > 1:
+            if self.upstream_uri is not None:
+                raise Misconfigured(f"{_ASKED}: the file names {', '.join(behind)}; take it out")
+            if not behind:
+                raise Misconfigured(
+                    f"{UPSTREAM} is in none of {_sections(named)}: the URI of each catalog that "
+                    f"is behind this gateway, or {_ASKED} for one"
+                )
+            return {name: one.at(one.properties[UPSTREAM]) for name, one in behind.items()}
+        found = next(iter(behind.values())) if behind else the_one(named)
+        if found.properties.get(UPSTREAM, self.upstream_uri) != self.upstream_uri:
+            raise Misconfigured(f"{_ASKED} and {UPSTREAM} differ: take one of them out")
+        return {found.name: found.at(self.upstream_uri)}
+
+    @cached_property
+    def mounts_catalogs(self) -> bool:
+        """Whether each is below its name, too: who names none has one, at the root."""
+        return bool(connections(self.file))
+
+
+def _sections(names: Iterable[str]) -> str:
+    return ", ".join(f"[catalogs.{name}]" for name in names)

@@ -22,7 +22,6 @@ from firnline_iceberg.connection import CatalogConnection
 from multidict import CIMultiDict
 from yarl import URL
 
-from firnline_gateway.config_response import separator_in
 from firnline_gateway.rest_spec import UNREADABLE, Listing, LoadedTable, read
 from firnline_gateway.routes import OutsideCatalog, check
 from firnline_gateway.table_layouts import Loaded, loaded_table
@@ -175,15 +174,16 @@ class Upstream:
             raise CatalogUnreachable(f"GET {path}: {status}")
         return await asyncio.to_thread(loaded_table, body)
 
-    async def separator(self) -> str:
-        """The catalog's namespace separator. Raises RetryLater where it does not say."""
+    async def config(self) -> tuple[str, bytes]:
+        """The target that we asked, and what the catalog says to a client with our settings.
+        Raises RetryLater where it does not say."""
         path = "/v1/config"
         if self._warehouse:
             path += f"?warehouse={quote(self._warehouse, safe='')}"
         status, body = await self._read(path)
         if status != 200:
             raise self._unreachable(path, status)
-        return separator_in(body)
+        return path, body
 
     def _unreachable(self, path: str, status: int) -> RetryLater:
         text = f"GET {path}: {status}"

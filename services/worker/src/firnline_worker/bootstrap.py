@@ -30,7 +30,8 @@ from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.auth import catalog_answers
-from firnline_iceberg.catalogs import CatalogCommits, CatalogTables, watched
+from firnline_iceberg.catalog_health import watched
+from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
