@@ -17,7 +17,7 @@ import click
 from firnline_adapters.config_file import CONFIG, with_config
 from firnline_adapters.kafka_connection import KAFKA, Kafka, KafkaConnection, connection_here
 from firnline_domain.errors import Misconfigured
-from firnline_domain.identity import TableName
+from firnline_domain.identity import TableName, split_name
 from firnline_domain.records.pauses import FLEET
 from firnline_iceberg.connection import CatalogConnection, connection_of
 from firnline_local.ports import LOOPBACK
@@ -38,19 +38,38 @@ TOO_LONG = "write it in fewer words"
 
 @dataclass(frozen=True)
 class Fleet:
-    """`reached`: the catalog, by its gateway. `kafka`: how to reach it; None = no orders. `state`:
-    of the embedded stack that it is."""
+    """`reached`: its catalogs by name, each by its gateway. `kafka`: how to reach it; None = no
+    orders. `state`: of the embedded stack that it is."""
 
-    reached: CatalogConnection | None
+    reached: Mapping[str, CatalogConnection]
     kafka: KafkaConnection | None
     state: StateDir | None = None
 
     @property
-    def catalog(self) -> CatalogConnection:
-        """Raises ClickException where none is named."""
-        if self.reached is None:
+    def catalogs(self) -> Mapping[str, CatalogConnection]:
+        """All that are named. Raises ClickException where none is."""
+        if not self.reached:
             raise click.ClickException(f"No catalog is named. {HOW_TO}")
         return self.reached
+
+    @property
+    def catalog(self) -> CatalogConnection:
+        """The only one. Raises ClickException, with the names of several."""
+        if len(self.catalogs) > 1:
+            names = ", ".join(self.catalogs)
+            raise click.ClickException(f"There are several catalogs: say --catalog {names}")
+        return next(iter(self.catalogs.values()))
+
+    def of(self, table: TableName) -> CatalogConnection:
+        """What opens a table. Raises ClickException."""
+        from firnline_iceberg.catalog_prefixes import at_prefix
+
+        if table.catalog not in self.catalogs:
+            known = ", ".join(self.catalogs)
+            raise click.ClickException(
+                f"{table.full}: no catalog {table.catalog}; there are {known}"
+            )
+        return at_prefix(self.catalogs[table.catalog], table.prefix)
 
     def signer(self) -> Any:
         """What the fleet believes. Raises ClickException: the keys are not known."""
@@ -118,14 +137,15 @@ class Where:
     def fleet(self) -> Fleet:
         """That of --state, else of --catalog, of --config or their variables, else what runs
         here."""
-        if self.state is None and (found := self.catalog_connection()) is not None:
+        if self.state is None and (found := self.catalogs()):
             return Fleet(found, self.connection())
         for place in (StateDir.at(path) for path in ([self.state] if self.state else STATES)):
             if place.is_running() and "gateway" in place.read().parts:
                 ports = place.read().ports
                 gateway, kafka = f"http://{LOOPBACK}:{ports['gateway']}", ports["kafka"]
                 connection = KafkaConnection(f"{LOOPBACK}:{kafka}")
-                return Fleet(connection_of(gateway), connection, place)
+                reached = connection_of(gateway)
+                return Fleet({reached.name: reached}, connection, place)
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
     def environment(self) -> dict[str, str]:
@@ -139,19 +159,20 @@ class Where:
         given = {**os.environ, **{name: one for name, one in said.items() if one}}
         return with_config(given)
 
-    def catalog_connection(self) -> CatalogConnection | None:
-        """The catalog that is named, None where none is. Raises ClickException."""
-        from firnline_iceberg.connections import connections_here, the_one
+    def catalogs(self) -> Mapping[str, CatalogConnection]:
+        """The catalogs that are named, {} where none is. Raises ClickException."""
+        from firnline_iceberg.connections import connections_here
 
         with _told():
             if self._is_uri():
-                return connection_of(str(self.catalog))
+                only = connection_of(str(self.catalog))
+                return {only.name: only}
             found = connections_here(self.environment())
             if self.catalog:
                 if self.catalog not in found:
                     raise Misconfigured(f"no catalog {self.catalog}; {self._known(found)}")
-                return found[self.catalog]
-            return the_one(found) if found else None
+                return {self.catalog: found[self.catalog]}
+            return found
 
     def _is_uri(self) -> bool:
         return self.catalog is not None and "://" in self.catalog
@@ -247,20 +268,39 @@ def report(json_wanted: bool, text: str, **facts: Any) -> None:
 
 
 def named(fleet: Fleet, table: str) -> TableName:
-    """The table of a dotted name, with its uuid. Raises ClickException, with names like it."""
+    """The table of a name, with its uuid: `shop.orders`, or `lake:shop.orders` and
+    `lake/dev:shop.orders` where several catalogs or prefixes have one. Raises ClickException, with
+    the names that could be meant."""
+    path, dotted = split_name(table)
+    if path and path.partition("/")[0] in fleet.catalogs:
+        catalog, _, prefix = path.partition("/")
+        found = [_in_catalog(fleet.of(TableName("", (), "", catalog, prefix)), dotted)]
+    else:
+        found = [_in_catalog(one, table) for one in fleet.catalogs.values()]
+    there = [one for one in found if isinstance(one, TableName)]
+    if len(there) > 1:
+        names = ", ".join(one.full for one in there)
+        raise click.ClickException(f"{table} is in several catalogs: {names}. Say which one.")
+    if not there:
+        where = "The catalog has" if len(found) == 1 else f"None of {', '.join(fleet.catalogs)} has"
+        close = "".join(map(str, found))
+        raise click.ClickException(f"{where} no table {table}.{close}")
+    return there[0]
+
+
+def _in_catalog(reached: CatalogConnection, dotted: str) -> TableName | str:
+    """A table of one catalog; else names that come close, as `similar`. Raises ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.tables import TableGone, Tables
 
-    *namespace, name = table.split(".")
+    *namespace, name = dotted.split(".")
     if not namespace:
-        raise click.ClickException(f"{table}: a table's name is namespace.name")
-    tables = Tables(fleet.catalog)
+        raise click.ClickException(f"{dotted}: a table's name is namespace.name")
+    tables = Tables(reached)
     try:
         return tables.named(tuple(namespace), name).identity
     except TableGone:
-        raise click.ClickException(
-            f"The catalog has no table {table}.{similar(tables, table)}"
-        ) from None
+        return similar(tables, dotted)
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
 

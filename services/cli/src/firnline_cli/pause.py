@@ -45,5 +45,5 @@ def reached(where: Where, tables: tuple[str, ...], whole_fleet: bool) -> Fleet:
     if bool(tables) == whole_fleet:
         raise click.UsageError("name tables, or say --fleet for all of them")
     if whole_fleet and where.state is None and (kafka := where.connection()) is not None:
-        return Fleet(None, kafka)
+        return Fleet({}, kafka)
     return where.fleet()

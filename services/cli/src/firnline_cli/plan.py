@@ -40,12 +40,11 @@ def command(
     from firnline_iceberg.tables import Tables
 
     fleet = where.fleet()
-    if table:
-        named(fleet, table)
-    tables = Tables(fleet.catalog)
+    one = named(fleet, table) if table else None
+    tables = Tables(fleet.of(one) if one else fleet.catalog)
     forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
     now_ms = int(time.time() * 1000)
-    names = forecasts.names(table, namespace)
+    names = forecasts.names(one.dotted if one else None, namespace)
     show = as_json if json_wanted else TextReport(whole=table is not None)
     found = (show(forecasts.of(name, now_ms), now_ms) for name in names)
     unread = sum(not was_read for was_read in [*found])

@@ -82,12 +82,12 @@ def answers(
 ) -> Iterator[dict[str, Any]]:
     """What became of each table."""
     from firnline_domain.errors import RetryLater, TaskRefused
+    from firnline_iceberg.catalogs import CatalogTables
     from firnline_iceberg.sweeping import Sweeper
-    from firnline_iceberg.tables import Tables
 
-    known = Tables(fleet.catalog)
+    known = CatalogTables(fleet.catalogs)
     sweeper = Sweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
-    for table in tables or (".".join(levels) for levels in known.names()):
+    for table in tables or names_in(fleet):
         answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}
         try:
             swept = sweeper.sweep(named(fleet, table), dry_run)
@@ -104,6 +104,16 @@ def answers(
             "left": [asdict(one) for one in swept.left],
             "troubles": [f"{one.path}: {one.detail}" for one in swept.left if one.detail],
         }
+
+
+def names_in(fleet: Fleet) -> Iterator[str]:
+    """Of all tables, with their catalogs where there are several."""
+    from firnline_iceberg.tables import Tables
+
+    for name, reached in fleet.catalogs.items():
+        of = f"{name}:" if len(fleet.catalogs) > 1 else ""
+        for levels in Tables(reached).names():
+            yield of + ".".join(levels)
 
 
 def line(answer: dict[str, Any], dry_run: bool) -> str:

@@ -46,7 +46,7 @@ def command(
     else:
         task, name, ref = known(where.site(), task)
     try:
-        found = undo_of(Tables(fleet.catalog).load(name), ref, task)
+        found = undo_of(Tables(fleet.of(name)).load(name), ref, task)
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     if isinstance(found, CannotUndo):
@@ -108,10 +108,10 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its objects outlive the JVM, loudly
     try:
         with IcebergJvm(iceberg_jar()) as iceberg:
-            commits = JavaCommits(iceberg, fleet.catalog)
+            commits = JavaCommits(iceberg, fleet.of(table))
             done = commits.undo(table, undo.ref, undo.head, undo.restored)
     except RetryLater:  # perhaps done, perhaps not: the table knows
-        tables = Tables(fleet.catalog)
+        tables = Tables(fleet.of(table))
         done = tables.load(table).head_id(undo.ref) == undo.restored
     if not done:
         raise click.ClickException(

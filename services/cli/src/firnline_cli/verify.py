@@ -38,7 +38,7 @@ def command(task: str, table: str | None, ref: str, where: Where, json_wanted: b
     else:
         task, name, ref = known(where.site(), task)
     try:
-        loaded = Tables(fleet.catalog).load(name)
+        loaded = Tables(fleet.of(name)).load(name)
         orders = list(comparisons(loaded, ref, task, operator(), int(time.time() * 1000)))
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from firnline_adapters.redaction import redacted
 from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.avro import MetadataFileGone
@@ -109,7 +110,7 @@ class Lake:
         with self._lock:
             known = self._properties.get(namespace)
         if known is None:
-            known = self.tables.namespace_properties(namespace)
+            known = self.tables.namespace_properties(TableName("", namespace, ""))
             with self._lock:
                 self._properties[namespace] = known
         return known

@@ -50,7 +50,7 @@ class Here:
 
     def __post_init__(self) -> None:
         self._report: Any = JsonReport() if self.json_wanted else TextReport()
-        self._tables = Tables(self.fleet.catalog)
+        self._tables = Tables(self.fleet.of(self.table))
 
     def preview(self) -> int:
         """Say what would be done; the exit code. Raises ClickException."""
@@ -120,7 +120,7 @@ class Here:
         log, stop = start_logging("run"), threading.Event()
         _only_warnings()
         settings = Settings(
-            catalog=self.fleet.catalog,
+            catalog=self.fleet.of(self.table),
             config=self.config,
             iceberg_jar=iceberg_jar(),
             state_dir=state,
