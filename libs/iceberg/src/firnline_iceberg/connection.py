@@ -85,6 +85,11 @@ class CatalogConnection:
         user, _, host = parts.netloc.rpartition("@")
         return parts._replace(netloc=host).geturl() if user else self.properties["uri"], user
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Name, address and prefix: where one name is one table, and its keys are one table's."""
+        return self.name, self.uri, self.properties.get("prefix", "")
+
     def with_properties(self, **properties: str) -> CatalogConnection:
         """The same catalog, some of its properties others."""
         return replace(self, properties={**self.properties, **properties})

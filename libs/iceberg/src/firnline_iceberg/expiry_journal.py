@@ -7,6 +7,7 @@ is signed, and names snapshots' lists alone: what goes is decided from the table
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 
@@ -27,7 +28,7 @@ MAX_BYTES = 64_000_000  # 5,000 snapshots are 1 MB
 class Journal:
     """An expiry that was begun."""
 
-    table_uuid: str
+    table_key: str
     snapshot_ids: tuple[int, ...]
     lists: tuple[str, ...]
     statistics: tuple[str, ...] = ()
@@ -39,7 +40,10 @@ class Journal:
 
 def journal_path(table: LoadedTable) -> str:
     """Where it lies."""
-    return f"{metadata_folders(table)[0]}/{PREFIX}{table.identity.uuid}.expiry"
+    name, key = table.identity.uuid, table.identity.key
+    if key != name:  # branches of one table lie in one folder
+        name = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    return f"{metadata_folders(table)[0]}/{PREFIX}{name}.expiry"
 
 
 def write_journal(
@@ -60,14 +64,14 @@ def read_journal(table: LoadedTable, keys: Keyring = UNSIGNED) -> Journal | None
             content = source.read(MAX_BYTES + 1)
         body = json.loads(verified(keys, path, content))
         found = Journal(
-            str(body["table_uuid"]),
+            str(body["table_key"]),
             tuple(int(one) for one in body["snapshot_ids"]),
             tuple(str(one) for one in body["lists"]),
             tuple(str(one) for one in body["statistics"]),
         )
     except (FileNotFoundError, SignatureRefused, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if found.table_uuid == table.identity.uuid else None
+    return found if found.table_key == table.identity.key else None
 
 
 def end_journal(table: LoadedTable) -> None:

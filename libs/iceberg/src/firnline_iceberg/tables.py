@@ -432,7 +432,7 @@ def _credentials(config: Mapping[str, str], given: Sequence[StorageCredential]) 
     return credentials_of(config, [(one.prefix, one.config) for one in given], time.time())
 
 
-_asking: dict[tuple[str, str], _Catalog] = {}
+_asking: dict[tuple[str, str, str], _Catalog] = {}
 _lock = threading.Lock()
 
 
@@ -441,7 +441,7 @@ def fresh_credentials(
 ) -> Credentials:
     """New keys to the storage of a table; one client of this process asks for all. Raises
     RetryLater, TableGone."""
-    key = connection.name, connection.uri
+    key = connection.place
     with _lock:
         try:
             if key not in _asking:

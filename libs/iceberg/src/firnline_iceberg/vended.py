@@ -143,7 +143,7 @@ _lock = threading.Lock()
 
 
 def _held(vended: Vended) -> _Held:
-    key = (vended.connection.name, vended.connection.uri, *vended.identifier)
+    key = (*vended.connection.place, *vended.identifier)
     with _lock:
         if (found := _known.pop(key, None)) is None:
             found = _Held()

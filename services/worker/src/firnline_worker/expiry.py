@@ -129,7 +129,7 @@ class Expirer:
         gone = expiring(table, cut_off, max(1, order.retain_last), self.now_ms())
         ids = tuple(one.snapshot_id for one in gone)
         named = named_by_snapshots(table, ids)
-        journal = Journal(order.table.uuid, ids, named.lists, named.statistics)
+        journal = Journal(order.table.key, ids, named.lists, named.statistics)
         write_journal(table, journal, self.now_ms(), self.keys)
         change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
         change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
