@@ -38,9 +38,9 @@ from tests.kit.s3_server import BUCKET, Keys, S3Server
 CREDENTIAL = "firnline:cAnAry-client-secret-9f"
 BASIC = ("firnline", "cAnAry-password-3k")
 STATIC = "cAnAry-api-key-71"
-AWS_JARS = (  # those of one version: the bundle of 1.12 has another HTTP client than 1.11 asks for
-    Pin("ec82373b4126e54f415768081926773b07c959eec14268e806c8e441324217a5",
-        "org/apache/iceberg/iceberg-aws/1.12.0/iceberg-aws-1.12.0.jar"),
+AWS_JARS = (  # of the catalog's own version
+    Pin("4cfe4a7ba3a4fb247a29e60c614678c3b7a1e9b4b91f54e0ca3406419c9338f0",
+        "org/apache/iceberg/iceberg-aws/1.11.0/iceberg-aws-1.11.0.jar"),
     Pin("2c5dc879a6dac7ea3a7b29d795e27bd49b8e7908b05c2f3e56053c19d79850f5",
         "dev/failsafe/failsafe/3.3.2/failsafe-3.3.2.jar"),
     Pin("38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
