@@ -11,6 +11,7 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.planning import live_files
+from firnline_standalone.previews import preview
 from firnline_worker import dangling_deletes
 from firnline_worker.dangling_deletes import DanglingDeleteRemover
 from firnline_worker.java import SparkJvm
@@ -145,3 +146,13 @@ def test_an_order_that_comes_again_after_its_commit_makes_no_other(lab, remover)
     remover.remove(order(lab.name))
     assert deletes(lab) == 1
     assert lab.table().snapshot(head.snapshot_id) == head
+
+
+def test_a_preview_says_what_would_go_and_takes_nothing(lab, remover, tables):
+    lab.create("id BIGINT NOT NULL")
+    lab.insert("(1)")
+    lab.equality_delete(["id"], "(70)")
+    asked = order(lab.name)
+    shown = preview(tables, asked, now_ms())
+    assert (shown.equality_deletes, shown.position_deletes, deletes(lab)) == (1, 0, 1)
+    assert shown.bytes == remover.remove(asked).numbers["removed_bytes"] > 0

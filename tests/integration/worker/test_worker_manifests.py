@@ -9,6 +9,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.manifests import ManifestFile
+from firnline_standalone.previews import preview
 from firnline_worker import manifests
 from firnline_worker.manifests import ManifestRewriter
 
@@ -104,3 +105,12 @@ def test_a_writer_that_takes_a_manifest_away_makes_it_look_again(lab, rewriter, 
     rewriter.rewrite(order(lab.name))
     assert len(listed(lab)) == 1
     assert lab.rows() == [(0,), (1,), (2,), (3,), (9,)]
+
+
+def test_a_preview_says_which_manifests_would_go(lab, rewriter, tables):
+    lab.create("id BIGINT", **UNMERGED)
+    for number in range(4):
+        lab.insert(f"({number})")
+    shown, before = preview(tables, order(lab.name), now_ms()), listed(lab)
+    assert (shown.files, shown.bytes) == (4, sum(one.length for one in before))
+    assert listed(lab) == before

@@ -15,6 +15,7 @@ from firnline_iceberg.java import removal_json
 from firnline_iceberg.orphans import Storage
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.removal import QUARANTINE
+from firnline_standalone.previews import preview
 from firnline_worker.orphans import OrphanRemover
 
 from tests.integration.worker.lab import Lab, now_ms
@@ -67,13 +68,15 @@ def filled(lab: Lab) -> list[Any]:
     return lab.rows()
 
 
-def test_an_orphan_goes_through_the_quarantine_and_all_else_stays(lab, remover):
+def test_an_orphan_goes_through_the_quarantine_and_all_else_stays(lab, remover, tables):
     rows = filled(lab)
     snapshots = [one.snapshot_id for one in lab.table().snapshots]
     history = [lab.sql(f"SELECT * FROM {{t}} VERSION AS OF {one}").count() for one in snapshots]
     orphan, before = left_behind(lab), lab.stored()
     age(root(lab))
     young = left_behind(lab, "data/young-0.parquet")
+    shown = preview(tables, order(lab.name), now_ms())
+    assert (shown.files, shown.bytes, orphan.exists()) == (1, 5, True)
     numbers = remover.remove(order(lab.name)).numbers
     assert (numbers["files_quarantined"], numbers["bytes_quarantined"]) == (1, 5)
     assert not orphan.exists()

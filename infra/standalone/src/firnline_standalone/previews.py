@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from firnline_domain.identity import MAIN
+from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import configured_retention, refusal
+from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.requested import Order
-from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles
+from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.times import HOUR_MS
+from firnline_iceberg.dangling import dangling_deletes
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.orphans import Storage, find_orphans, refuse_unclear
 from firnline_iceberg.planning import live_files
+from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_worker.eligibility import reasons
+from firnline_worker.manifests import small_manifests
 from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import yield_to_writers
 
@@ -23,7 +32,7 @@ from firnline_worker.preconditions import yield_to_writers
 @dataclass(frozen=True)
 class Preview:
     """`refused`: why it would come to nothing. `handed_over`: why Iceberg's own action would do it.
-    Of an expiry `files` are those that go, `snapshots` too."""
+    Of an expiry and of orphans `files` are those that go, of manifests these."""
 
     files: int = 0
     bytes: int = 0
@@ -43,6 +52,13 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
         return _rewrite(table, order, now_ms)
     if isinstance(order, ExpireSnapshots):
         return _expiry(tables, table, order, now_ms)
+    match order.action:
+        case DanglingDeletes.name:
+            return _dangling(table)
+        case ManifestRewrite.name:
+            return _manifests(table)
+        case OrphanRemoval.name:
+            return _orphans(table, order, now_ms)
     return Preview()
 
 
@@ -72,6 +88,30 @@ def _expiry(tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: 
     older_than_ms = min(order.older_than_ms, now_ms - retention_ms)
     gone = going(table, expiring(table, older_than_ms, max(order.retain_last, least), now_ms))
     return Preview(files=gone.files, bytes=gone.bytes, snapshots=gone.snapshots)
+
+
+def _dangling(table: LoadedTable) -> Preview:
+    found = dangling_deletes(table, table.head(MAIN).snapshot_id)
+    equality = sum(one.kind is DeleteKind.EQUALITY for one in found)
+    return Preview(
+        bytes=sum(one.bytes for one in found),
+        equality_deletes=equality,
+        position_deletes=len(found) - equality,
+    )
+
+
+def _manifests(table: LoadedTable) -> Preview:
+    """Of manifests, in the place of data files."""
+    small = [one for of_spec in small_manifests(table) for one in of_spec]
+    return Preview(files=len(small), bytes=sum(one.length for one in small))
+
+
+def _orphans(table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+    """By our clock: to ask the storage's a file would have to be written."""
+    refuse_unclear(table)
+    older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
+    found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms)
+    return Preview(files=len(found.files), bytes=found.bytes)
 
 
 def _bytes(files: Iterable[DataFileEntry]) -> int:

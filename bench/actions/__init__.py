@@ -1,0 +1,1 @@
+"""Actions on a whole table beside Iceberg's own: `make bench-actions`."""

@@ -1,0 +1,283 @@
+"""`make bench-actions`: expiry, orphans, manifests and dangling deletes beside Iceberg's own, in
+turn, in one JVM. Prints each figure, leaves bench/results/actions.json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.policy.dangling_deletes import DanglingDeletes
+from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.records.orders import ExpireSnapshots, TableOrder
+from firnline_domain.values import replace
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.tables import Tables
+from firnline_local import catalog as catalogs
+from firnline_local.artifacts import iceberg_jar
+from firnline_local.ports import free_port
+from firnline_local.process import serving
+from firnline_worker.dangling_deletes import DanglingDeleteRemover
+from firnline_worker.expiry import Expirer
+from firnline_worker.java import JavaTables, SparkJvm
+from firnline_worker.manifests import ManifestRewriter
+from firnline_worker.orphans import OrphanRemover
+from pyiceberg.catalog.rest import RestCatalog
+from pyspark.sql import SparkSession
+
+from bench.actions.history import BETWEEN_MS, START_MS, History, grown, stored
+from bench.rewrite.trees import Usage, Watch
+
+RESULTS = Path(__file__).parents[1] / "results" / "actions.json"
+OURS, STOCK = "firnline", "iceberg"
+DAY_S = 86_400
+
+
+@dataclass
+class Site:
+    """One catalog, one Spark session, and what is to be measured on them."""
+
+    folder: Path
+    rest: RestCatalog
+    tables: Tables
+    spark: SparkSession
+    uri: str
+    scale: float
+    figures: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def java(self) -> JavaTables:
+        return JavaTables(self.spark, "lake")
+
+    @property
+    def actions(self) -> Any:
+        return self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
+
+    def table(self, name: str, history: History) -> TableName:
+        """Registers it."""
+        place = history.metadata(history.root / "metadata" / f"00001-{name}.metadata.json")
+        made = self.rest.register_table(("bench", name), place)
+        return TableName(str(made.metadata.table_uuid), ("bench",), name)
+
+    def measure(self, part: str, engine: str, run: Callable[[], Any], **more: Any) -> Any:
+        with Watch(os.getpid()) as watch:
+            found = run()
+        usage: Usage = watch.usage
+        row = {"part": part, "engine": engine, "wall_s": usage.wall_s, "cpu_s": usage.cpu_s}
+        row |= {"mb_before": usage.pss_before >> 20, "mb_peak": usage.pss_peak >> 20, **more}
+        self.figures.append({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()})
+        print(self.figures[-1], flush=True)
+        return found
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def order(table: TableName, action: str, **numbers: float) -> TableOrder:
+    at = now_ms()
+    return TableOrder("bench", table, action, "bench", 1, 1, at, at + 3_600_000, numbers)
+
+
+def expire(site: Site) -> None:
+    """Half a million rows of manifest lists at scale 0.1, eight million at 1."""
+    snapshots, left = int(10_000 * site.scale), {}
+    for engine in (OURS, STOCK):
+        history = grown(site.folder / f"expire_{engine}", snapshots)
+        table = site.table(f"expire_{engine}", history)
+        cut_off = START_MS + (snapshots - 10) * BETWEEN_MS
+        before = sum(1 for _ in stored(history.root))
+        run = _ours(site, table, cut_off) if engine == OURS else _stocks(site, table, cut_off)
+        manifests = len(history._listed)
+        site.measure("expire", engine, run, snapshots=snapshots, manifests=manifests, files=before)
+        left[engine] = sum(1 for _ in stored(history.root))
+        print(engine, "left", left[engine], "of", before, flush=True)
+        shutil.rmtree(history.root)
+    assert abs(left[OURS] - left[STOCK]) <= 4, left  # of metadata files
+
+
+def _ours(site: Site, table: TableName, cut_off: int) -> Callable[[], None]:
+    expirer = Expirer(site.tables, site.java, lambda _: (), "bench", now_ms)
+    at = now_ms()
+    asked = ExpireSnapshots(
+        "bench", table, "expire", "old_snapshots", 1, 1, at, at + 3_600_000,
+        older_than_ms=cut_off, retain_last=1, protected_snapshot_ids=(), agreed=True,
+    )  # fmt: skip
+
+    def run() -> None:
+        number = 0
+        while (result := expirer.expire(replace(asked, task_id=f"b{number}"))).expired:
+            number += 1
+        assert result.refused_reason is None, result
+
+    return run
+
+
+def _stocks(site: Site, table: TableName, cut_off: int) -> Callable[[], None]:
+    def run() -> None:
+        action = site.actions.expireSnapshots(site.java.load(table).java)
+        action.expireOlderThan(cut_off).retainLast(1).execute()
+
+    return run
+
+
+def orphans(site: Site) -> None:
+    """A hundredth of the files are orphans. Ours moves them aside, Iceberg's deletes them."""
+    files = int(1_000_000 * site.scale)
+    for engine in (OURS, STOCK):
+        history = History(site.folder / f"orphans_{engine}", every=1_000)
+        left = files // 100
+        for _ in range(10):
+            history.commit_many((files - left) // 10)
+        for number in range(left):
+            (history.root / "data" / f"left-{number}.parquet").write_bytes(b"x")
+        table = site.table(f"orphans_{engine}", history)
+        for path in stored(history.root):
+            os.utime(path, (time.time() - 10 * DAY_S,) * 2)
+        if engine == OURS:
+            remover = OrphanRemover(site.tables, "bench", now_ms)
+            asked = order(table, OrphanRemoval.name, min_age_h=72.0, quarantine_h=168.0)
+            result = site.measure("orphans", engine, partial(remover.remove, asked), files=files)
+            assert left <= result.numbers["files_quarantined"] <= left + 3, result
+        else:
+            action = site.actions.deleteOrphanFiles(site.java.load(table).java)
+            action.olderThan(now_ms() - 3 * DAY_S * 1000)
+            site.measure("orphans", engine, action.execute, files=files)
+        shutil.rmtree(history.root)
+
+
+def manifests(site: Site) -> None:
+    """Commits of two files, none merged; and the same files written at once."""
+    commits = int(5_000 * site.scale)
+    history = History(site.folder / "manifests", every=10 * commits)
+    for _ in range(commits):
+        history.commit()
+    table = site.table("manifests", history)
+    at_once = History(site.folder / "at_once", every=10)
+    at_once.commit_many(2 * commits)
+    reference = site.table("at_once", at_once)
+    planning = {"before": _planned(site, table), "at once": _planned(site, reference)}
+    rewriter = ManifestRewriter(site.tables, site.java, "bench", now_ms)
+    asked = order(table, ManifestRewrite.name)
+    site.measure("manifests", OURS, lambda: rewriter.rewrite(asked), commits=commits)
+    planning["after"] = _planned(site, table)
+    for name, seconds in planning.items():
+        site.figures.append({"part": "planning", "engine": name, "wall_s": round(seconds, 3)})
+        print(site.figures[-1], flush=True)
+
+
+def _planned(site: Site, table: TableName) -> float:
+    """Seconds of the fastest of seven plans by Iceberg's Java scan."""
+    found = []
+    for _ in range(7):
+        java = site.java.load(table).java
+        begin = time.monotonic()
+        tasks = java.newScan().planFiles()
+        each, count = tasks.iterator(), 0
+        while each.hasNext() and count < 1:
+            each.next()
+            count += 1
+        tasks.close()
+        site.java.iceberg.relocated.com.google.common.collect.Iterables.size(
+            java.newScan().planFiles()
+        )
+        found.append(time.monotonic() - begin)
+    return min(found)
+
+
+def dangling(site: Site) -> None:
+    """Position-delete files of data files that are gone, and some that are not."""
+    deletes = int(90_000 * site.scale)
+    for engine in (OURS, STOCK):
+        history = History(site.folder / f"dangling_{engine}", every=5)
+        for _ in range(63):
+            history.commit()
+        history.mark(deletes)
+        table = site.table(f"dangling_{engine}", history)
+        if engine == OURS:
+            commits = JavaCommits(SparkJvm(site.spark), site.uri)
+            remover = DanglingDeleteRemover(site.tables, commits, "bench", now_ms)
+            asked = order(table, DanglingDeletes.name)
+            site.measure("dangling", engine, partial(remover.remove, asked), deletes=deletes)
+        else:
+            action = site.actions.removeDanglingDeleteFiles(site.java.load(table).java)
+            site.measure("dangling", engine, action.execute, deletes=deletes)
+        loaded = site.tables.load(table)
+        left = len(live_files(loaded, loaded.head_id(MAIN)).deletes)
+        print(engine, "left", left, flush=True)
+        site.figures[-1]["left"] = left
+
+
+PARTS = {"expire": expire, "orphans": orphans, "manifests": manifests, "dangling": dangling}
+
+
+@contextmanager
+def opened(folder: Path, scale: float) -> Iterator[Site]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    port = free_port()
+    command = catalogs.command(folder / "catalog", port)
+    with serving(command, folder / "catalog.log"):
+        uri = catalogs.uri(port)
+        rest = RestCatalog("lake", uri=uri)
+        rest.create_namespace(("bench",))
+        spark = session(uri)
+        yield Site(folder, rest, Tables(uri), spark, uri, scale)
+        spark.stop()
+
+
+def session(uri: str) -> SparkSession:
+    builder: Any = SparkSession.builder.master("local[2]").appName("bench")
+    settings = {
+        "spark.driver.extraClassPath": str(iceberg_jar()),
+        "spark.driver.memory": "4g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "rest",
+        "spark.sql.catalog.lake.uri": uri,
+        "spark.sql.catalog.lake.cache-enabled": "false",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    made: SparkSession = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--folder", type=Path, default=Path(".firnline/bench"))
+    given = parser.parse_args()
+    chosen = list(PARTS) if given.part == "all" else [given.part]
+    with opened(given.folder.absolute() / "actions", given.scale) as site:
+        for name in chosen:
+            PARTS[name](site)
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        rows = {name: [one for one in site.figures if _of(one, name)] for name in chosen}
+        known |= {name: {"scale": given.scale, "rows": rows[name]} for name in chosen}
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def _of(row: dict[str, Any], part: str) -> bool:
+    return row["part"] == part or (part == "manifests" and row["part"] == "planning")
+
+
+if __name__ == "__main__":
+    main()
