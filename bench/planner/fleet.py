@@ -19,7 +19,7 @@ from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
+from firnline_domain.values import replace, to_plain
 from firnline_planner.bucket import Bucket
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.stores import MemoryStore
@@ -85,14 +85,14 @@ def _template() -> dict[str, Any]:
 
 
 def message(table: int, commit: int) -> tuple[str, bytes]:
-    """(table uuid, record) of `change`, without the cost of its values."""
+    """(key of the table, record) of `change`, without the cost of its values."""
     name, of = table_of(table), _template()
     [part] = of["partitions"]
     removed = {**part["removed"], "fragments": _tally(_gone(commit))}
     value = {
         **of,
         "event_id": f"{table}/{commit}",
-        "table": {"uuid": name.uuid, "namespace": ["bench"], "name": name.name},
+        "table": to_plain(name),
         "snapshot_id": snapshot_id(table, commit),
         "parent_snapshot_id": snapshot_id(table, commit - 1),
         "sequence_number": commit,
@@ -100,7 +100,7 @@ def message(table: int, commit: int) -> tuple[str, bytes]:
         "observed_at_ms": START_MS + commit,
         "partitions": [{**part, "removed": removed}],
     }
-    return name.uuid, codec.encode("FilesChanged", value)
+    return name.key, codec.encode("FilesChanged", value)
 
 
 def _tally(count: int) -> dict[str, int]:

@@ -47,8 +47,10 @@ def bins(partition: Partition) -> list[Bin]:
     """The partition's larger files. Where nobody has looked, or Iceberg's own action has left no
     word, all have the same share of what came since."""
     holds, work = partition.counters.holds, partition.work
+    if holds.positional_files <= 0:
+        return []
     large, data = larger(holds), holds.data
-    if large.files <= 0 or large.records <= 0 or holds.positional_files <= 0:
+    if large.files <= 0 or large.records <= 0:
         return []
     known = [one for one in work.dead_rows if one.records > 0]
     known = known or [DeadRows(large.files, large.bytes, large.records)]

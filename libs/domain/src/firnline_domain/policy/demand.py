@@ -111,6 +111,8 @@ def _of_dead_rows(
     readers have paid the price, and after `max-wait-ms` those of `SURE_RATIO`. More than a slice of
     them goes before conversions, which are one order. Where the owner asks for it, all of them go
     after the retention, or masked rows would stay on the storage."""
+    if partition.counters.holds.positional_files <= 0 and partition.work.positions_since_ms is None:
+        return decision  # mostly: none is dead by position
     found = steps(partition, limits)
     due = [step for step in found if step.cost_benefit.from_ms <= now_ms]
     slice_bytes = max_bytes(limits, Action.COMPACT)

@@ -32,6 +32,9 @@ class Asked(Value):
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
+NOT_ASKED = Asked(Reason.HEALTHY)
+
+
 class TableAction(ABC):
     """One action. The planner keeps its `ActionWork`, and sends at most one order of it at a time;
     one that needs more than that overrides all but `asks`."""
@@ -48,15 +51,16 @@ class TableAction(ABC):
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder | None]:
         """The table with the decision, and the order, if one is to go out."""
-        before = table.work.actions.get(self.name, ActionWork())
-        asked = self.asks(table, limits, now_ms)
+        known, asked = table.work.actions.get(self.name), self.asks(table, limits, now_ms)
+        if known is None and asked == NOT_ASKED:
+            return table, None  # mostly: asked with every change of every table
+        before = known or ActionWork()
         if asked.reason != Reason.HEALTHY or before.task_id:
             asked = self._barred(table, before, limits, now_ms) or asked
         if asked.order:
             return self._ordered(table, asked, before, now_ms)
         work = replace(before, reason=asked.reason, due_ms=asked.until_ms)
-        known = self.name in table.work.actions
-        unchanged = work == (before if known else NOT_NEEDED)
+        unchanged = work == (NOT_NEEDED if known is None else before)
         return (table if unchanged else self._with(table, work)), None
 
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
