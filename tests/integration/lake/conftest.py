@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_local.artifacts import cache_root, resolve
+from firnline_local.artifacts import aws_bundle
 from firnline_local.ports import free_port
 from firnline_local.process import serving
-from firnline_local.repository import repository_root
 
-from bench.rewrite.jars import AWS_BUNDLE
 from tests.kit.lake_pair import Pair, pair
 from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server, s3_server
@@ -35,9 +33,8 @@ def nessie(servers: Path, store: S3Server) -> Iterator[Nessie]:
 @pytest.fixture(scope="session")
 def lake_jvm(iceberg_jar: Path) -> Iterator[IcebergJvm]:
     """A JVM that knows S3."""
-    (bundle,) = resolve([AWS_BUNDLE], cache_root(), repository_root)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_DIST_CLASSPATH", str(bundle))
+        patch.setenv("SPARK_DIST_CLASSPATH", str(aws_bundle()))
         running = IcebergJvm(iceberg_jar)
     with running:
         yield running

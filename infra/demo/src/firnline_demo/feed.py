@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +19,8 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+
+from firnline_demo.measure import Upkeep
 
 TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "maintenance-events")
 
@@ -35,6 +37,7 @@ class Feed:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.outcomes: Counter[str] = Counter()
+        self.upkeep: defaultdict[str, Upkeep] = defaultdict(Upkeep)  # by table
         self.open: set[str] = set()  # ids of tasks that were ordered and have no outcome yet
 
     def __enter__(self) -> Feed:
@@ -58,6 +61,12 @@ class Feed:
             self.open.add(record.task_id)
         elif not isinstance(record, OutputsSwept | RowsCompared):
             self.open.discard(record.task_id)
+        if isinstance(record, RewriteCommitted) and not record.redelivered:
+            done = self.upkeep[record.table.dotted]
+            done.rewrites += 1
+            done.files_removed += record.files_removed
+            done.deletes_removed += record.equality_deletes_removed
+            done.deletes_removed += record.position_deletes_removed
         if line := line_of(record):
             self._show(line)
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_local.artifacts import iceberg_jar
 from firnline_local.stack import Stack, running
 from firnline_local.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
@@ -20,11 +19,12 @@ from rich.console import Console
 
 from firnline_demo import report, writers
 from firnline_demo.feed import Feed
-from firnline_demo.measure import Health, health, rows_of, upkeep
+from firnline_demo.lake import Lake
+from firnline_demo.measure import Health, health, rows_of
 from firnline_demo.model import TableModel, compare
 from firnline_demo.report import TableReport
-from firnline_demo.session import CATALOG, writer_session
-from firnline_demo.writers import NAMESPACE, Writer
+from firnline_demo.session import writer_session
+from firnline_demo.writers import Writer
 
 ALONE_SHARE = 0.5  # of the time, the writers run while Firnline only watches
 QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
@@ -44,6 +44,7 @@ class Demo:
     console: Console
     spark: SparkSession
     catalog: RestCatalog
+    namespace: str
     writers: list[Writer]
     going: threading.Event
     stopping: threading.Event
@@ -55,21 +56,28 @@ class Demo:
 
 
 def run(
-    state_dir: Path, seconds: float, seed: int, kills: Sequence[str] = (), as_json: bool = False
+    state_dir: Path,
+    seconds: float,
+    seed: int,
+    kills: Sequence[str] = (),
+    as_json: bool = False,
+    config: Path | None = None,
 ) -> int:
-    """Run the whole demo; the exit code. Lines go to stderr where JSON is asked for.
+    """Run the whole demo; the exit code. Lines go to stderr where JSON is asked for. Raises
+    Misconfigured.
 
-    `kills` names parts of the stack that are killed (SIGKILL) one after another on the way.
+    `config`: a `firnline.toml` with the catalog that the tables are made in. `kills` names parts of
+    the stack that are killed (SIGKILL) one after another on the way.
     """
     console = Console(stderr=as_json, highlight=False)
     started = time.monotonic()
     console.print("[bold]Firnline demo[/bold]: three writers, one gateway, real servers")
-    jar = iceberg_jar()
-    with running(state_dir) as stack:
+    lake = Lake.of(config)
+    with running(state_dir, lake.parts, lake.settings) as stack:
         console.print(f"stack is ready after {time.monotonic() - started:.1f} s")
         console.print(f"  catalog for writers  {stack.gateway_uri}")
         console.print(f"  console              {stack.console_uri}")
-        with prepared(stack, console, jar, state_dir, seed) as demo:
+        with prepared(stack, console, lake, state_dir, seed) as demo:
             reports = play(demo, seconds, kills)
     end = report.verdict(reports)
     report.show(console, reports)
@@ -81,32 +89,44 @@ def run(
 
 @contextmanager
 def prepared(
-    stack: Stack, console: Console, jar: Path, state_dir: Path, seed: int
+    stack: Stack, console: Console, lake: Lake, state_dir: Path, seed: int
 ) -> Iterator[Demo]:
     """Tables and writers, not yet going; the session ends with the block."""
-    spark = writer_session(stack.gateway_uri, jar, state_dir / "writers")
+    catalog = lake.pyiceberg(stack.gateway_uri)
+    spark = writer_session(lake.class_path, lake.spark(stack.gateway_uri), state_dir / "writers")
     going, stopping = threading.Event(), threading.Event()
     try:
-        catalog = RestCatalog(CATALOG, uri=stack.gateway_uri)
-        fresh_namespace(catalog)
-        made = make_writers(catalog, spark, seed, going, stopping)
-        yield Demo(stack, console, spark, catalog, made, going, stopping, time.monotonic())
+        fresh_namespace(catalog, lake.namespace)
+        made = make_writers(catalog, spark, lake.namespace, seed, going, stopping)
+        started = time.monotonic()
+        yield Demo(stack, console, spark, catalog, lake.namespace, made, going, stopping, started)
+        if lake.connection is not None:  # somebody's lake: as it was before
+            console.print(f"tables of {lake.namespace} are dropped; their files stay")
+            drop_all(catalog, lake.namespace)
     finally:
         stopping.set()
         going.set()
         spark.stop()
 
 
-def fresh_namespace(catalog: RestCatalog) -> None:
+def fresh_namespace(catalog: RestCatalog, namespace: str) -> None:
     """A second demo in the same state directory starts anew."""
-    catalog.create_namespace_if_not_exists(NAMESPACE)
-    for identifier in catalog.list_tables(NAMESPACE):
+    catalog.create_namespace_if_not_exists(namespace)
+    for identifier in catalog.list_tables(namespace):
         catalog.drop_table(identifier)
+
+
+def drop_all(catalog: RestCatalog, namespace: str) -> None:
+    """The namespace with its tables."""
+    for identifier in catalog.list_tables(namespace):
+        catalog.drop_table(identifier)
+    catalog.drop_namespace(namespace)
 
 
 def make_writers(
     catalog: RestCatalog,
     spark: SparkSession,
+    namespace: str,
     seed: int,
     going: threading.Event,
     stopping: threading.Event,
@@ -117,9 +137,9 @@ def make_writers(
     accounts = TableModel("accounts", lambda row: row[:2])
     orders = TableModel("orders", lambda row: row[:1])
     plan = [
-        (clicks, writers.clicks(catalog, dice[0]), 0.8),
-        (accounts, writers.accounts(catalog, spark, dice[1], accounts), 0.8),
-        (orders, writers.orders(catalog, spark, dice[2], orders), 0.8),
+        (clicks, writers.clicks(catalog, namespace, dice[0]), 0.8),
+        (accounts, writers.accounts(catalog, spark, namespace, dice[1], accounts), 0.8),
+        (orders, writers.orders(catalog, spark, namespace, dice[2], orders), 0.8),
     ]
     return [Writer(model, commit, pause, stopping, going) for model, commit, pause in plan]
 
@@ -143,7 +163,7 @@ def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
             watch(demo, share)
         stop(demo)
         settle(demo, feed)
-    return [judged(demo, writer, before[writer.model.name]) for writer in demo.writers]
+    return [judged(demo, writer, before[writer.model.name], feed) for writer in demo.writers]
 
 
 def watch(demo: Demo, seconds: float) -> None:
@@ -161,9 +181,9 @@ def check(demo: Demo) -> None:
             raise RuntimeError(f"the writer of {writer.model.name} failed") from writer.error
 
 
-def full_name(model: TableModel) -> str:
+def full_name(demo: Demo, model: TableModel) -> str:
     """The table as Spark names it."""
-    return f"{CATALOG}.{NAMESPACE}.{model.name}"
+    return f"{demo.catalog.name}.{demo.namespace}.{model.name}"
 
 
 def paused(demo: Demo) -> dict[str, Health]:
@@ -172,7 +192,7 @@ def paused(demo: Demo) -> dict[str, Health]:
     found = {}
     for writer in demo.writers:
         with writer.model.lock:  # a commit in flight ends first
-            found[writer.model.name] = health(demo.spark, full_name(writer.model))
+            found[writer.model.name] = health(demo.spark, full_name(demo, writer.model))
     commits = ", ".join(f"{writer.model.name} {writer.model.commits}" for writer in demo.writers)
     demo.say(f"measured; commits so far: {commits}")
     return found
@@ -181,7 +201,7 @@ def paused(demo: Demo) -> dict[str, Health]:
 def enable(demo: Demo) -> None:
     """Hand the tables to Firnline, as an owner would: by a table property."""
     for writer in demo.writers:
-        table = demo.catalog.load_table(f"{NAMESPACE}.{writer.model.name}")
+        table = demo.catalog.load_table(f"{demo.namespace}.{writer.model.name}")
         table.transaction().set_properties({"firnline.enabled": "true"}).commit_transaction()
 
 
@@ -210,20 +230,20 @@ def settle(demo: Demo, feed: Feed) -> None:
 
 def heads(demo: Demo) -> list[int | None]:
     """The head snapshot of every table."""
-    names = [f"{NAMESPACE}.{writer.model.name}" for writer in demo.writers]
+    names = [f"{demo.namespace}.{writer.model.name}" for writer in demo.writers]
     return [demo.catalog.load_table(name).metadata.current_snapshot_id for name in names]
 
 
-def judged(demo: Demo, writer: Writer, before: Health) -> TableReport:
+def judged(demo: Demo, writer: Writer, before: Health, feed: Feed) -> TableReport:
     """Measure a table again and compare its rows with the model's."""
-    name = full_name(writer.model)
+    name = full_name(demo, writer.model)
     return TableReport(
-        name=f"{NAMESPACE}.{writer.model.name}",
+        name=f"{demo.namespace}.{writer.model.name}",
         writer=WRITERS[writer.model.name],
         commits=writer.model.commits,
         writer_retries=writer.model.retries,
         before=before,
         after=health(demo.spark, name),
-        upkeep=upkeep(demo.spark, name),
+        upkeep=feed.upkeep[f"{demo.namespace}.{writer.model.name}"],
         difference=compare(writer.model.all_rows(), rows_of(demo.spark, name)),
     )

@@ -1,31 +1,25 @@
-"""The writers' Spark session: it knows the gateway's URI and nothing else of Firnline."""
+"""The writers' Spark session: it knows the gateway as its catalog, and nothing else of Firnline."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-CATALOG = "lake"
 
-
-def writer_session(gateway_uri: str, iceberg_jar: Path, scratch: Path) -> SparkSession:
-    """A small local session with the gateway as its Iceberg catalog `lake`."""
+def writer_session(class_path: str, catalog: Mapping[str, str], scratch: Path) -> SparkSession:
+    """A small local session with the gateway as its Iceberg catalog: `catalog` has its settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     options = {
         # On the class path, not in spark.jars: py4j must see the Iceberg API classes.
-        "spark.driver.extraClassPath": str(iceberg_jar),
+        "spark.driver.extraClassPath": class_path,
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
-        f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
-        f"spark.sql.catalog.{CATALOG}.type": "rest",
-        f"spark.sql.catalog.{CATALOG}.uri": gateway_uri,
-        # A reader that caches a table would verify an old snapshot.
-        f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         "spark.driver.memory": "1g",
         # Minutes of small statements: compilers of plans and of hot code would not earn their CPU.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -45,5 +39,7 @@ def writer_session(gateway_uri: str, iceberg_jar: Path, scratch: Path) -> SparkS
     for name, value in options.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    for name, value in catalog.items():  # not before: secrets would be on its command line
+        session.conf.set(name, value)
     session.sparkContext.setLogLevel("FATAL")  # a refused DELETE is an exception already
     return session

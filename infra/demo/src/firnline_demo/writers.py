@@ -14,10 +14,8 @@ from pyspark.sql import SparkSession
 
 from firnline_demo.landing import MARKER, history, land
 from firnline_demo.model import Row, TableModel
-from firnline_demo.session import CATALOG
 from firnline_demo.upserts import upsert
 
-NAMESPACE = "demo"
 APPEND_ROWS = 400
 UPSERT_ROWS = 1_500
 UPSERT_KEYS = 8_000  # per tenant; the base holds every one of them once
@@ -68,9 +66,11 @@ class Writer:
             self.error = error
 
 
-def clicks(catalog: RestCatalog, dice: random.Random) -> Callable[[TableModel], None]:
+def clicks(
+    catalog: RestCatalog, namespace: str, dice: random.Random
+) -> Callable[[TableModel], None]:
     """Many small appends by PyIceberg."""
-    name = f"{NAMESPACE}.clicks"
+    name = f"{namespace}.clicks"
     catalog.create_table(name, CLICKS, properties=PROPERTIES)
     landed = history(catalog, name)
 
@@ -89,10 +89,14 @@ def clicks(catalog: RestCatalog, dice: random.Random) -> Callable[[TableModel], 
 
 
 def accounts(
-    catalog: RestCatalog, spark: SparkSession, dice: random.Random, model: TableModel
+    catalog: RestCatalog,
+    spark: SparkSession,
+    namespace: str,
+    dice: random.Random,
+    model: TableModel,
 ) -> Callable[[TableModel], None]:
     """An upsert stream: every commit brings equality deletes; one id in fifty is NULL."""
-    name = f"{CATALOG}.{NAMESPACE}.accounts"
+    name = f"{catalog.name}.{namespace}.accounts"
     spark.sql(
         f"CREATE TABLE {name} (tenant STRING, id BIGINT, balance DOUBLE, version BIGINT) "
         f"USING iceberg TBLPROPERTIES ({properties()})"
@@ -102,7 +106,7 @@ def accounts(
     ]
     insert(spark, name, base)
     model.upsert(base)
-    landed = history(catalog, f"{NAMESPACE}.accounts")
+    landed = history(catalog, f"{namespace}.accounts")
 
     def commit(model: TableModel) -> None:
         rows: dict[Row, Row] = {}
@@ -119,17 +123,21 @@ def accounts(
 
 
 def orders(
-    catalog: RestCatalog, spark: SparkSession, dice: random.Random, model: TableModel
+    catalog: RestCatalog,
+    spark: SparkSession,
+    namespace: str,
+    dice: random.Random,
+    model: TableModel,
 ) -> Callable[[TableModel], None]:
     """Spark inserts, and merge-on-read DELETEs that leave position-delete files."""
-    name = f"{CATALOG}.{NAMESPACE}.orders"
+    name = f"{catalog.name}.{namespace}.orders"
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, region STRING, amount DOUBLE) USING iceberg "
         f"PARTITIONED BY (region) TBLPROPERTIES ({properties()}, "
         "'write.delete.mode'='merge-on-read')"
     )
 
-    landed = history(catalog, f"{NAMESPACE}.orders")
+    landed = history(catalog, f"{namespace}.orders")
 
     def made(start: int, count: int) -> list[Row]:
         return [

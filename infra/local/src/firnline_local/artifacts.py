@@ -82,6 +82,11 @@ def iceberg_jar() -> Path:
     return jars("iceberg")[0]
 
 
+def aws_bundle() -> Path:
+    """S3 for Iceberg's Java client (69 MB): only who needs it fetches it."""
+    return jars("aws")[0]
+
+
 def resolve(
     wanted: Iterable[Pin], cache: Path, root: Callable[[], str], progress: Progress | None = None
 ) -> tuple[Path, ...]:

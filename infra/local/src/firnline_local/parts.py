@@ -24,6 +24,7 @@ PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "console")
 READY = (b"action=ready", b'"action": "ready"')  # FIRNLINE_LOG_FORMAT
 Settings = Mapping[str, Mapping[str, str]]
 """Part -> variables of its environment, over what it is given anyway."""
+GATEWAY = "{gateway}"  # in such a value: the address of the stack's gateway
 SETTINGS = "FIRNLINE_PART_SETTINGS"  # holds them as JSON, for a supervisor without a terminal
 
 
@@ -119,7 +120,8 @@ def command_of(
     }
     build = servers.get(part)
     command = build(state.data(part)) if build else _service(part, state, where)
-    more = (settings or {}).get(part, {})
+    given = (settings or {}).get(part, {})
+    more = {name: value.replace(GATEWAY, where.gateway) for name, value in given.items()}
     return replace(command, env={**command.env, **more, **stack_processes.mark(state.root, part)})
 
 

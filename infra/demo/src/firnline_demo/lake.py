@@ -1,0 +1,105 @@
+"""Where the demo's tables are: in the embedded catalog, or in one that a `firnline.toml` names. Of
+the latter the stack has no catalog of its own, and its services take theirs from that file, with
+the gateway before it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firnline_adapters.config_file import read_config
+from firnline_domain.commits.table_loads import MARK
+from firnline_domain.errors import Misconfigured
+from firnline_iceberg.connection import NAME, CatalogConnection
+from firnline_iceberg.connection_words import UPSTREAM
+from firnline_iceberg.connections import OURS, connections, the_one
+from firnline_local.artifacts import aws_bundle, iceberg_jar
+from firnline_local.parts import ALL, GATEWAY, SERVICES, Settings
+from pyiceberg.catalog.rest import RestCatalog
+
+
+@dataclass(frozen=True)
+class Lake:
+    """`namespace`: of the demo's tables; in a catalog of somebody else's it is a new one."""
+
+    connection: CatalogConnection | None = None
+    config: Path | None = None
+    namespace: str = "demo"
+    on_s3: bool = False
+
+    @classmethod
+    def of(cls, config: Path | None) -> Lake:
+        """Raises Misconfigured, and what PyIceberg raises where the catalog does not answer."""
+        if config is None:
+            return cls()
+        file = read_config(str(config))
+        if file is not None and file.kafka:
+            raise Misconfigured(f"{config}: the demo has a broker of its own: take [kafka] out")
+        found = the_one(connections(file))
+        upstream = found.at(found.properties.get(UPSTREAM) or found.uri)
+        told = RestCatalog(found.name, **upstream.pyiceberg()).properties
+        s3 = str(told.get("warehouse", "")).startswith("s3") or "s3.endpoint" in told
+        return cls(upstream, config.absolute(), f"demo_{uuid.uuid4().hex[:6]}", s3)
+
+    @property
+    def name(self) -> str:
+        """Of the catalog."""
+        return NAME if self.connection is None else self.connection.name
+
+    @property
+    def parts(self) -> tuple[str, ...] | None:
+        """Of the stack; None: all."""
+        return None if self.connection is None else tuple(one for one in ALL if one != "catalog")
+
+    @property
+    def settings(self) -> Settings:
+        """What the stack's services are told beside what they are told anyway. Secrets stay where
+        the file says."""
+        if self.connection is None:
+            return {}
+        own = f"{OURS}{self.name.upper().replace('-', '_')}__"
+        common = {
+            "FIRNLINE_CONFIG": str(self.config),
+            "FIRNLINE_CATALOG_URI": "",
+            "FIRNLINE_UPSTREAM_URI": "",
+            f"{own}URI": GATEWAY,
+            f"{own}FIRNLINE__UPSTREAM_URI": self.connection.uri,
+            "SPARK_DIST_CLASSPATH": self._more_jars,
+        }
+        return dict.fromkeys(SERVICES, common)
+
+    @property
+    def class_path(self) -> str:
+        """Of the writers' Spark."""
+        return os.pathsep.join(filter(None, (str(iceberg_jar()), self._more_jars)))
+
+    @property
+    def _more_jars(self) -> str:
+        found = [str(aws_bundle())] if self.on_s3 else []
+        given = os.environ.get("SPARK_DIST_CLASSPATH")
+        return os.pathsep.join([*found, *([given] if given else [])])
+
+    def pyiceberg(self, gateway_uri: str) -> RestCatalog:
+        """A writer's, by way of the gateway."""
+        return RestCatalog(self.name, **_as_a_writer(self._by(gateway_uri).pyiceberg()))
+
+    def spark(self, gateway_uri: str) -> dict[str, str]:
+        """Settings of a writer's session. They may hold secrets: said once it is there."""
+        prefix = f"spark.sql.catalog.{self.name}."
+        unmarked = {f"{prefix}{name}" for name in MARK}
+        settings = self._by(gateway_uri).spark()
+        return {name: settings[name] for name in settings if name not in unmarked}
+
+    def _by(self, gateway_uri: str) -> CatalogConnection:
+        if self.connection is None:
+            return CatalogConnection(NAME, {"uri": gateway_uri})
+        return self.connection.at(gateway_uri)
+
+
+def _as_a_writer(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the word that our own services say."""
+    return {name: properties[name] for name in properties if name not in MARK}
