@@ -64,6 +64,11 @@ e2e: setup ## The whole system as processes
 test-lake: setup ## Secured Kafka and Redis, TLS, catalogs on object stores: every service, every way in, both drivers of the planner
 	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/kafka tests/integration/lake tests/integration/test_catalog_auth.py tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py
 
+FOLDER ?= .firnline/nessie
+.PHONY: nessie
+nessie: setup ## A Nessie to try things on, with OpenID and S3, until Ctrl-C: FOLDER=...
+	$(BIN)/python -m tests.kit.serve_nessie $(FOLDER)
+
 MINUTES ?= 1
 .PHONY: fuzz-rewrite
 fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again

@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from firnline_committer.sampling import comparison
 from firnline_domain.errors import TaskRefused
+from firnline_iceberg.undoing import CannotUndo, undo_of
+from firnline_worker.comparing import Skipped, sides
 
-from tests.kit.lake_pair import LakeTable, Pair
+from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie
 from tests.kit.scenario_table import Row
 
@@ -178,3 +181,17 @@ def test_a_schema_of_another_line_with_the_same_id_is_noticed(
     (event,) = lake.commit(result)
     assert table.rows() == rows
     assert event.reason == "schema_changed"
+
+
+def test_what_cannot_be_taken_back_or_read_back_says_why(lake: Pair, table: LakeTable) -> None:
+    table.fill()
+    result = lake.rewrite(table.order())
+    (event,) = lake.commit(result)
+    found = undo_of(table.loaded, "main", result.task_id)
+    assert isinstance(found, CannotUndo)
+    assert found.reason == "history_hidden"
+    order = comparison(event, 1.0, now_ms())
+    assert order is not None
+    with pytest.raises(Skipped) as skipped:
+        sides(table.loaded, order)
+    assert skipped.value.reason == "history_hidden"

@@ -39,12 +39,15 @@ class Lineages:
 
 def hides_history(table: LoadedTable, snapshot_id: int) -> bool:
     """Whether a snapshot has parents that the catalog keeps to itself: the oldest that it shows
-    says that it has none, and lists what others have written. Expired ones are named as parents.
-    Raises SnapshotGone, MetadataFileGone, RetryLater."""
+    says that it has none, and is not the table's first one: it lists what others have written, or
+    is alone and has a number that others came before. Expired ones are named as parents. Raises
+    SnapshotGone, MetadataFileGone, RetryLater."""
     table.snapshot(snapshot_id)
     *_, oldest = table.ancestors(snapshot_id)
     if oldest.parent_snapshot_id is not None:
         return False
+    if len(table.snapshots) == 1 and (oldest.sequence_number or 0) > 1:
+        return True
     return bool(traced(table.manifests(oldest)) - {oldest.snapshot_id})
 
 
@@ -58,6 +61,9 @@ def traces(
     """Snapshots behind one whose history is hidden; at least those of `wanted` that it has
     something of. {} where none is hidden. `read`: entries of it that were read anyway; others are
     read where these, and what `lineages` knows, do not do. Raises as `hides_history`."""
+    shown = [one.snapshot_id for one in table.ancestors(snapshot_id)]
+    if len(shown) > 1 and wanted <= set(shown):  # no list of a root has to be read for it
+        return frozenset()
     if not hides_history(table, snapshot_id):
         return frozenset()
     key = table.identity.key

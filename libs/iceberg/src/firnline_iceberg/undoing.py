@@ -15,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.heads import changed_by
+from firnline_iceberg.lineages import hides_history
 from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
@@ -44,18 +45,22 @@ class Undo:
 class CannotUndo:
     """Why not, and what can be done instead."""
 
-    reason: str  # snapshot_gone | not_in_history | later_commits | parent_gone | files_gone
+    # history_hidden | snapshot_gone | not_in_history | later_commits | parent_gone | files_gone
+    reason: str
     detail: str
     remedy: str
 
 
 def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
+    head = table.head(ref).snapshot_id
     made = [
         snapshot.snapshot_id
         for snapshot in table.snapshots
         if task_id in task_ids(snapshot.summary)
     ]
+    if not made and hides_history(table, head):
+        return _hidden(table, ref)
     if not made:
         return CannotUndo(
             "snapshot_gone",
@@ -63,7 +68,7 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
             "is expired, and the files that it replaced went with the snapshots before it",
             "no state of before it is left in the table; only a backup has one",
         )
-    history = list(table.ancestors(table.head(ref).snapshot_id))
+    history = list(table.ancestors(head))
     if not {one.snapshot_id for one in history} & {*made}:
         return CannotUndo(
             "not_in_history",
@@ -77,6 +82,17 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     if later:
         return _buried(later)
     return _taken_back(table, ref, upto)
+
+
+def _hidden(table: LoadedTable, ref: str) -> CannotUndo:
+    return CannotUndo(
+        "history_hidden",
+        f"of {table.identity.dotted} the catalog shows the current snapshot alone: there is no "
+        f"earlier one that {ref} can be set to by way of Iceberg",
+        "take it back in the catalog itself, which has kept that state and its files: in Nessie, "
+        "assign the branch to the commit before it. What came after it to any table of that "
+        "branch goes along",
+    )
 
 
 def _buried(later: Sequence[Snapshot]) -> CannotUndo:
@@ -99,6 +115,8 @@ def _described(snapshot: Snapshot) -> str:
 def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo | CannotUndo:
     parent = ours[-1].parent_snapshot_id
     if parent is None or not table.retains(parent):
+        if hides_history(table, ours[0].snapshot_id):
+            return _hidden(table, ref)
         return CannotUndo(
             "parent_gone",
             f"snapshot {parent}, the state before it, is expired, and its files with it",

@@ -25,6 +25,7 @@ ENDS = {
     "rows_differ": "read back, its rows are not those it replaced",
     "too_large": "too many bytes for Iceberg's own reader",
     "too_many_deletes": "too many equality deletes for Iceberg's own reader",
+    "history_hidden": "the catalog shows no snapshot but the current one",
     "parent_gone": "the snapshot before it is expired",
     "snapshot_gone": "its snapshot is expired",
     "not_planned": "Iceberg does not plan the same files",

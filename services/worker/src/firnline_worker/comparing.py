@@ -17,6 +17,7 @@ from firnline_adapters import metrics
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.records.orders import CompareRows
 from firnline_domain.records.results import DeleteKind, RowsCompared, RowSums
+from firnline_iceberg.lineages import hides_history
 from firnline_iceberg.planning import LiveFiles, PlannedFile, live_files
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyspark.sql import DataFrame, SparkSession
@@ -152,19 +153,26 @@ class Comparer:
 def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
     """What the order's snapshots, one after the other, took out of the scope and put into it.
 
-    Raises Skipped where one of them, or the parent of the first, is expired."""
+    Raises Skipped where one of them, or the parent of the first, is expired, or not shown."""
     for snapshot_id in order.snapshot_ids:
         if not table.retains(snapshot_id):
-            raise Skipped("snapshot_gone", str(snapshot_id))
+            raise _gone(table, order.ref, "snapshot_gone", str(snapshot_id))
     if not order.snapshot_ids:
         raise Skipped("snapshot_gone", "the commit was found by its files alone")
     number = {one: table.snapshot(one).sequence_number or 0 for one in order.snapshot_ids}
     first, last = min(number, key=number.__getitem__), max(number, key=number.__getitem__)
     parent = table.snapshot(first).parent_snapshot_id
     if parent is None or not table.retains(parent):
-        raise Skipped("parent_gone", str(parent))
+        raise _gone(table, order.ref, "parent_gone", str(parent))
     old, new = live_files(table, parent), live_files(table, last)
     return _side(parent, old, new, order), _side(last, new, old, order)
+
+
+def _gone(table: LoadedTable, ref: str, reason: str, detail: str) -> Skipped:
+    head = table.head_id(ref)
+    if head is not None and hides_history(table, head):
+        return Skipped("history_hidden", "the catalog shows no snapshot but the current one")
+    return Skipped(reason, detail)
 
 
 def _side(snapshot_id: int, mine: LiveFiles, other: LiveFiles, order: CompareRows) -> Side:

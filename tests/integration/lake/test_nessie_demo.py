@@ -1,0 +1,53 @@
+"""The demo on Nessie, with OpenID, and keys to the storage that end after a minute."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from firnline_iceberg.connection import CatalogConnection
+from firnline_local.ports import free_port
+from firnline_local.process import serving
+from pyiceberg.catalog.rest import RestCatalog
+
+from tests.kit.identity_server import SECRET, Rules, identity_server
+from tests.kit.nessie import Nessie
+from tests.kit.s3_server import S3Server
+from tests.kit.serve_nessie import written
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not os.environ.get("FIRNLINE_TEST_LAKE"), reason="make test-lake"),
+]
+
+
+def test_every_row_is_right_on_nessie(tmp_path: Path, store: S3Server) -> None:
+    with identity_server(store, Rules(60.0, 60.0)) as identity:
+        port = free_port()
+        nessie = Nessie(port, free_port(frozenset({port})), store, identity.settings())
+        with serving(nessie.command(tmp_path / "nessie"), tmp_path / "nessie.log"):
+            config = written(tmp_path, nessie, identity)
+            command = [sys.executable, "-m", "firnline_cli", "demo", "--json"]
+            options = ["--state", str(tmp_path / "demo"), "--config", str(config)]
+            more = ["--seconds", "70", "--kill", "worker,committer"]
+            done = subprocess.run(
+                [*command, *options, *more], capture_output=True, text=True, timeout=800
+            )
+            assert done.returncode == 0, done.stderr[-6000:]
+            reached = CatalogConnection("lake", {"uri": nessie.uri, **identity.credentials()})
+            assert RestCatalog("lake", **reached.pyiceberg()).list_namespaces() == []
+            tokens = identity.rules.given
+    figures = json.loads(done.stdout)
+    assert figures["verdict"]["text"].startswith("rows verified")
+    assert sum(table["upkeep"]["rewrites"] for table in figures["tables"]) >= 2
+    assert len(tokens) > 1
+    for path in (tmp_path / "demo").rglob("*"):
+        if path.is_file():
+            text = path.read_bytes()
+            assert SECRET.encode() not in text, path
+            assert not any(one.encode() in text for one in tokens), path
