@@ -41,7 +41,7 @@ BY_NAME = {  # what a library or a driver takes for itself: where its class is n
 PASSED_OVER = {
     (service, record)
     for service in ("worker", "committer")
-    for record in ("UnparkTable", "HoldPartitions", "MoveTable")
+    for record in ("UnparkTable", "HoldPartitions", "RunAction", "MoveTable")
 }
 NOT_OF_A_TASK = {"RowsCompared", "FilesChanged"}  # though they name one
 

@@ -199,6 +199,32 @@ def test_the_switch_stops_orders_and_commits_at_once(
     assert len(worker.orders) == 1
 
 
+def test_an_action_that_a_person_runs_is_an_order_and_refused_where_no_planner_is(
+    stack: Stack,
+) -> None:
+    catalog = RestCatalog("lake", uri=stack.gateway_uri)
+    namespace = f"n{uuid.uuid4().hex[:8]}"
+    catalog.create_namespace(namespace)
+    few = catalog.create_table(f"{namespace}.few", ROWS.schema, properties=PROPERTIES)
+    for _ in range(2):
+        few.append(ROWS)
+    worker = Worker(stack.kafka, few, ".".join(few.name()))
+    eventually(lambda: explained(stack, worker.dotted), lambda one: one.get("fragments") == 2)
+    assert "merge ordered" in firnline(stack, "run", worker.dotted, "merge", "--all-partitions")
+    order = worker.order(1)
+    assert (order.action, order.reason) == ("merge", "requested")
+    stack.stop("planner")
+    try:
+        words = ["run", worker.dotted, "merge", "--state", str(stack.state.root)]
+        refused = eventually(
+            lambda: CliRunner().invoke(main, words), lambda result: result.exit_code == 1
+        )
+        assert "No planner reads the broker" in refused.output
+        assert "--here" in refused.output
+    finally:
+        stack.start("planner")
+
+
 def test_a_commit_is_taken_back_and_not_made_again(
     stack: Stack, table: Table, worker: Worker
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import (
     ChangeKind,
@@ -14,10 +15,13 @@ from firnline_domain.records.orders import (
     PauseMaintenance,
     ResumeMaintenance,
     RewriteFiles,
+    RunAction,
     UnparkTable,
 )
 from firnline_domain.records.results import RowsCompared
+from firnline_domain.records.slices import Slice
 from firnline_domain.times import DAY_MS
+from firnline_domain.values import replace
 
 from tests.kit.planner_world import (
     LIMITS,
@@ -31,6 +35,7 @@ from tests.kit.planner_world import (
     orders,
     part,
     partition_of,
+    table_orders,
 )
 
 PACED = {"settings": {"firnline.commit.max-per-hour": "4", "firnline.rewrite.cool-down-ms": "0"}}
@@ -56,6 +61,72 @@ def test_a_parked_table_is_ordered_again_when_a_person_says_so(world: PlannerWor
     orders = [one for one in world.take(unpark()) if isinstance(one, RewriteFiles)]
     assert {(one.scope, one.attempt) for one in orders} == {(A, 4), (B, 4)}
     assert [one for one in world.take(unpark()) if isinstance(one, RewriteFiles)] == []
+
+
+def asked(action: str, partition: str | None = None, every: bool = False) -> RunAction:
+    return RunAction(TABLE, "main", action, partition, every, "ops", 1)
+
+
+def rewrites(records: list[object]) -> list[tuple[object, str, str]]:
+    found = [one for one in records if isinstance(one, RewriteFiles)]
+    return sorted((one.scope, one.action, one.reason) for one in found)
+
+
+def test_a_person_has_every_partition_rewritten_whatever_its_debt(world: PlannerWorld) -> None:
+    assert rewrites(world.commit(part(A, 2), part(B, 3))) == []
+    found = world.take(asked("full", every=True))
+    assert rewrites(found) == [(A, "full", "requested"), (B, "full", "requested")]
+    assert rewrites(world.take(asked("full", every=True))) == []  # both are under way
+
+
+def test_or_one_partition_once_it_has_rested(world: PlannerWorld) -> None:
+    world.commit(part(A, 2), part(B, 3))
+    order = only(world.take(asked("merge", B.partition)))
+    assert (order.scope, order.action, order.min_dead_ratio) == (B, "merge", 1.0)
+    world.take(committed(order, 2))
+    world.commit(part(B, 1, 3), task_id=order.task_id)
+    assert rewrites(world.take(asked("compact", B.partition))) == []
+    assert rewrites(world.tick(LIMITS.cool_down_ms)) == [(B, "compact", "requested")]
+    assert rewrites(world.tick(600)) == []
+
+
+def test_or_what_the_policy_chooses_by_the_action_that_is_asked_for(world: PlannerWorld) -> None:
+    world.more = {"settings": {"firnline.window": "daily 00:00-00:01"}}
+    world.now_ms = 12 * 3_600_000
+    world.commit(part(A, 9), part(B, 2))
+    assert rewrites(world.take(asked("compact"))) == []  # a window is a window
+    pause = PauseMaintenance(TABLE, "x", "ops", 1)
+    world.more = {}
+    world.take(pause)
+    assert rewrites(world.take(asked("compact", every=True))) == []
+
+
+def test_a_full_rewrite_that_was_asked_for_goes_on_in_slices(world: PlannerWorld) -> None:
+    world.commit(part(A, 2))
+    order = only(world.take(asked("full", every=True)))
+    assert order.reason == "requested"
+    done = Slice("full", "requested", 1, 0.0, 3, 300, None)
+    world.take(replace(committed(order, 2), slice=done))
+    found = world.commit(part(A, 1, 1), task_id=order.task_id)
+    following = only(found)
+    assert (following.after, following.action) == (done, "full")
+
+
+def test_an_action_on_the_table_is_ordered_once(world: PlannerWorld) -> None:
+    world.commit(part(A, 1))
+    [order] = table_orders(world.take(asked("rewrite_manifests")))
+    assert (order.action, order.reason) == ("rewrite_manifests", "requested")
+    assert table_orders(world.take(asked("rewrite_manifests"))) == []
+    [expiry] = table_orders(world.take(asked("expire")))
+    assert isinstance(expiry, ExpireSnapshots)
+    assert (expiry.agreed, expiry.begins_at_ms) == (True, None)
+    assert table_orders(world.take(asked("expire"))) == []
+
+
+def test_an_action_that_nobody_knows_is_no_order(world: PlannerWorld) -> None:
+    world.commit(part(A, 1))
+    with pytest.raises(PoisonousRecord, match="polish"):
+        world.take(asked("polish"))
 
 
 def test_parking_is_counted_once(world: PlannerWorld) -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -14,22 +10,11 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
+from tests.integration.standalone.conftest import Run
+
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 FILES = 10
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def firnline(catalog_uri: str) -> Run:
-    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        kept = ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "XDG_CACHE_HOME", "PYTHONPATH")
-        environment = {name: os.environ[name] for name in kept if name in os.environ}
-        environment |= {"FIRNLINE_CATALOG_URI": catalog_uri, **more}
-        argv = [sys.executable, "-m", "firnline_cli", *words]
-        return subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=250)
-
-    return run
 
 
 def made(lake: RestCatalog, namespace: str, **properties: str) -> Table:
@@ -74,9 +59,11 @@ def test_a_compaction_from_first_to_last(lake: RestCatalog, namespace: str, firn
     assert summary.summary is not None
     assert summary.summary.additional_properties["firnline.task-id"] == told["ended"]["task_id"]
 
-    again = firnline("run", name, "compact", "--json")
+    low = ("--fleet", "firnline.rewrite.min-fragments=2")  # two are left: no debt of a new rewrite
+    again = firnline("run", name, "compact", "--json", *low)
     assert again.returncode == 0
-    assert json.loads(again.stdout.splitlines()[-1])["event"] == "nothing_to_do"
+    passed_over, nothing = map(json.loads, again.stdout.splitlines())
+    assert (passed_over["reason"], nothing["event"]) == ("fixed_point", "nothing_to_do")
 
 
 @pytest.mark.parametrize(
@@ -84,9 +71,11 @@ def test_a_compaction_from_first_to_last(lake: RestCatalog, namespace: str, firn
     [
         (["run", "{name}", "compact", "--partition", "[1]"], 1, "has no partition [1]"),
         (["run", "{name}", "compakt"], 2, "compakt"),
+        (["run", "{name}", "compact", "--config", "/nowhere.toml"], 2, "/nowhere.toml"),
+        (["run", "{name}", "compact", "--catalog", "silver"], 2, "no catalog silver"),
         (["run", "{name}", "compact", "--memory", "much"], 2, "say 512m or 4g"),
         (["run", "nowhere.t", "compact"], 1, "no table nowhere.t"),
-        (["run", "{name}", "compact", "--kafka", "127.0.0.1:9"], 1, "--here"),
+        (["run", "{name}", "compact", "--kafka", "127.0.0.1:9"], 1, "does not answer"),
     ],
     ids=lambda one: one[-1] if isinstance(one, list) else None,
 )

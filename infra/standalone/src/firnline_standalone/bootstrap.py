@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from firnline_adapters.in_memory import MemoryLeases
@@ -40,16 +40,8 @@ from firnline_standalone.settings import Settings
 FOREVER_S = 10 * 365 * 86_400.0  # leases of one process end with it
 
 
-@dataclass(frozen=True)
-class Running:
-    """`sweeper`: of what earlier runs of the table have left."""
-
-    engine: Engine
-    sweeper: Sweeper
-
-
 @contextmanager
-def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Running]:
+def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Engine]:
     """An engine on a Spark session and a small JVM of its own, which start side by side.
 
     Raises Misconfigured, and whatever Spark's start raises.
@@ -81,7 +73,7 @@ def _assembled(
     spark: SparkSession,
     cache: DeleteSetCache,
     executor: ThreadPoolExecutor,
-) -> Running:
+) -> Engine:
     reached = settings.catalog
     name, topics = f"{socket.gethostname()}-{os.getpid()}", Topics.fresh()
     publisher, keys = topics.publisher, settings.keys
@@ -97,7 +89,7 @@ def _assembled(
         without_gateway(cached), commits, log, now_ms, time.sleep, settings.lives, keys
     )
     sweeper = Sweeper(tables, now_ms, settings.lives.sweep_ms, keys=keys)
-    engine = Engine(
+    return Engine(
         tasks,
         CommitHandlers(committer, cached, now_ms),
         topics,
@@ -107,8 +99,16 @@ def _assembled(
         settings.share,
         stop.is_set,
         stage.cancel_all,
+        partial(_progress, spark),
     )
-    return Running(engine, sweeper)
+
+
+def _progress(spark: SparkSession) -> tuple[int, int]:
+    """Groups are Spark's tasks."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+    running = [one for one in stages if one is not None]
+    return sum(one.numCompletedTasks for one in running), sum(one.numTasks for one in running)
 
 
 def _signals(stop: threading.Event) -> dict[int, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +15,17 @@ from firnline_committer.handlers import Handlers as CommitHandlers
 from firnline_committer.pump import COMPARISONS, EVENTS, Pump
 from firnline_committer.sweeping import Sweeps
 from firnline_domain.records.orders import TaskOrder
-from firnline_domain.records.results import RewriteFinished
 from firnline_worker.handlers import RESULTS
 from firnline_worker.handlers import Handlers as TaskHandlers
 
 STEP_S = 0.05
+GRACE_S = 30.0  # for the commit of a run that is told to stop
 CALLER = "run"  # the consumer group of who asks what came of it
 
 
 class Stopped(Exception):
-    """The run was told to end; what was under way has been cleared away, or is committed."""
+    """The run was told to end: what was under way has been cleared away, or is committed, or is on
+    a write-ahead list, where the catalog did not answer."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,14 @@ class Engine:
         share: float = 0.0,
         stopping: Callable[[], bool] = lambda: False,
         cancel: Callable[[], None] = lambda: None,
+        progress: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
+        """`progress`: groups that are done, and all of the tasks that run."""
         self._tasks = tasks
         self._executor = executor
         self._stopping = stopping
         self._cancel = cancel
+        self.progress = progress
         self._results = topics.inbox(CALLER, RESULTS)
         self._events = topics.inbox(CALLER, EVENTS)
         self._comparisons = topics.inbox("worker", COMPARISONS)
@@ -82,13 +86,23 @@ class Engine:
         )
 
     def carry_out(
-        self, orders: Sequence[TaskOrder], finished: Callable[[Any], None] = lambda _: None
+        self,
+        orders: Sequence[TaskOrder],
+        finished: Callable[[Any], None] = lambda _: None,
+        working: Callable[[], None] = lambda: None,
     ) -> list[Any]:
-        """The events of these orders, and what was read back. `finished` is told of each result as
-        it comes. Results of one table are committed together. Raises RetryLater, Stopped."""
-        running = [self._executor.submit(self._tasks.handle, order) for order in orders]
-        self._wait(running, finished)
-        return self._settled({order.task_id for order in orders}, finished)
+        """The events of these orders, and what was read back; of those alone that came to a
+        result, if the run is told to stop. `finished` is told of each result as it comes, `working`
+        is called while there is none. Results of one table are committed together. Raises
+        RetryLater, Stopped."""
+        running = {self._executor.submit(self._tasks.handle, one): one for one in orders}
+        ended = self._wait(running, finished, working)
+        return self._settled({running[one].task_id for one in ended}, finished)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return self._stopping()
 
     def commit(self, results: Sequence[Any]) -> list[Any]:
         """The events of results of somebody else's tasks."""
@@ -96,19 +110,30 @@ class Engine:
             self._publisher.publish(RESULTS, result.table.key, result)
         return self._settled({result.task_id for result in results}, lambda _: None)
 
-    def _wait(self, running: Sequence[Future[None]], finished: Callable[[Any], None]) -> None:
-        left = set(running)
+    def _wait(
+        self,
+        running: Iterable[Future[None]],
+        finished: Callable[[Any], None],
+        working: Callable[[], None],
+    ) -> set[Future[None]]:
+        """Those that came to a result. Told to stop, tasks clear away what they have written, if
+        they have not just ended."""
+        left, ended, given_up = set(running), set[Future[None]](), False
         while left:
             done, left = wait(left, STEP_S)
             self._tell(finished)
-            if self._stopping():
+            working()
+            ended |= {one for one in done if not one.cancelled()}
+            if self._stopping() and not given_up:
+                given_up = True
                 for one in left:
                     one.cancel()
                 self._cancel()
-                wait(left)
-                raise Stopped
-            for one in done:
-                one.result()
+        if given_up:
+            return {one for one in ended if one.exception() is None}
+        for one in ended:
+            one.result()
+        return ended
 
     def _tell(self, finished: Callable[[Any], None]) -> None:
         for delivery in self._results.poll(0):
@@ -116,9 +141,9 @@ class Engine:
             self._results.done(delivery)
 
     def _settled(self, wanted: set[str], finished: Callable[[Any], None]) -> list[Any]:
-        """Until each task has its event. A signal does not interrupt a commit: whoever has sent one
-        waits for its answer."""
-        events = list[Any]()
+        """Until each task has its event. What is written is committed, also by a run that is told
+        to stop: that takes a second. Raises Stopped where it takes too long."""
+        events, until_s = list[Any](), None
         while wanted:
             self._pump.step(STEP_S)
             self._tell(finished)
@@ -127,7 +152,9 @@ class Engine:
                 wanted.discard(getattr(delivery.record, "task_id", ""))
                 self._events.done(delivery)
             if wanted and self._stopping():
-                raise Stopped
+                until_s = until_s or time.monotonic() + GRACE_S
+                if time.monotonic() > until_s:
+                    raise Stopped
             if wanted:
                 time.sleep(STEP_S)
         return [*events, *self._read_back()]
@@ -138,8 +165,3 @@ class Engine:
             found.append(self._tasks.run(delivery.record))
             self._comparisons.done(delivery)
         return found
-
-
-def needs_commit(result: Any) -> bool:
-    """Whether a result waits for its commit."""
-    return isinstance(result, RewriteFinished) and bool(result.groups)

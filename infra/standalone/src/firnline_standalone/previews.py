@@ -43,6 +43,7 @@ class Preview:
     snapshots: int = 0
     handed_over: str | None = None
     refused: str | None = None
+    unknown: bool = False  # of an action that only finds out when it is carried out
 
 
 def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
@@ -59,7 +60,7 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _manifests(table)
         case OrphanRemoval.name:
             return _orphans(table, order, now_ms)
-    return Preview()
+    return Preview(unknown=True)
 
 
 def _rewrite(table: LoadedTable, order: RewriteFiles, now_ms: int) -> Preview:

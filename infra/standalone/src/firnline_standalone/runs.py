@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RowsCompared, TaskFailed
 from firnline_domain.values import replace
 
-from firnline_standalone.engine import Engine
+from firnline_standalone.engine import Engine, Stopped
 
 AT_ONCE = 16  # rewrites that share a commit
+LOOK_S = 0.5  # between two looks at what runs
 ATTEMPTS = 3  # of one order: each plans anew, at the head of that moment
 AGAIN = frozenset({"trigger_gone", "unreachable", "worker_error"})  # failures a next try may mend
 
@@ -28,6 +30,9 @@ class Report(Protocol):
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
         """These run now; so many are to follow, as far as is known."""
+
+    def working(self, done: int, total: int) -> None:
+        """So many groups of files are rewritten, of those of the tasks that run."""
 
     def rewritten(self, result: Any) -> None:
         """A worker's result, which is not committed yet."""
@@ -46,6 +51,7 @@ class Run:
     engine: Engine
     report: Report
     now_ms: Callable[[], int]
+    _told_s: float = 0.0
 
     def execute(self, orders: Sequence[Order]) -> bool:
         """True if every order came to its end as it should. Raises RetryLater, Stopped."""
@@ -57,7 +63,7 @@ class Run:
             self.report.begun(chunk, len(waiting))
             batch = [self._together(one, len(chunk)) for one in chunk]
             by_task = {order.task_id: order for order in batch}
-            for event in self.engine.carry_out(batch, self.report.rewritten):
+            for event in self.engine.carry_out(batch, self.report.rewritten, self._working):
                 if isinstance(event, RowsCompared):
                     self.report.compared(event)
                     fine &= event.outcome != "differ"
@@ -67,7 +73,15 @@ class Run:
                     self.report.ended(order, event, again)
                     fine &= again or is_fine(event)
                     waiting.extendleft([following] if following else [])
+                    del by_task[order.task_id]
+            if self.engine.is_stopping and (by_task or waiting):
+                raise Stopped
         return fine
+
+    def _working(self) -> None:
+        if (now_s := time.monotonic()) >= self._told_s + LOOK_S:
+            self._told_s = now_s
+            self.report.working(*self.engine.progress())
 
     @staticmethod
     def _together(order: Order, several: int) -> Order:

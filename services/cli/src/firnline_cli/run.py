@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import click
+from firnline_domain.identity import TableName
 from firnline_domain.policy.requested import ACTIONS, Requested
 from firnline_domain.settings.thresholds import thresholds
 
 from firnline_cli._extras import with_everything
-from firnline_cli._fleet import Where, fleet_options, named
+from firnline_cli._fleet import Fleet, Where, fleet_options, named, report
 
-FAILED, MISCONFIGURED = 1, 2
+MISCONFIGURED = 2
 
 
 @click.command("run")
@@ -40,6 +42,8 @@ def command(
     where: Where,
 ) -> None:
     """Do one ACTION on TABLE (namespace.name) now, in this process: no Kafka, no Redis, no service.
+    Where a fleet is known (--kafka, [kafka] of --config, or a stack that runs here), it is an order
+    to its planner instead; --here does it in this process all the same.
 
     Partitions are those that the policy would order a rewrite of; `policy` does whatever it would
     order. It is the worker's and the committer's own code: outputs are listed before they are
@@ -49,19 +53,40 @@ def command(
     """
     if partition is not None and every:
         raise click.UsageError("--partition and --all-partitions exclude each other")
-    with_everything()
+    if not find_spec("pyspark"):  # what the extra `committer` has is enough
+        with_everything()
     from firnline_cli.running.here import Here
 
-    fleet = where.fleet()
-    if fleet.kafka is not None and not here and not dry_run:
-        raise click.ClickException(
-            "A fleet is known (--kafka, FIRNLINE_KAFKA, or what runs here): its services do this "
-            "by themselves. --here does it in this process beside them."
-        )
+    fleet = _fleet(where)
     requested = Requested(action, partition, every)
     name = named(fleet, table)
+    if fleet.kafka is not None and not here and not dry_run:
+        order(fleet, name, requested, json_wanted)
+        return
     run = Here(fleet, name, requested, thresholds(_pairs(fleets)), json_wanted, where.config)
     sys.exit(run.preview() if dry_run else run.execute(bytes_of(memory), verify))
+
+
+def _fleet(where: Where) -> Fleet:
+    """Whoever does not say where the catalog is has set something wrong: exit code 2."""
+    try:
+        fleet = where.fleet()
+        fleet.catalog  # noqa: B018  raises, where none is named
+    except click.ClickException as error:
+        error.exit_code = MISCONFIGURED
+        raise
+    return fleet
+
+
+def order(fleet: Fleet, table: TableName, requested: Requested, json_wanted: bool) -> None:
+    """Of the fleet's planner. Raises ClickException."""
+    from firnline_cli.running.ordered import send
+
+    sent = send(fleet, table, requested)
+    text = (
+        f"{table.dotted}: {sent.action} ordered of the planner; `firnline tasks` shows what comes"
+    )
+    report(json_wanted, text, table=table.dotted, action=sent.action, ordered=True)
 
 
 def bytes_of(text: str) -> int:

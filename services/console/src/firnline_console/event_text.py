@@ -27,6 +27,7 @@ from firnline_domain.records.orders import (
     PauseMaintenance,
     ResumeMaintenance,
     RewriteFiles,
+    RunAction,
     TableOrder,
     UnparkTable,
 )
@@ -254,6 +255,13 @@ def _unparked(fact: UnparkTable) -> EventView:
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
+def _run(fact: RunAction) -> EventView:
+    where = "every partition" if fact.every_partition else fact.partition or "as the policy says"
+    fact_id = f"run:{fact.table.key}:{fact.action}:{where}:{fact.requested_at_ms}"
+    text = f"{fact.requested_by} asks for {label_of(fact.action)}: {where}"
+    return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
+
+
 def _held(fact: HoldPartitions) -> EventView:
     where = ", ".join(scope_label(one) for one in fact.scopes)
     fact_id = f"hold:{fact.table.key}:{fact.reason}:{fact.requested_at_ms}"
@@ -309,6 +317,7 @@ MAKERS: Mapping[type, Any] = {
     OutputsSwept: _swept,
     RowsCompared: _compared,
     UnparkTable: _unparked,
+    RunAction: _run,
     HoldPartitions: _held,
     MoveTable: _moved_table,
     PauseMaintenance: _paused,

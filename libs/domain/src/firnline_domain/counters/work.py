@@ -60,6 +60,7 @@ class PartitionWork(Value):
     unfinished: Slice | None = None  # the last one of a pass that has to go on
     full_ms: int | None = None  # that its interval of full rewrites counts from (`full_rewrites`)
     full_seen_ms: int = 0  # the last change that a full rewrite has left nothing to do about
+    requested: str = ""  # the action that a person has asked for, until its order is out
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:
         """With a pause; one that a person has ordered, or has to look at, is not cut short by

@@ -31,6 +31,7 @@ from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import earliest
 from firnline_domain.values import replace
 
+FIRST = 1e9  # a rank that no debt comes to
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
 
@@ -43,6 +44,8 @@ def demand_of(
     does their work, too."""
     if (after := unfinished_of(partition, limits)) is not None:
         return _next_slice(partition, after, assessment, limits, now_ms)
+    if partition.work.requested:
+        return as_requested(partition.work.requested)
     if (due_ms := full_at_ms(partition, limits)) is None:
         return _of_debt(partition, assessment, limits, now_ms)
     if due_ms <= now_ms:
@@ -53,6 +56,13 @@ def demand_of(
         due_ms = restless[1]
     wanted = _of_debt(partition, assessment, limits, now_ms)
     return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
+
+
+def as_requested(action: str) -> Decision:
+    """What a person has asked for: whatever the debt, and before all that the policy wants."""
+    every = action in (Action.COMPACT, Action.FULL)
+    ratio = EVERY_FILE if every else NO_FILE
+    return Decision(Reason.REQUESTED, rank=FIRST, action=Action(action), min_dead_ratio=ratio)
 
 
 def _of_debt(

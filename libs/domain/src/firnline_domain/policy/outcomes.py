@@ -92,9 +92,10 @@ def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
 
 def ordered(work: PartitionWork) -> PartitionWork:
     """An order went out. What has come since a pass began is not the pass's."""
+    work = replace(work, pause="", until_ms=None, requested="")
     if work.unfinished is not None:
-        return replace(work, pause="", until_ms=None)
-    return replace(work, arrived=NO_DEBT, equality_arrived_ms=None, pause="", until_ms=None)
+        return work
+    return replace(work, arrived=NO_DEBT, equality_arrived_ms=None)
 
 
 def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.decisions import EVERY_FILE, NO_FILE, Decision, Reason
+from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.demand import as_requested
 from firnline_domain.policy.rewrite import decide
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.orders import RewriteFiles, TableOrder
@@ -16,8 +17,6 @@ from firnline_domain.values import Value, replace
 Order = RewriteFiles | TableOrder
 POLICY = "policy"  # whatever the policy would order
 ACTIONS = (POLICY, *(str(one) for one in Action), *TABLE_ACTIONS)
-WAITING = frozenset({Reason.QUIET_PERIOD, Reason.HOT})  # for writers, whom a person may interrupt
-SELECTED = frozenset({Reason.COOLING, Reason.BACKING_OFF})  # what does not bar a named partition
 
 
 class Requested(Value):
@@ -62,7 +61,8 @@ def _decision(
 ) -> Decision:
     decision = decide(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
     if requested.chosen and decision.reason not in _BARS:
-        return _of(requested.action, Decision(Reason.REQUESTED, order=True))
+        action = decision.action if requested.action == POLICY else requested.action
+        return replace(as_requested(action), order=True)
     if not decision.order:
         return decision
     return _of(requested.action, decision)
@@ -72,9 +72,8 @@ def _of(action: str, decision: Decision) -> Decision:
     """The decision with the action that was asked for."""
     if action in (POLICY, decision.action):
         return decision
-    every = action in (Action.COMPACT, Action.FULL)
-    ratio = EVERY_FILE if every else NO_FILE
-    return replace(decision, action=Action(action), min_dead_ratio=ratio)
+    wanted = as_requested(action)
+    return replace(decision, action=wanted.action, min_dead_ratio=wanted.min_dead_ratio)
 
 
 _BARS = frozenset(

@@ -12,6 +12,7 @@ import math
 from firnline_domain.counters.work import Partition
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.costs import FIRNLINE
+from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
 
@@ -50,4 +51,5 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
         return None
     if after.action == Action.CONVERT and limits.convert is Conversions.NEVER:
         return None
-    return None if after.action == Action.FULL and limits.full_interval_ms <= 0 else after
+    unwanted = after.action == Action.FULL and limits.full_interval_ms <= 0
+    return None if unwanted and after.reason != Reason.REQUESTED else after

@@ -43,6 +43,11 @@ class SnapshotExpiry(TableAction):
             until_ms = now_ms + SHADOW_RECHECK_MS
         return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
 
+    def is_under_way(self, table: Table, now_ms: int) -> bool:
+        """See `TableAction.is_under_way`."""
+        expiry = table.work.expiry
+        return expiry.task_id is not None and now_ms < expiry.deadline_ms
+
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
         """Who asks for it has agreed to it; the owner of table or namespace has the last word."""
         agreed = replace(limits, expire=Expiry.ALWAYS)

@@ -63,6 +63,11 @@ class TableAction(ABC):
         unchanged = work == (NOT_NEEDED if known is None else before)
         return (table if unchanged else self._with(table, work)), None
 
+    def is_under_way(self, table: Table, now_ms: int) -> bool:
+        """Whether an order of it is out."""
+        work = table.work.actions.get(self.name, ActionWork())
+        return work.task_id is not None and now_ms < work.deadline_ms
+
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
         """The same where a person asks for it, who does not wait until the counters do."""
         before = table.work.actions.get(self.name, ActionWork())

@@ -129,6 +129,22 @@ class UnparkTable(Value):
     requested_at_ms: int
 
 
+class RunAction(Value):
+    """Do one action on a table now: `action` is one of `policy.requested.ACTIONS`.
+
+    Of a rewrite the partitions that the policy would rewrite, if neither `partition` (its canonical
+    text, in whatever spec) nor `every_partition` says otherwise. Repeated, it is done again.
+    """
+
+    table: TableName
+    ref: str
+    action: str
+    partition: str | None
+    every_partition: bool
+    requested_by: str
+    requested_at_ms: int
+
+
 class HoldPartitions(Value):
     """Order nothing for these partitions before a moment; an order that is out goes on."""
 

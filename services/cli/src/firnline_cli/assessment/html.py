@@ -25,7 +25,8 @@ STYLE = """
 --metadata:#6fd0dd}}*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;margin:0;
 background:var(--back);color:var(--ink)}main{max-width:1180px;margin:0 auto;
 padding:32px 24px 64px}h1{font-size:26px;margin:0 0 4px}h2{font-size:18px;margin:36px 0 10px}p{
-margin:6px 0}.dim{color:var(--dim)}.figures{display:flex;flex-wrap:wrap;gap:12px;margin:20px 0}
+margin:6px 0}.dim{color:var(--dim)}.figures{display:grid;
+grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:20px 0}
 .figure{background:var(--soft);border:1px solid var(--line);border-radius:8px;padding:12px 16px;
 min-width:150px}.figure b{display:block;font-size:22px;font-variant-numeric:tabular-nums}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}th{color:var(--dim);
@@ -82,7 +83,7 @@ def _head(summary: LakeSummary, at_ms: int) -> str:
 
 def _figures(summary: LakeSummary) -> Iterator[str]:
     figures = (
-        (number(summary.sick), "tables need something now"),
+        (number(summary.sick), "tables need something"),
         (number(summary.findings.get(Kind.HAZARD, 0)), "with a hazard"),
         (number(summary.equality_tables), "with equality deletes"),
         (number(summary.delete_files), f"delete files, {number(summary.data_files)} data files"),
@@ -127,12 +128,7 @@ def _row(one: Verdict, at_ms: int) -> str:
     shown = [finding for finding in one.findings if finding.kind is not Kind.ADVICE]
     advice = [finding for finding in one.findings if finding.kind is Kind.ADVICE]
     notes = "".join(map(_item, shown))
-    if one.first:
-        first = "".join(f"<li>{_said(words_of(order, at_ms))}</li>" for order in one.first)
-        left = one.planned - len(one.first)
-        more = f"<li>and {left:,} more</li>" if left > 0 else ""
-        notes += f"<li><details><summary>what would be done first</summary><ul>{first}{more}</ul>"
-        notes += "</details></li>"
+    notes += _planned(one, at_ms)
     if advice:
         items = "".join(map(_item, advice))
         notes += f"<li><details><summary>{counted(len(advice), 'word')} of advice</summary>"
@@ -140,6 +136,20 @@ def _row(one: Verdict, at_ms: int) -> str:
     off = "" if one.enabled else ' <span class="dim">(switched off)</span>'
     why = f'<li class="dim">not counted: {_said(facts.uncounted)}</li>' if facts.uncounted else ""
     return f'<tr><td class="name">{_said(one.dotted)}{off}<ul>{notes}{why}</ul></td>{figures}</tr>'
+
+
+def _planned(one: Verdict, at_ms: int) -> str:
+    """The rewrite that spares most, and the next ones folded."""
+    if not one.first:
+        return ""
+    first, *others = (_said(words_of(rewrite, at_ms)) for rewrite in one.first)
+    line = f'<li><span class="tag">first</span>{first}</li>'
+    if not others:
+        return line
+    left = one.planned - len(one.first)
+    items = "".join(f"<li>{text}</li>" for text in others)
+    more = f"<li>and {left:,} more</li>" if left > 0 else ""
+    return f"{line}<li><details><summary>then</summary><ul>{items}{more}</ul></details></li>"
 
 
 def _item(finding: Finding) -> str:

@@ -130,9 +130,9 @@ def _lines(summary: LakeSummary) -> Iterator[str]:
         f"{size(summary.data_bytes)}, {number(summary.delete_files)} delete files."
     )
     said = (
-        f"{summary.findings[kind]:,} {TITLES[kind]}" for kind in Kind if summary.findings.get(kind)
+        f"{TITLES[kind]} {summary.findings[kind]:,}" for kind in Kind if summary.findings.get(kind)
     )
-    yield f"{summary.sick:,} need something now. By finding: {', '.join(said) or 'none'}."
+    yield f"{summary.sick:,} need something. Tables by finding: {', '.join(said) or 'none'}."
     if plan := plan_of(summary):
         yield plan
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from firnline_domain.counters.counters import PartitionCounters
 from firnline_domain.counters.work import Partition
-from firnline_domain.policy.decisions import Decision
+from firnline_domain.identity import Scope
+from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.requested import POLICY, Order, Requested, requested_rewrites
 from firnline_domain.policy.rewrite import explain, order_for
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.values import Value
 
 from firnline_cli.forecast.forecast import Forecast
@@ -40,6 +43,18 @@ def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
         orders += _on_table(forecast, now_ms)
     passed_over = tuple(one for one in decided if not one[1].order)
     return Chosen(tuple(orders), passed_over, requested.partition is not None and not decided)
+
+
+def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
+    """The rewrites of these partitions are passed over: `fixed_point`."""
+    kept, passed_over = list[Order](), list(made.passed_over)
+    for order in made.orders:
+        if isinstance(order, RewriteFiles) and order.scope in at_rest:
+            partition = Partition(PartitionCounters(order.scope))
+            passed_over.append((partition, Decision(Reason.FIXED_POINT)))
+        else:
+            kept.append(order)
+    return Chosen(tuple(kept), tuple(passed_over), made.missing)
 
 
 def _on_table(forecast: Forecast, now_ms: int) -> Iterator[Order]:

@@ -18,9 +18,11 @@ from typing import Any
 import click
 from firnline_adapters.logs import start_logging
 from firnline_adapters.redaction import redacted
+from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.policy.requested import Requested
+from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.avro import MetadataFileGone
@@ -28,8 +30,9 @@ from firnline_iceberg.tables import Tables
 
 from firnline_cli._fleet import Fleet
 from firnline_cli.forecast.catalog import Forecasts, Unread
-from firnline_cli.running.chosen import Chosen, chosen
+from firnline_cli.running.chosen import Chosen, chosen, without
 from firnline_cli.running.report import JsonReport, TextReport
+from firnline_cli.running.rested import rested
 
 SIGNING_KEYS = "FIRNLINE_SIGNING_KEYS"
 DONE, FAILED, MISCONFIGURED = 0, 1, 2
@@ -59,6 +62,9 @@ class Here:
         now_ms = _now_ms()
         found = self._chosen(now_ms)
         shown = []
+        if not found.orders:
+            self._report.nothing("")
+            return DONE
         for order in found.orders:
             try:
                 shown.append((order, preview(self._tables, order, now_ms)))
@@ -71,8 +77,11 @@ class Here:
 
     def execute(self, heap_bytes: int, verify: bool) -> int:
         """Do it; the exit code. Raises ClickException."""
+        self._report.doing("reading the table")
+        self._sweep()
         found = self._chosen(_now_ms())
         if not found.orders:
+            self._report.doing("")
             self._report.nothing("")
             return DONE
         state = Path(tempfile.mkdtemp(prefix="firnline-run-"))
@@ -85,6 +94,7 @@ class Here:
         except (RetryLater, TaskRefused) as error:
             raise click.ClickException(str(error)) from None
         finally:
+            self._report.doing("")
             shutil.rmtree(state, ignore_errors=True)
 
     def _chosen(self, now_ms: int) -> Chosen:
@@ -95,12 +105,29 @@ class Here:
         if not found.limits.enabled:
             text = f"{self.table.dotted} has firnline.enabled=false, or its namespace has"
             raise click.ClickException(f"{text}: its owner wants no maintenance")
-        made = chosen(found, self.requested, now_ms)
+        made = self._not_again(chosen(found, self.requested, now_ms))
         self._report.passed_over(made.passed_over)
         if made.missing:
             text = f"{self.table.dotted} has no partition {self.requested.partition}"
             raise click.ClickException(f"{text}: `firnline plan --table` lists them")
         return made
+
+    def _sweep(self) -> None:
+        """Remove what killed runs have left, once it is old enough. Raises ClickException."""
+        from firnline_iceberg.sweeping import Sweeper
+
+        sweeper = Sweeper(self._tables, _now_ms, self._lives.sweep_ms, keys=self._keys())
+        try:
+            self._report.sweeping(len(sweeper.sweep(self.table).removed))
+        except (RetryLater, TaskRefused) as error:
+            raise click.ClickException(str(error)) from None
+
+    @property
+    def _lives(self) -> Lifetimes:
+        """The fleet's, where it says so: the same age for all who commit and sweep."""
+        from firnline_cli.sweep_outputs import fleets_age_s
+
+        return Lifetimes(fleets_age_s())
 
     def _keys(self) -> Keyring:
         """A fleet's, for its sweeps believe no other list. Without a fleet there is nobody to tell
@@ -109,6 +136,17 @@ class Here:
             return Keyring()
         keys: Keyring = self.fleet.signer().keys
         return keys
+
+    def _not_again(self, made: Chosen) -> Chosen:
+        """Without what a rewrite of ours has left as it is, unless the partitions were named."""
+        scopes = [one.scope for one in made.orders if isinstance(one, RewriteFiles)]
+        if self.requested.chosen or not scopes:
+            return made
+        try:
+            at_rest = rested(self._tables.load(self.table), scopes)
+        except (RetryLater, TaskRefused, MetadataFileGone) as error:
+            raise click.ClickException(str(error)) from None
+        return without(made, at_rest)
 
     def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
         from firnline_local.artifacts import iceberg_jar
@@ -127,12 +165,12 @@ class Here:
             heap_bytes=heap_bytes,
             keys=self._keys(),
             share=1.0 if verify else 0.0,
+            lives=self._lives,
         )
-        with running(settings, log, stop) as started:
-            swept = started.sweeper.sweep(self.table)
-            self._report.sweeping(len(swept.removed))
+        self._report.doing("starting Spark")
+        with running(settings, log, stop) as engine:
             try:
-                fine = Run(started.engine, self._report, _now_ms).execute(found.orders)
+                fine = Run(engine, self._report, _now_ms).execute(found.orders)
             except Stopped:
                 click.echo("Stopped: what was not committed is cleared away.", err=True)
                 return INTERRUPTED

@@ -81,6 +81,21 @@ class TextReport:
         self._terminal = Console(stderr=False)
         if not self._terminal.is_terminal:
             self._terminal.width = WIDTH
+        self._status = self._terminal.status("")
+
+    def doing(self, text: str) -> None:
+        """What is under way, on the last line of a terminal; '' = nothing is."""
+        if not self._terminal.is_terminal:
+            return
+        if text:
+            self._status.update(plain(text))
+            self._status.start()
+        else:
+            self._status.stop()
+
+    def working(self, done: int, total: int) -> None:
+        """See `Report.working`."""
+        self.doing(f"rewriting, {done:,} of {total:,} groups of files" if total else "at work")
 
     def line(self, text: str, style: str = "") -> None:
         """One line, above what shows the progress."""
@@ -108,18 +123,27 @@ class TextReport:
             )
             what = order.action if not one.refused else "refused"
             deletes = one.equality_deletes + one.position_deletes
-            files = number(one.files + one.converted)
-            into = number(one.outputs) if one.outputs else "-"
+            figures = (
+                number(one.files + one.converted),
+                size(one.bytes),
+                number(one.outputs) if one.outputs else "-",
+                number(deletes),
+            )
             made.add_row(
                 styled(where(order)),
                 styled(what, "red" if one.refused else "cyan"),
                 styled(note or order.reason.replace("_", " ")),
-                *(styled(files), styled(size(one.bytes)), styled(into), styled(number(deletes))),
+                *(styled("?" if one.unknown else figure) for figure in figures),
             )
         self._terminal.print(made)
         files = sum(one.files for _, one in found)
+        deletes = sum(one.equality_deletes + one.position_deletes for _, one in found)
         taken = sum(one.bytes for _, one in found)
-        self.line(f"Nothing was done. {counted(files, 'file')} with {size(taken)} would go.")
+        beside = f" and {counted(deletes, 'delete file')}" if deletes else ""
+        said = f"{counted(files, 'file')}{beside} with {size(taken)} would go"
+        if any(one.unknown for _, one in found):
+            said = "What would go is found out only when it is done"
+        self.line(f"Nothing was done. {said}.")
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
         """See `Report.begun`."""
@@ -128,6 +152,7 @@ class TextReport:
 
     def rewritten(self, result: Any) -> None:
         """See `Report.rewritten`."""
+        self.doing("committing")
         if isinstance(result, RewriteFinished) and result.groups:
             outputs = sum(len(group.outputs) for group in result.groups)
             self.line(f"{result.scope.label}: {counted(outputs, 'file')} written", "dim")
@@ -157,6 +182,12 @@ class TextReport:
 
 class JsonReport:
     """One object a line."""
+
+    def doing(self, text: str) -> None:
+        """See `TextReport.doing`."""
+
+    def working(self, done: int, total: int) -> None:
+        """See `Report.working`."""
 
     def _say(self, kind: str, **facts: Any) -> None:
         click.echo(json.dumps({"event": kind, **facts}))

@@ -21,12 +21,13 @@ from firnline_domain.records.orders import (
     MoveTable,
     PauseMaintenance,
     ResumeMaintenance,
+    RunAction,
     UnparkTable,
 )
 from firnline_domain.records.results import RowsCompared, TableResult, TaskFailed, TaskRunning
 
 from firnline_planner.handlers.file_changes import on_files_changed
-from firnline_planner.handlers.operator_orders import on_partition_order, on_pause
+from firnline_planner.handlers.operator_orders import on_partition_order, on_pause, on_run_action
 from firnline_planner.handlers.table_scans import on_commits_refused, on_table_scanned
 from firnline_planner.handlers.task_results import (
     on_comparison,
@@ -57,6 +58,8 @@ def on_record(record: Any, context: TableContext) -> None:
             on_heartbeat(record, context)
         case UnparkTable() | HoldPartitions():
             on_partition_order(record, context)
+        case RunAction():
+            on_run_action(record, context)
         case PauseMaintenance() | ResumeMaintenance():
             on_pause(record, context)
         case RowsCompared():

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firnline_domain.counters.work import Partition, Table
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.policy.outcomes import taken_back, unparked
+from firnline_domain.policy.requested import ACTIONS, Requested, requested_rewrites
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.orders import (
     HoldPartitions,
     PauseMaintenance,
     ResumeMaintenance,
+    RunAction,
     UnparkTable,
 )
 from firnline_domain.records.pauses import Pause
 from firnline_domain.values import replace
 
+from firnline_planner.effects import TABLE_TASKS, Output
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.state.bucket_state import BucketState
@@ -47,6 +52,37 @@ def _changed(
         meant = order.partition in (None, partition.counters.scope.partition)
         if meant and work != partition.work:
             yield replace(partition, work=work)
+
+
+def on_run_action(order: RunAction, context: TableContext) -> None:
+    """Mark the partitions that are meant, and decide about them; or order the action on the table.
+    An order for a table that is not known here, is paused, or has that action under way, does
+    nothing. Raises PoisonousRecord: no such action."""
+    if order.action not in ACTIONS:
+        raise PoisonousRecord("unknown_action", order.action)
+    table = context.state.table(order.table.key, order.ref)
+    if table is None or table.pause is not None or not table.counters.known:
+        return
+    context = context.for_table(table)
+    action = TABLE_ACTIONS.get(order.action)
+    if action is None:
+        _request_rewrites(order, context, table)
+    elif context.limits.enabled and not action.is_under_way(table, context.now_ms):
+        table, sent = action.requested(table, context.limits, context.now_ms)
+        context.effects.send([Output(TABLE_TASKS, sent.table.key, sent)])
+        reconcile(context, table, ())
+
+
+def _request_rewrites(order: RunAction, context: TableContext, table: Table) -> None:
+    asked = Requested(order.action, order.partition, order.every_partition)
+    partitions, now_ms = context.partitions(table), context.now_ms
+    decided = list(requested_rewrites(table, partitions, asked, context.limits, now_ms))
+    marked = [(partition, decision) for partition, decision in decided if decision.order]
+    for partition, decision in marked:
+        work = replace(partition.work, requested=str(decision.action))
+        context.put_partition(table, replace(partition, work=work))
+    if marked:
+        reconcile(context, table, [partition.counters.scope for partition, _ in marked])
 
 
 def on_pause(order: PauseMaintenance | ResumeMaintenance, context: TableContext) -> None:
