@@ -11,7 +11,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from firnline_schemas.topics import all_topics
 
 ROOT = Path(__file__).parents[1]
 MEMBERS = sorted(path.parent for path in ROOT.glob("*/pyproject.toml")) + sorted(
@@ -74,6 +73,15 @@ def test_imports_follow_the_arrows(member: Path) -> None:
         for path in sources(member)
     }
     assert not {path: wrong for path, wrong in found.items() if wrong}
+
+
+def test_no_test_module_is_longer_than_400_lines() -> None:
+    found = [
+        *ROOT.glob("tests/**/*.py"),
+        *ROOT.glob("*/tests/**/*.py"),
+        *ROOT.glob("*/*/tests/**/*.py"),
+    ]
+    assert [str(path) for path in found if len(path.read_text().splitlines()) > 400] == []
 
 
 def test_one_module_of_the_domain_knows_what_its_values_are_made_of() -> None:
@@ -386,23 +394,3 @@ def test_a_step_that_nobody_calls_or_in_another_order_is_seen() -> None:
     assert broken(steps[:5] + steps[6:])  # `_record` left out
     swapped = [*steps[:4], steps[5], steps[4], *steps[6:]]
     assert broken(swapped) == [steps[4][1]]
-
-
-def topic_readers() -> list[tuple[str, str]]:
-    """Each topic with each service that its file says reads it; the console reads all of those."""
-    readers = [(topic.name, service) for topic in all_topics() for service in topic.read_by]
-    return [one for one in readers if one[1] != "console"]
-
-
-READ_THROUGH_LIBRARIES = {
-    "schemas", "operator-orders", "bucket-assignments", "table-handovers", "worker-directives",
-    "rewrite-tasks", "rewrite-tasks-heavy",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("topic", "service"), topic_readers())
-def test_a_topics_readers_name_it(topic: str, service: str) -> None:
-    libraries = {"libs"} if topic in READ_THROUGH_LIBRARIES else set()
-    members = [one for one in MEMBERS if one.name == service or one.parent.name in libraries]
-    named = f'"{topic}"'
-    assert any(named in path.read_text() for member in members for path in sources(member))

@@ -132,3 +132,24 @@ def test_a_record_that_is_none_of_a_services_is_seen() -> None:
     assert [service for service, takes in TAKES.items() if takes(tick)] == ["planner"]
     assert not planner_takes(examples("DeadLettered")[0])
     assert not named("infra/local/src", "DeadLettered")
+
+
+def topic_readers() -> list[tuple[str, str]]:
+    """Each topic with each service that its file says reads it; the console reads all of those."""
+    readers = [(topic.name, service) for topic in all_topics() for service in topic.read_by]
+    return [one for one in readers if one[1] != "console"]
+
+
+READ_THROUGH_LIBRARIES = {
+    "schemas", "operator-orders", "bucket-assignments", "table-handovers", "worker-directives",
+    "rewrite-tasks", "rewrite-tasks-heavy",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("topic", "service"), topic_readers())
+def test_a_topics_readers_name_it(topic: str, service: str) -> None:
+    places = [f"*/{service}/src"]
+    if topic in READ_THROUGH_LIBRARIES:
+        places.append("libs/*/src")
+    found = (path.read_text() for place in places for path in ROOT.glob(f"{place}/**/*.py"))
+    assert any(f'"{topic}"' in text for text in found)

@@ -1,0 +1,52 @@
+"""A partition and its table, for what the policy decides about them at NOW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.rewrite import decide, explain
+from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import replace
+
+NOW = 100_000_000
+LIMITS = Thresholds(
+    min_fragments=8, min_equality_deletes=4, min_position_deletes=6, max_age_ms=3_600_000,
+    quiet_ms=1_000, cool_down_ms=10_000, deadline_ms=60_000, max_in_flight=2,
+)  # fmt: skip
+SCOPE = Scope(1, '["a"]')
+AN_HOUR_AGO = NOW - 3_600_000
+
+
+def explained(*judged: Any) -> Decision:
+    """A decision with its numbers."""
+    table, partition, limits, now_ms = judged
+    return explain(table, partition, decide(*judged), limits, now_ms)
+
+
+def of(**kinds: int) -> FileTally:
+    return FileTally(**{kind: Tally(count, count, count) for kind, count in kinds.items()})
+
+
+def partition(changed_ms: int = 0, work: PartitionWork | None = None, **kinds: int) -> Partition:
+    counters = PartitionCounters(SCOPE, 1, 1, of(**kinds), changed_ms=changed_ms)
+    return Partition(counters, work or PartitionWork())
+
+
+def table(*running: RunningTask, **counters: Any) -> Table:
+    known = TableCounters(
+        TableName("u", ("db",), "t"), "main", known=True, head_snapshot_id=77, epoch=1, ordinal=9
+    )
+    return Table(replace(known, **counters), TableWork(running=running))
+
+
+def running(scope: Scope = SCOPE, deadline_ms: int = NOW + 1) -> RunningTask:
+    return RunningTask(f"t-{scope.partition}", scope, "compact", "fragments", 70, 1, 0, deadline_ms)
+
+
+def globally(deletes: int) -> Totals:
+    return Totals(partitions=2, partitioned=1, unpartitioned_equality_deletes=deletes)
