@@ -3,6 +3,7 @@ Pure but for the simulator's own clock."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_fields
 
@@ -10,6 +11,7 @@ import numpy as np
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value, field, replace
 
+from bench.simulate.lake import VARIATION
 from bench.simulate.parameters import DAY_S, HOUR_S, MB, Parameters
 from bench.simulate.reading import scan_of
 from bench.simulate.run import system_of
@@ -87,6 +89,7 @@ class Shape(Value):
 
 
 USUAL = Shape()
+MEAN = math.exp(VARIATION**2 / 2)  # of simulated commits, in medians; the hour's are all alike
 
 
 def foretold(
@@ -98,7 +101,7 @@ def foretold(
     stories = [
         with_fields(
             story,
-            commit_bytes=shape.commit_bytes.get(story.name, story.commit_bytes * of_size),
+            commit_bytes=shape.commit_bytes.get(story.name, story.commit_bytes * of_size) / MEAN,
             base_bytes=story.base_bytes * of_size,
         )
         for story in stories

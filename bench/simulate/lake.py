@@ -16,6 +16,7 @@ from bench.simulate.fleet import Flags, Fleet, Floats, Ints
 from bench.simulate.parameters import Parameters
 
 SMALL, RIGHT, OVER = 1 / 8, 0.75, 1.8  # of the target, as in `tallies`
+VARIATION = 0.5  # sigma of the lognormal of a table's commits
 FRAGMENT, UNDERSIZED, LARGE = slice(0, 1), slice(1, 4), slice(4, 12)
 COHORTS = 12
 
@@ -255,7 +256,7 @@ def commit(
 ) -> Floats:
     """One commit of each of the units: data files, and deletes of rows that they replace. `scale`:
     of a commit's usual bytes. The bytes that came."""
-    size = fleet.commit_bytes[units] * np.exp(rng.normal(0, 0.5, len(units))) * scale
+    size = fleet.commit_bytes[units] * np.exp(rng.normal(0, VARIATION, len(units))) * scale
     files = np.where(scale < 1, 1.0, fleet.files[units].astype(float))
     size = np.floor(size / files) * files  # whole bytes: sums stay exact
     upsert, merge = fleet.upsert[units], fleet.merge[units]
