@@ -42,13 +42,13 @@ def planted(where: Addresses) -> Settings:
     common = {
         "FIRNLINE_REDIS": where.redis.replace("://", f"://default:{canary()}@"),
         "FIRNLINE_CATALOG_URI": where.gateway.replace("://", f"://someone:{canary()}@"),
-        "FIRNLINE_CATALOG_TOKEN": canary(),
         "AWS_ACCESS_KEY_ID": canary(),
         "AWS_SECRET_ACCESS_KEY": canary(),
         "AWS_SESSION_TOKEN": canary(),
         "FIRNLINE_COMPARE_SHARE": "1",  # everything that a worker can be asked to do
     }
-    return dict.fromkeys(SERVICES, common)
+    ours = {"FIRNLINE_CATALOG__LAKE__URI": where.gateway, "FIRNLINE_CATALOG__LAKE__TOKEN": canary()}
+    return {**dict.fromkeys(SERVICES, common), "gateway": {**common, **ours}}
 
 
 @pytest.fixture(scope="module")

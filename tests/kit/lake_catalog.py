@@ -61,6 +61,7 @@ class Rules:
     credentials_in: str = "storage-credentials"  # or "config"
     vends_expiry: bool = True
     forbidden: set[str] = field(default_factory=set)  # tables that nobody may load
+    closed: set[str] = field(default_factory=set)  # namespaces that our services may not read
     tokens: dict[str, float] = field(default_factory=dict)  # token -> when it ends
     warehouse: str | None = None  # /v1/config must name it
 
@@ -154,7 +155,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(401, _error(401, "NotAuthorizedException", "who are you?"))
             return
         named = _TABLE.fullmatch(parts.path)
-        if named and named[2] in self.server.rules.forbidden:
+        ours = "Firnline-Maintenance" in self.headers
+        rules = self.server.rules
+        if named and (named[2] in rules.forbidden or (ours and named[1] in rules.closed)):
             self._say(403, _error(403, "ForbiddenException", f"not allowed: {named[2]}"))
             return
         wanted = self.server.rules.warehouse

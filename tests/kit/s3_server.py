@@ -79,7 +79,7 @@ class S3Server:
 
     def new_keys(self, lifetime_s: float | None = None) -> Keys:
         """Of a new user, which is taken away after `lifetime_s`."""
-        keys = Keys(f"AK{secrets.token_hex(9).upper()}", secrets.token_urlsafe(30))
+        keys = Keys(f"AK{secrets.token_hex(9).upper()}", f"cAnAry{secrets.token_urlsafe(30)}")
         body = f"<Account><Access>{keys.access}</Access><Secret>{keys.secret}</Secret>"
         self._call("PATCH", "/create-user", f"{body}<Role>user</Role></Account>".encode())
         timer = None

@@ -131,7 +131,8 @@ def test_newer_keys_of_a_load_serve_who_was_given_older_ones(
 def test_what_travels_to_executors_is_of_the_storage_alone() -> None:
     given = {"s3.endpoint": "http://s3", "credential": "a:cAnAry", "token": "cAnAry", "uri": "x"}
     io = file_io({**given, "header.Authorization": "cAnAry", "client.region": "r"}, "s3://b/t")
-    assert io.properties == {"s3.endpoint": "http://s3", "client.region": "r"}
+    retries = {"s3.retry-strategy-impl": "firnline_iceberg.lake_files.PatientRetries"}
+    assert io.properties == {"s3.endpoint": "http://s3", "client.region": "r", **retries}
     storage = TableStorage.of(io, "s3://b/t")
     assert b"cAnAry" not in pickle.dumps(storage)
     vended = Vended(LAKE, {}, ("db", "t"), (keys("k", 60),))

@@ -137,7 +137,10 @@ def bucket_of(table_key: str, buckets: int) -> int:
 
 
 def normal_path(path: str) -> str:
-    """One spelling for one file: Java writes `file:/x`, PyIceberg `file:///x`."""
+    """One spelling for one file: Java writes `file:/x`, PyIceberg `file:///x`; Hadoop says `s3a://`
+    where Iceberg's own client says `s3://`."""
+    if path.startswith(("s3a://", "s3n://")):
+        return "s3://" + path[6:]
     if not path.startswith("file:"):
         return path
     return "file:///" + path.removeprefix("file:").lstrip("/")

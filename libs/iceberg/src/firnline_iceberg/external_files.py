@@ -29,7 +29,6 @@ from firnline_iceberg.tables import LoadedTable
 THREADS = 8  # that read manifest lists: one takes 20 ms from an object store
 REMEMBERED = 200_000  # manifests and lists without an external file; 100 bytes each
 _CLIMBS = re.compile(r"\.\.|%(25)*2e", re.IGNORECASE)  # perhaps: `address` knows
-_SAME = {"s3a": "s3", "s3n": "s3"}
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ class OwnLocations:
 def _spelled(path: str) -> str:
     if path.startswith("/"):
         path = f"file://{path}"
-    scheme, colon, rest = path.partition("://")
-    return normal_path(f"{_SAME[scheme]}{colon}{rest}" if scheme in _SAME else path)
+    return normal_path(path)
 
 
 def own_locations(table: LoadedTable) -> OwnLocations:

@@ -9,9 +9,11 @@ from itertools import zip_longest
 from typing import Any
 
 from firnline_deletes.output import WrittenFile
-from firnline_domain.errors import TaskRefused
+from firnline_domain.errors import Refused, TaskRefused
 from firnline_domain.identity import Scope, TableName
+from firnline_iceberg import java_errors
 from firnline_iceberg.storage import LOCATION_PROVIDER, unsafe_properties
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firnline_worker.spark_catalogs import SparkCatalogs
@@ -57,16 +59,34 @@ class JavaTables:
         return session
 
     def load(self, table: TableName) -> JavaTable:
-        """Raises py4j.protocol.Py4JJavaError, UnknownCatalog, and TaskRefused before Java makes
-        anything of a property that is not the table owner's to choose."""
+        """Raises py4j.protocol.Py4JJavaError, UnknownCatalog; CatalogRefused, StorageRefused; and
+        TaskRefused before Java makes anything of a property that is not the table owner's to
+        choose."""
         session = self.session
         several = self._catalogs
         catalog = several if isinstance(several, str) else several.name_of(table)
         parts = (catalog, *table.namespace, table.name)
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
-        found = self.iceberg.spark.Spark3Util.loadIcebergTable(session, quoted)
+        try:
+            found = self._loaded(session, quoted)
+        except Py4JJavaError as error:
+            told = java_errors.unreachable(error, catalog)
+            if isinstance(told, Refused):
+                raise told from error
+            raise
         self._refuse_unsafe(table, found.properties())
         return JavaTable(self.iceberg, found)
+
+    def _loaded(self, session: Any, quoted: str) -> Any:
+        load = self.iceberg.spark.Spark3Util.loadIcebergTable
+        try:
+            return load(session, quoted)
+        except Py4JJavaError as error:
+            if not java_errors.is_unauthorized(error):
+                raise
+        # Spark's catalog keeps a token that was taken back; a new one asks for another.
+        session.sessionState().catalogManager().reset()
+        return load(session, quoted)
 
     def _refuse_unsafe(self, table: TableName, properties: Any) -> None:
         jvm: Any = self.spark._jvm
