@@ -1,0 +1,108 @@
+"""Who opens what a record names."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from firnline_domain.errors import Misconfigured
+from firnline_domain.identity import PREFIX_HEADER, TableName
+from firnline_iceberg.catalog_health import watched
+from firnline_iceberg.catalog_prefixes import at_prefix
+from firnline_iceberg.catalogs import (
+    MAX_OPEN,
+    Catalogs,
+    UnknownCatalog,
+    connections_of,
+)
+from firnline_iceberg.connection import CatalogConnection
+
+LAKE = CatalogConnection("lake", {"uri": "http://lake"})
+ARCHIVE = CatalogConnection("archive", {"uri": "http://archive"})
+BOTH = {"lake": LAKE, "archive": ARCHIVE}
+
+
+def table(catalog: str = "lake", prefix: str = "", uuid: str = "u") -> TableName:
+    return TableName(uuid, ("shop",), "t", catalog, prefix)
+
+
+def test_each_catalog_and_prefix_has_one_client() -> None:
+    made: list[CatalogConnection] = []
+
+    def make(connection: CatalogConnection) -> int:
+        made.append(connection)
+        return len(made)
+
+    catalogs = Catalogs(BOTH, make)
+    places = [("lake", ""), ("archive", ""), ("lake", "dev"), ("archive", "dev")]
+    for _ in range(2):
+        assert [catalogs.of(table(*one)) for one in places] == [1, 2, 3, 4]
+    assert [one.properties.get("prefix") for one in made] == [None, None, "dev", "dev"]
+    assert [one.name for one in made] == ["lake", "archive", "lake", "archive"]
+    assert made[2].properties[f"header.{PREFIX_HEADER}"] == "dev"
+
+
+def test_a_catalog_that_nobody_knows_is_named_and_so_are_those_that_there_are() -> None:
+    with pytest.raises(UnknownCatalog, match=r"stranger.*lake, archive") as refused:
+        Catalogs(BOTH, lambda _: 0).of(table("stranger"))
+    assert (refused.value.reason, refused.value.retryable) == ("unknown_catalog", False)
+
+
+def test_one_that_takes_long_to_open_holds_up_no_other() -> None:
+    opening, go_on = threading.Event(), threading.Event()
+
+    def make(connection: CatalogConnection) -> str:
+        if connection.name == "archive":
+            opening.set()
+            assert go_on.wait(20)
+        return connection.name
+
+    catalogs = Catalogs(BOTH, make)
+    slow = threading.Thread(target=lambda: catalogs.of(table("archive")))
+    slow.start()
+    assert opening.wait(20)
+    assert catalogs.of(table("lake")) == "lake"
+    go_on.set()
+    slow.join()
+
+
+def test_clients_of_prefixes_are_few() -> None:
+    made: list[str] = []
+    catalogs = Catalogs(BOTH, lambda one: made.append(one.properties["prefix"]))
+    for number in range(MAX_OPEN + 1):
+        catalogs.of(table(prefix=f"p{number}"))
+    catalogs.of(table(prefix="p0"))
+    assert made.count("p0") == 2
+
+
+def test_names_that_no_key_could_hold_are_refused() -> None:
+    for name in ("my lake", "a/b", "a@b", "a.b"):
+        with pytest.raises(Misconfigured, match="letters"):
+            connections_of({name: LAKE})
+    assert list(connections_of("http://x")) == ["lake"]
+
+
+class Noted:
+    def __init__(self) -> None:
+        self.needed: list[str] = []
+        self.used: list[str] = []
+
+    def needs(self, name: str, check: object) -> None:
+        self.needed.append(name)
+
+    def uses(self, name: str, check: object) -> None:
+        self.used.append(name)
+
+
+def test_a_service_is_ready_without_one_of_several() -> None:
+    one, several = Noted(), Noted()
+    watched(one, {"lake": LAKE}, lambda _: lambda: None)
+    watched(several, BOTH, lambda _: lambda: None)
+    assert (one.needed, one.used) == (["catalog"], [])
+    assert (several.needed, several.used) == ([], ["catalog lake", "catalog archive"])
+
+
+def test_a_header_says_which_prefix_and_none_says_nothing() -> None:
+    assert at_prefix(LAKE, "") is LAKE
+    assert at_prefix(LAKE, "a/b").place == ("lake", "http://lake", "a/b")
+    assert at_prefix(LAKE, "a/b").place != LAKE.place
