@@ -21,6 +21,8 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
+from firnline_iceberg.jars import paths
+
 STOP_S = 10.0
 DEATH_S = 1.0  # its sockets close a moment before the kernel says that it has ended
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -50,8 +52,9 @@ class IcebergJvm:
     Raises Misconfigured where the jar or Java is missing.
     """
 
-    def __init__(self, iceberg_jar: Path, heap_bytes: int = 512 << 20) -> None:
-        self._process = _start(iceberg_jar, heap_bytes)
+    def __init__(self, iceberg_jars: Path | str, heap_bytes: int = 512 << 20) -> None:
+        """`iceberg_jars`: one, or a class path (`jars.class_path`)."""
+        self._process = _start(str(iceberg_jars), heap_bytes)
         port, token = _greeting(self._process)
         # The stock server has no token for calls back into Python, so it only builds one that has.
         self._first = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
@@ -120,9 +123,8 @@ class IcebergJvm:
         self.close()
 
 
-def _start(iceberg_jar: Path, heap_bytes: int) -> subprocess.Popen[bytes]:
-    if not iceberg_jar.is_file():
-        raise Misconfigured(f"FIRNLINE_ICEBERG_JAR: {iceberg_jar} is not a file")
+def _start(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes]:
+    jars = map(str, paths(iceberg_jars))
     with as_file(files("firnline_iceberg").joinpath("log4j2.json")) as logging:
         argv = [
             _java(),
@@ -130,7 +132,7 @@ def _start(iceberg_jar: Path, heap_bytes: int) -> subprocess.Popen[bytes]:
             *_OPTIONS,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
-            os.pathsep.join((str(iceberg_jar), f"{_spark_jars()}/*", *_of_hadoop())),
+            os.pathsep.join((*jars, f"{_spark_jars()}/*", *_of_hadoop())),
             "py4j.GatewayServer",
             "--die-on-broken-pipe",
             "--enable-auth",

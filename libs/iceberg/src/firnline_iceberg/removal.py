@@ -36,6 +36,7 @@ from firnline_iceberg.tables import LoadedTable
 
 CLOCK = f"{PREFIX}clock"
 QUARANTINE = f"{PREFIX}quarantine"  # a folder below the table's location, for orphans
+PROBE = f"{PREFIX}doctor-"  # what a file's name begins with that shows whether we may write
 FURTHEST_MS = 30 * 24 * 3_600_000  # of a deadline, or of a clock that is ahead
 
 
@@ -330,6 +331,14 @@ def storage_now_ms(table: LoadedTable) -> int | None:
         return now_by_storage(table.io, path)
     finally:
         _delete(table.io, path)
+
+
+def remove_probe(table: LoadedTable, path: str) -> bool:
+    """What `firnline doctor` has written to see whether it may; by its name it is no content of a
+    table. Raises NotRemovable, OSError."""
+    if not file_name(path).startswith(PROBE) or not Locations.of(table).holds(path):
+        raise NotRemovable(f"{path}: no probe in the table's locations")
+    return _delete(table.io, path)
 
 
 def _delete(io: FileIO, path: str) -> bool:

@@ -251,6 +251,12 @@ class Tables:
     def _name(self, uuid: str, namespace: tuple[str, ...], name: str) -> TableName:
         return TableName(uuid, namespace, name, self._connection.name, self.prefix)
 
+    @property
+    def client(self) -> RestCatalog:
+        """PyIceberg's own, of this thread, for what is not done here; asks the catalog for its
+        configuration."""
+        return self._catalog
+
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.
 

@@ -43,6 +43,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "kafka-acls": "Print what each service may do.",
         "spark-archive": "Pack what a cluster's executors run.",
     },
+    "Set up": {
+        "jars": "Fetch Iceberg's jars and cloud bundles.",
+    },
     "Embedded stack": {
         "up": "Start broker, Redis, catalog and services.",
         "down": "Stop the embedded stack.",

@@ -32,6 +32,7 @@ COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
     help="Check what this one needs, with its variables; repeatable.  [default: all]",
 )
 @click.option("--table", help="Whose storage to try, namespace.name.  [default: the first]")
+@click.option("--config", envvar="FIRNLINE_CONFIG", show_envvar=True, help="firnline.toml.")
 @click.option("--write", "writes", is_flag=True, help="Also make a scratch table and commit to it.")
 @click.option(
     "--state",
@@ -42,6 +43,7 @@ COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
 def command(
     services: tuple[str, ...],
     table: str | None,
+    config: str | None,
     writes: bool,
     state: Path | None,
     json_wanted: bool,
@@ -58,7 +60,7 @@ def command(
 
     began = time.monotonic()
     try:
-        asked = given(surroundings(state), services, writes, table)
+        asked = given(surroundings(state, config), services, writes, table)
     except Misconfigured as error:
         raise click.ClickException(str(error)) from None
     found, report = [], Report()
@@ -81,6 +83,7 @@ def checks(asked: Given) -> Iterator[Check]:
     from firnline_cli.checks.clock import clock_checks
     from firnline_cli.checks.host import host_checks
     from firnline_cli.checks.kafka import KafkaChecks, kafka_checks
+    from firnline_cli.checks.lake import lake_checks
     from firnline_cli.checks.redis import redis_checks
     from firnline_cli.checks.signatures import Signatures
 
@@ -91,19 +94,21 @@ def checks(asked: Given) -> Iterator[Check]:
     yield from signatures.checks()
     yield from redis_checks(asked)
     yield from clock_checks(asked, signatures)
+    yield from lake_checks(asked, kafka)
 
 
-def surroundings(state: Path | None) -> Mapping[str, str]:
+def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
     """This environment; where it names no Kafka, that of the embedded stack that runs here."""
     from firnline_local.parts import Addresses, environment
     from firnline_local.state import StateDir
 
-    if state is None and os.environ.get("FIRNLINE_KAFKA"):
-        return os.environ
+    here = {**os.environ, **({"FIRNLINE_CONFIG": config} if config else {})}
+    if state is None and (config or here.get("FIRNLINE_KAFKA")):
+        return here
     for place in (StateDir.at(path) for path in ([state] if state else STATES)):
         if place.is_running():
-            return {**os.environ, **environment("worker", place, Addresses(place.read().ports))}
-    return os.environ
+            return {**here, **environment("worker", place, Addresses(place.read().ports))}
+    return here
 
 
 class Report:

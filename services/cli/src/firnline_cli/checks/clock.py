@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
 from firnline_cli.checks.given import OF_REDIS, Given
@@ -53,3 +54,19 @@ def _after(signatures: Signatures) -> Answer | str:
     if ahead_s > 0:
         raise NotTried("the newest record is from before now; that says nothing of our clock")
     return judged(ahead_s)
+
+
+def http_clock(connection: Any) -> Callable[[], Answer | str]:
+    """A catalog's, as its answers are dated."""
+
+    def run() -> Answer | str:
+        from firnline_iceberg.catalog_probe import clock_of
+
+        def theirs() -> float:
+            if (found := clock_of(connection)) is None:
+                raise NotTried("its answers have no date")
+            return found
+
+        return compared(theirs)
+
+    return run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from firnline_adapters.config_file import with_config
 from firnline_adapters.fleet_settings import (
-    CATALOG_URI,
     GROUPS,
     ICEBERG_JAR,
     MIN_IN_SYNC_REPLICAS,
@@ -14,7 +14,7 @@ from firnline_adapters.fleet_settings import (
     REPLICAS,
     STATE_DIR,
 )
-from firnline_adapters.kafka_connection import KAFKA, KAFKA_CONFIG, KafkaConnection, with_file
+from firnline_adapters.kafka_connection import KAFKA, KafkaConnection, connection_here
 from firnline_adapters.settings import from_environment, setting, shared
 from firnline_adapters.signing import SigningSettings
 
@@ -30,9 +30,7 @@ class Told(SigningSettings):
     """None and '' = not said. Read from the environment; nothing is required."""
 
     kafka: str | None = shared(KAFKA, None)
-    kafka_config: str | None = shared(KAFKA_CONFIG)
     redis: str | None = shared(REDIS, None)
-    catalog_uri: str | None = shared(CATALOG_URI, None)
     iceberg_jar: str | None = shared(ICEBERG_JAR, None)
     state_dir: str | None = shared(STATE_DIR, None)
     groups: str = shared(GROUPS)
@@ -58,7 +56,7 @@ class Given:
 
     def connection(self) -> KafkaConnection:
         """Raises Misconfigured."""
-        return with_file(self.told.kafka or "", self.told.kafka_config, self.environment)
+        return connection_here(self.told.kafka or "", self.environment)
 
 
 def given(
@@ -68,5 +66,6 @@ def given(
     table: str | None = None,
 ) -> Given:
     """Of an environment. Raises Misconfigured."""
+    environment = with_config(environment)
     told = from_environment(Told, environment)
     return Given(told, environment, services or SERVICES, writes, table)

@@ -32,8 +32,10 @@ def host_checks(given: Given) -> Iterator[Check]:
         yield Check("host.user", f"who user {os.getuid()} is", user)
         yield Check("host.java", "start Java", java)
         yield Check("host.spark", "find PySpark", spark)
-        jar = given.told.iceberg_jar
-        yield Check("host.jar", f"read {jar or 'FIRNLINE_ICEBERG_JAR'}", lambda: iceberg_jar(jar))
+        jars = given.told.iceberg_jar or ""
+        yield Check(
+            "host.jar", f"read {jars or 'FIRNLINE_ICEBERG_JAR'}", lambda: iceberg_jars(jars)
+        )
     if given.concerns(OF_STATE):
         place = given.told.state_dir
         tried = f"write into {place or 'FIRNLINE_STATE_DIR'}"
@@ -83,11 +85,26 @@ def _spark_of(pin: Pin) -> str:
     return pin.file.removeprefix("iceberg-spark-runtime-").partition("_")[0]
 
 
-def iceberg_jar(place: str | None) -> Answer | str:
-    """Is it the one that Firnline was built with?"""
-    if not place:
+def iceberg_jars(given: str) -> Answer | str:
+    """Is the first the one that Firnline was built with, and are bundles with it published ones?"""
+    runtime, *bundles = given.split(os.pathsep)
+    if not runtime:
         raise Failed("it is not set", FETCH)
-    path, pin = Path(place), pins("iceberg")[0]
+    for bundle in bundles:
+        _check_bundle(Path(bundle))
+    return _judged(Path(runtime))
+
+
+def _check_bundle(path: Path) -> None:
+    if not path.is_file():
+        raise Failed(f"there is no file {path}", FETCH)
+    pin = next((one for one in pins("bundles") if one.file == path.name), None)
+    if pin is not None and _sha256(path) != pin.sha256:
+        raise Failed(f"{path.name} is not the published file", FETCH)
+
+
+def _judged(path: Path) -> Answer | str:
+    pin = pins("iceberg")[0]
     if not path.is_file():
         raise Failed("there is no such file", FETCH)
     wanted = pin.path.split("/")[-2]
