@@ -276,6 +276,7 @@ REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
 OWN_FILES = {  # deletions that are of no file of a table
     "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
     "libs/iceberg/src/firnline_iceberg/commits.py": "Java's `deleteFile`: out of a snapshot",
+    "services/cli/src/firnline_cli/checks/catalog.py": "the doctor's own scratch table",
     "services/cli/src/firnline_cli/running/here.py": "the directory of a run",
     "libs/iceberg/src/firnline_iceberg/vended_files.py": "a FileIO's own, called by that module",
     "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
@@ -286,6 +287,7 @@ OWN_FILES = {  # deletions that are of no file of a table
     "services/worker/src/firnline_worker/jvm.py": "the worker's own directory",
     "services/worker/src/firnline_worker/python_archive.py": "the worker's own directory",
     "services/worker/src/firnline_worker/set_files.py": "an executor's own directory",
+    "services/worker/src/firnline_worker/own_folder.py": "the worker's own directory",
     "services/console/src/firnline_console/redis_model.py": "keys in Redis",
 }
 DELETES = {

@@ -59,14 +59,27 @@ def test_a_failed_build_is_tried_again_by_the_next(tmp_path):
         assert [file.name for file in path.iterdir()] == ["whole"]
 
 
-def test_leftovers_of_an_earlier_life_go(tmp_path):
+def test_leftovers_of_a_dead_process_go(tmp_path):
     old = DeleteSetCache(tmp_path)
     (old.root / "x.arrow").write_text("x")
     (tmp_path / "else").write_text("not ours")
+    old._folder.lock.close()  # as the kernel does
     new = DeleteSetCache(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["else", new.root.name])
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {"else", new.root.name}
     new.close()
     assert [path.name for path in tmp_path.iterdir()] == ["else"]
+
+
+def test_the_sets_of_a_live_worker_in_the_same_directory_stay(tmp_path):
+    first = DeleteSetCache(tmp_path)
+    with first.holding("a", lambda path: (path / "set").write_text("x")) as path:
+        second = DeleteSetCache(tmp_path)
+        assert (path / "set").read_text() == "x"
+        assert second.root != first.root
+        second.close()
+        assert (path / "set").read_text() == "x"
+    first.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_built_shared_and_built_again_is_counted(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from firnline_adapters.kafka import KafkaPublisher
@@ -16,6 +17,9 @@ from firnline_adapters.signing import signer_here
 from firnline_cli.__main__ import main
 from firnline_local.java import java
 from firnline_local.topics import DEFAULT_BUCKETS, make_topics
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 from tests.examples import make
 from tests.kit.secured_kafka import ADMIN, SecuredKafka, secured_kafka
@@ -44,12 +48,28 @@ def with_properties(folder: Path, connection: KafkaConnection) -> dict[str, str]
     return {"FIRNLINE_KAFKA": connection.servers, "FIRNLINE_KAFKA_CONFIG": str(config)}
 
 
+@pytest.fixture(scope="session")
+def table(lake: RestCatalog) -> str:
+    """With two rows; for whoever asks what there is."""
+    lake.create_namespace("doctored")
+    schema = Schema(NestedField(1, "id", LongType(), required=False))
+    made = lake.create_table("doctored.orders", schema)
+    made.append(pa.table({"id": [1, 2]}))
+    return "doctored.orders"
+
+
 @pytest.fixture
 def healthy(
-    secured: SecuredKafka, redis_url: str, iceberg_jar: Path, tmp_path: Path
+    secured: SecuredKafka,
+    redis_url: str,
+    catalog_uri: str,
+    table: str,
+    iceberg_jar: Path,
+    tmp_path: Path,
 ) -> dict[str, str]:
     """The variables of a fleet in which nothing is wrong, as its administrator has them."""
     return {
+        "FIRNLINE_CATALOG_URI": catalog_uri,
         **with_properties(tmp_path, secured.plain(ADMIN)),
         "FIRNLINE_REDIS": redis_url,
         "FIRNLINE_ICEBERG_JAR": str(iceberg_jar),

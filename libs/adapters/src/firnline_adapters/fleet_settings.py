@@ -50,7 +50,11 @@ TOPIC_CONFIG = Setting(
     '`{"table-commits": {"retention.ms": "1209600000"}}`. Read by `firnline topics`.',
     "",
 )
-ICEBERG_JAR = Setting("FIRNLINE_ICEBERG_JAR", "Path of the Iceberg Spark runtime jar.")
+ICEBERG_JAR = Setting(
+    "FIRNLINE_ICEBERG_JAR",
+    "Path of the Iceberg Spark runtime jar, and behind colons those of cloud bundles: what "
+    "`firnline jars` prints.",
+)
 HEAP_BYTES = Setting(
     "FIRNLINE_HEAP_BYTES", "Heap of a service's JVM: the worker's Spark driver, the committer's."
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,12 +71,25 @@ class ServiceSettings(SigningSettings):
 S = TypeVar("S", bound=ServiceSettings)
 
 
+def _end_at_sigterm(log: Log) -> None:
+    """Until a service has handlers of its own: the first process of a container gets no default
+    ones, so what is told to stop while it waits for Kafka or for Spark would go on."""
+
+    def stopped(*_: object) -> None:
+        log.info("stopped", why="told to, before it served")
+        sys.exit(0)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stopped)
+
+
 @contextmanager
 def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Iterator[tuple[S, Log]]:
     """The settings and the log of a service for as long as it runs, once Kafka has answered. Where
     a setting is missing or wrong, or Kafka refuses us, a line for each says so and the process ends
     with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is away."""
     log = start_logging(service)
+    _end_at_sigterm(log)
     try:
         settings = from_environment(kind, with_config(os.environ))
         set_level(settings.log_level)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import requests
 from firnline_adapters.logs import Log
 from firnline_domain.errors import Misconfigured
+from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     ForbiddenError,
     OAuthError,
+    RESTError,
     ServerError,
     ServiceUnavailableError,
     TooManyRequestsError,
@@ -25,11 +29,15 @@ from pyiceberg.exceptions import (
 )
 
 from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.connections import Connections
+from firnline_iceberg.jars import VARIABLE
 from firnline_iceberg.tables import Tables
 
 AGAIN_S = 10.0  # between two lines that say that we wait
 TRY_S = 10.0
 MAX_CHARS = 300
+# Of a class that is not on the class path; Iceberg makes a FileIO by its name.
+MISSING = ("NoClassDefFoundError", "ClassNotFoundException", "Missing no-arg constructor")
 _PASSING = (ServerError, ServiceUnavailableError, TooManyRequestsError)
 
 
@@ -76,10 +84,40 @@ def require_catalog(
         sleep(AGAIN_S)
 
 
+def require_catalogs(
+    connections: Connections, log: Log, sleep: Callable[[float], None] = time.sleep
+) -> list[Mapping[str, str]]:
+    """Their configurations. One alone is waited for; of several those that answer are enough, for
+    others' tables do not wait: each other one is told of once, and asked again for its first
+    table. Raises Misconfigured where there is one and it refuses us, or all of several do."""
+    if len(connections) == 1:
+        return [require_catalog(one, log, sleep) for one in connections.values()]
+    while True:
+        found, causes = list[Mapping[str, str]](), list[Cause]()
+        for one in connections.values():
+            try:
+                found.append(configuration(one))
+            except Misconfigured:
+                raise
+            except Exception as error:
+                cause = cause_of(error, one)
+                causes.append(cause)
+                told = log.warning if cause.may_pass else log.error
+                then = "serving the others" if found else "asking the others"
+                told("catalog_away", catalog=one.name, why=cause.text, then=then, see=cause.remedy)
+        if found:
+            return found
+        if not any(cause.may_pass for cause in causes):
+            raise Misconfigured("no catalog lets us in: see the lines above")
+        sleep(AGAIN_S)
+
+
 def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
     """What is behind an exception of a client of PyIceberg's, and what to do."""
-    where, chain = f"[catalogs.{connection.name}]", list(_chain(error))
-    text = f"{_said(chain[-1])}"
+    # An HTTP error is only a number; what it was read as has the catalog's own words.
+    chain = [one for one in _chain(error) if not isinstance(one, requests.HTTPError)]
+    where = f"[catalogs.{connection.name}]"
+    text = _said(next((one for one in chain if isinstance(one, RESTError)), chain[-1]))
     for one in chain:
         if isinstance(one, OAuthError):
             return Cause(
@@ -150,5 +188,47 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _said(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} ..."
+    return _short(str(error) or type(error).__name__)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} ..."
+
+
+@contextmanager
+def told_by_java(connections: Connections) -> Iterator[None]:
+    """Says why Java reaches none of the catalogs that PyIceberg has reached. Raises
+    Misconfigured."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        first = next(iter(connections.values()))
+        raise refused_by_java(error.java_exception, first) from None
+
+
+def refused_by_java(throwable: Any, connection: CatalogConnection) -> Misconfigured:
+    """The exception for a Java one, while its JVM lives."""
+    text = root_cause(throwable)
+    remedy = remedy_of_java(text, connection)
+    return Misconfigured(f"catalog {connection.name}, by Java: {text}: {remedy}")
+
+
+def root_cause(throwable: Any) -> str:
+    """What Java says it began with."""
+    cause = throwable
+    while (deeper := cause.getCause()) is not None:
+        cause = deeper
+    return _short(str(cause.toString()))
+
+
+def remedy_of_java(text: str, connection: CatalogConnection) -> str:
+    """What to do about a Java exception of a catalog or its storage."""
+    where = f"[catalogs.{connection.name}]"
+    if any(name in text for name in MISSING):
+        return f"run `firnline jars --s3` (--gcs, --adls) and set {VARIABLE} to what it prints"
+    if "Unable to load credentials" in text:
+        return f"let the catalog hand out keys to Java as well, or set s3.access-key-id in {where}"
+    if "PKIX" in text or "SSLHandshake" in text or "CertPath" in text:
+        return f"ssl.cabundle of {where} names a PEM file with the CA of its certificate"
+    return f"compare {where} with how-to/connect-a-catalog.md: PyIceberg has reached it"

@@ -11,13 +11,14 @@ catalog's storage needs. `firnline jars` fetches them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from firnline_domain.errors import Misconfigured
 
 from firnline_iceberg import connection_words as words
+from firnline_iceberg.connections import Connections
 
 VARIABLE = "FIRNLINE_ICEBERG_JAR"
 MORE = "SPARK_DIST_CLASSPATH"  # as Spark's own launcher takes them
@@ -59,17 +60,19 @@ BUNDLES = (
 
 
 def class_path(
-    given: str, properties: Mapping[str, str], environment: Mapping[str, str] = os.environ
+    given: str,
+    configurations: Collection[Mapping[str, str]],
+    environment: Mapping[str, str] = os.environ,
 ) -> str:
-    """The jars of FIRNLINE_ICEBERG_JAR and the bundles that a catalog's configuration needs; all
-    that lie beside them where it says nothing of storage, for then a table may. Raises
+    """The jars of FIRNLINE_ICEBERG_JAR and the bundles that catalogs' configurations need; where
+    they say nothing of storage a table may, so all that lie in the same folder. Raises
     Misconfigured where one is missing."""
     jars = paths(given)
-    needed = [one for one in BUNDLES if one.is_needed(properties)]
+    needed = [one for one in BUNDLES if any(map(one.is_needed, configurations))]
     for bundle in needed or BUNDLES:
         if _is_named(bundle, [*jars, *map(Path, environment.get(MORE, "").split(os.pathsep))]):
             continue
-        found = next(_beside(bundle, jars[0]), None)
+        found = next(_beside(bundle, jars[0], bool(needed)), None)
         if found is not None:
             jars.append(found)
         elif needed:
@@ -78,6 +81,11 @@ def class_path(
                 f"run `firnline jars {bundle.flag}` and set {VARIABLE} to what it prints"
             )
     return os.pathsep.join(map(str, jars))
+
+
+def own_words(connections: Connections) -> list[Mapping[str, str]]:
+    """What we say of catalogs, before they have said anything."""
+    return [one.properties for one in connections.values()]
 
 
 def paths(given: str) -> list[Path]:
@@ -97,9 +105,10 @@ def _is_named(bundle: Bundle, jars: list[Path]) -> bool:
     return any(one.name.startswith(bundle.artifact) for one in jars)
 
 
-def _beside(bundle: Bundle, jar: Path) -> Iterator[Path]:
-    """In the same folder, or where a Maven repository has it; the newest first."""
+def _beside(bundle: Bundle, jar: Path, is_needed: bool) -> Iterator[Path]:
+    """In the same folder; one that is needed also where a Maven repository has it. The newest
+    first."""
     yield from sorted(jar.parent.glob(f"{bundle.artifact}-*.jar"), reverse=True)
-    if len(jar.parents) > 2:
+    if is_needed and len(jar.parents) > 2:
         folder = jar.parents[2] / bundle.artifact
         yield from sorted(folder.glob(f"*/{bundle.artifact}-*.jar"), reverse=True)

@@ -6,7 +6,9 @@ second, 210 MB resident.
 
 from __future__ import annotations
 
+import logging
 import os
+import pwd
 import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,17 +21,22 @@ from typing import IO, Any, Protocol
 from firnline_domain.errors import Misconfigured
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from firnline_iceberg.jars import paths
 
 STOP_S = 10.0
+JAVA_CHARS = 1_000  # of an exception's text
 DEATH_S = 1.0  # its sockets close a moment before the kernel says that it has ended
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
 class JvmEnded(Exception):
     """The JVM is gone, and with it every Java object: start anew."""
+
+
+class JavaFailed(Exception):
+    """A Java exception that nobody has handled, as text: without its JVM it says nothing."""
 
 
 class Jvm(Protocol):
@@ -102,6 +109,9 @@ class IcebergJvm:
 
     def close(self) -> None:
         """End it; an unfinished call fails."""
+        # Java objects that Python lets go of later are reported to a JVM that is gone: 130 lines
+        # of refused connections, after the one that says why.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         self._gateway.shutdown()
         self._first.close()
         _stdin(self._process).close()
@@ -120,17 +130,22 @@ class IcebergJvm:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Raises JavaFailed instead of a Py4JJavaError, which only a living JVM can explain."""
+        said = str(error.java_exception) if isinstance(error, Py4JJavaError) else ""
         self.close()
+        if said:
+            raise JavaFailed(said[:JAVA_CHARS]) from None
 
 
 def _start(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes]:
+    require_user()
     jars = map(str, paths(iceberg_jars))
-    with as_file(files("firnline_iceberg").joinpath("log4j2.json")) as logging:
+    with as_file(files("firnline_iceberg").joinpath("log4j2.json")) as log_settings:
         argv = [
             _java(),
             f"-Xmx{heap_bytes}",
             *_OPTIONS,
-            f"-Dlog4j2.configurationFile={logging}",
+            f"-Dlog4j2.configurationFile={log_settings}",
             "-cp",
             os.pathsep.join((*jars, f"{_spark_jars()}/*", *_of_hadoop())),
             "py4j.GatewayServer",
@@ -145,6 +160,18 @@ def _start(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes]:
         )
     except FileNotFoundError as error:
         raise Misconfigured(f"Java 17 or newer is needed: {argv[0]} does not start") from error
+
+
+def require_user() -> None:
+    """Raises Misconfigured where Hadoop, below Spark and Iceberg, would end with `Invalid UID`."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise Misconfigured(
+            f"user {os.getuid()} has no entry in /etc/passwd, and Hadoop wants its name: add a "
+            f"line `firnline:x:{os.getuid()}:{os.getgid()}::/tmp:/bin/sh` there, or run as a user "
+            "that has one"
+        ) from None
 
 
 def _greeting(process: subprocess.Popen[bytes]) -> tuple[int, str]:

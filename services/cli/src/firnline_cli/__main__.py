@@ -38,13 +38,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "plan": "Say what would be ordered; orders nothing.",
         "adopt": "Have existing tables maintained.",
     },
-    "Kafka and Spark": {
+    "Set up": {
+        "jars": "Fetch Iceberg's jars and cloud bundles.",
         "topics": "Make the topics, say which differ.",
         "kafka-acls": "Print what each service may do.",
         "spark-archive": "Pack what a cluster's executors run.",
-    },
-    "Set up": {
-        "jars": "Fetch Iceberg's jars and cloud bundles.",
     },
     "Embedded stack": {
         "up": "Start broker, Redis, catalog and services.",

@@ -12,8 +12,7 @@ from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.auth import catalog_answers
 from firnline_iceberg.catalog_health import watched
-from firnline_iceberg.jvm import JvmEnded
-from py4j.protocol import Py4JJavaError
+from firnline_iceberg.jvm import JavaFailed, JvmEnded
 
 from firnline_committer.bootstrap import running
 from firnline_committer.settings import Settings
@@ -26,12 +25,10 @@ def main() -> None:
     """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
     with starting("committer", Settings) as (settings, log):
         stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
         watched(HEALTH, settings.connections, catalog_answers)
         try:
             run(settings, log, stop)
-        except (RetryLater, JvmEnded, Py4JJavaError) as error:
+        except (RetryLater, JvmEnded, JavaFailed) as error:
             log.error("starting_anew", why=error)
             sys.exit(1)
         log.info("stopped")
@@ -40,6 +37,8 @@ def main() -> None:
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not dealt with is read again by the next run."""
     with running(settings, log) as pump:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         say_ready(log)
         while not stop.is_set():
             pump.step(POLL_S)

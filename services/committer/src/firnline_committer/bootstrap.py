@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
@@ -13,7 +12,9 @@ from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.commits.table_holds import HEADER, PASS
+from firnline_iceberg.catalog_probe import require_catalogs, told_by_java
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
+from firnline_iceberg.jars import class_path
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.sweeping import Sweeper
 
@@ -33,14 +34,16 @@ TOPICS = ("task-results",)
 def running(settings: Settings, log: Log) -> Iterator[Pump]:
     """A pump over Kafka, the catalog and a JVM; nothing is read before its first step.
 
-    Raises Misconfigured; py4j.protocol.Py4JJavaError where the catalog does not answer.
+    Waits for a catalog that does not answer. Raises Misconfigured, JavaFailed.
     """
     signer = signer_of(settings)
-    with IcebergJvm(Path(settings.iceberg_jar), settings.heap_bytes) as iceberg:
+    jars = class_path(settings.iceberg_jar, require_catalogs(settings.connections, log))
+    with IcebergJvm(jars, settings.heap_bytes) as iceberg:
         publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, signer=signer)
         lake = catalog(settings.connections)
         tables = lake.tables
-        commits = CatalogCommits(iceberg, settings.connections)
+        with told_by_java(settings.connections):
+            commits = CatalogCommits(iceberg, settings.connections)
         lives = Lifetimes(settings.sweep_age_s)
         committer = Committer(lake, commits, log, now_ms, time.sleep, lives, signer.keys)
         # Without a cache: a sweep reads all, once.

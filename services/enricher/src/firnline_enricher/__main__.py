@@ -12,6 +12,7 @@ from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.auth import catalog_answers
 from firnline_iceberg.catalog_health import watched
+from firnline_iceberg.catalog_probe import require_catalogs
 
 from firnline_enricher.bootstrap import build
 from firnline_enricher.settings import Settings
@@ -23,8 +24,6 @@ def main() -> None:
     """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
     with starting("enricher", Settings) as (settings, log):
         stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
         run(settings, log, stop)
 
 
@@ -32,7 +31,10 @@ def run(settings: Settings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; what was read and not sent is read again by the next run.
     Raises Misconfigured."""
     watched(HEALTH, settings.connections, catalog_answers)
+    require_catalogs(settings.connections, log)
     pump, inbox = build(settings, log)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     say_ready(log)
     try:
         while not stop.is_set():

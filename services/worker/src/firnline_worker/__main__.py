@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import signal
 import sys
+from dataclasses import replace
 
 from firnline_adapters.health import say_ready
 from firnline_adapters.service import starting
+from firnline_adapters.state_dir import require_state_dir
+from firnline_iceberg.jars import class_path, own_words
+from firnline_iceberg.jvm import require_user
 
 from firnline_worker import jvm
+from firnline_worker.own_folder import own_folder
 from firnline_worker.settings import Settings
 
 AGAIN = 75  # EX_TEMPFAIL: start me again
@@ -16,6 +21,10 @@ AGAIN = 75  # EX_TEMPFAIL: start me again
 
 def main() -> int:
     with starting("worker", Settings) as (settings, log):
+        require_user()
+        own = own_folder(require_state_dir(settings.state_dir), f"{jvm.SCRATCH}-")
+        jars = class_path(settings.iceberg_jar, own_words(settings.connections))
+        settings = replace(settings, iceberg_jar=jars, scratch=str(own.path))
         java = jvm.launch(settings, jvm.archive_options(settings))
         # Imported here: 1.3 s beside the JVM's start.
         from firnline_worker import class_archive
@@ -27,8 +36,11 @@ def main() -> int:
         signal.signal(signal.SIGUSR1, lambda *_: worker.leave.set())  # end when nothing runs
         class_archive.make_later(settings)
         say_ready(log, master=settings.spark_master, tasks_at_once=settings.tasks_at_once)
-        if not worker.serve():
-            return AGAIN
+        try:
+            if not worker.serve():
+                return AGAIN
+        finally:
+            own.close()
         log.info("stopped")
     return 0
 

@@ -31,8 +31,10 @@ from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.auth import catalog_answers
 from firnline_iceberg.catalog_health import watched
+from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.jars import VARIABLE, class_path
 from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
@@ -52,7 +54,7 @@ from firnline_worker.orphans import OrphanRemover
 from firnline_worker.rewrite import Rewriter, Stage
 from firnline_worker.settings import Settings
 from firnline_worker.slot import WorkerSlot, acquire_slot
-from firnline_worker.spark import Driver, SparkStage, session
+from firnline_worker.spark import Driver, SparkStage, require_spark_catalogs, session
 from firnline_worker.spark_catalogs import SparkCatalogs
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
@@ -128,6 +130,10 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     client = redis_client(settings.redis, socket_timeout=5, socket_connect_timeout=5)
     HEALTH.uses("redis", client.ping)
     watched(HEALTH, settings.connections, catalog_answers)
+    said = require_catalogs(settings.connections, log)
+    jars = class_path(settings.iceberg_jar, said)
+    if jars != settings.iceberg_jar:  # the JVM has begun with what our own settings need
+        raise Misconfigured(f"the catalog's storage needs more jars: set {VARIABLE}={jars}")
     slot = acquire_slot(Path(settings.state_dir))
     leases = TaskLeases(RedisLeases(client), slot.owner(), settings.lease_s, log)
     cache = DeleteSetCache(Path(settings.state_dir))
@@ -135,6 +141,7 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     group = consumer_group(settings.group, resource_group)
     inbox = KafkaInbox(settings.broker, group, topics, publisher, log)
     spark = session(settings, jvm)
+    require_spark_catalogs(spark, settings.connections, log)
     stage = SparkStage(spark)
     tables = CatalogTables(settings.connections)
     if stage.is_remote:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from firnline_adapters.settings import from_environment
@@ -23,9 +21,11 @@ from pyspark.errors import PySparkException
 
 from firnline_worker.java import JavaTables
 from firnline_worker.jvm import ARCHIVES, SCRATCH, archive_path, launch
+from firnline_worker.own_folder import own_folder
 from firnline_worker.settings import Settings
 from firnline_worker.spark import SparkStage, session
 
+HEAP = 512 << 20
 DELAY_S = 60.0  # a worker that lives no longer is not worth it
 _QUIET = "-Xlog:cds=off,cds+dynamic=off"  # it names each class that it leaves out
 
@@ -33,11 +33,13 @@ _QUIET = "-Xlog:cds=off,cds+dynamic=off"  # it names each class that it leaves o
 def make(settings: Settings) -> None:
     """Start a session as a worker does, ask the catalog for a table that is not there, and end the
     JVM, which then writes its archive."""
-    archive, scratch = archive_path(settings), Path(settings.state_dir) / SCRATCH
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
-        part = Path(folder) / archive.name
-        small = replace(settings, state_dir=folder, spark_master="local[1]", heap_bytes=512 << 20)
+    archive = archive_path(settings)
+    own = own_folder(archive.parent, f"{SCRATCH}-")
+    with closing(own):
+        part, folder = own.path / archive.name, str(own.path)
+        small = replace(
+            settings, scratch=folder, state_dir=folder, spark_master="local[1]", heap_bytes=HEAP
+        )
         spark = session(small, launch(small, [f"-XX:ArchiveClassesAtExit={part}", _QUIET]))
         SparkStage(spark).warm()
         with suppress(Py4JJavaError, PySparkException):  # there is no such table

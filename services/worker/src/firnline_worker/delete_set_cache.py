@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from firnline_adapters import metrics
 
+from firnline_worker.own_folder import own_folder
 from firnline_worker.set_files import LiveSets, name_of
 
 PREFIX = "sets-"
@@ -34,15 +34,13 @@ class DeleteSetCache:
     """Folders by identity in one directory of this process. Safe for many threads."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Removes what earlier lives of this worker left in `state_dir`.
+        """Removes what workers that are dead left in `state_dir`.
 
         Half of the cores build sets at once, the others rewrite: each build holds its keys several
         times over, so four at once took 560 MB where one is enough to keep two cores busy.
         """
-        state_dir.mkdir(parents=True, exist_ok=True)
-        for old in state_dir.glob(f"{PREFIX}*"):
-            shutil.rmtree(old, ignore_errors=True)
-        self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=state_dir))
+        self._folder = own_folder(state_dir, PREFIX)
+        self.root = self._folder.path
         self._lock = threading.Lock()
         self._builders = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._entries: dict[str, _Entry] = {}
@@ -87,7 +85,7 @@ class DeleteSetCache:
             return LiveSets(frozenset(names), self._newest)
 
     def close(self) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
+        self._folder.close()
 
     def _join(self, identity: str) -> _Entry:
         with self._lock:

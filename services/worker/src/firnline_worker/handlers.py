@@ -189,8 +189,9 @@ class Handlers:
         if isinstance(result, RowsCompared):
             self._account_comparison(result)
             return
+        why = {}
         if isinstance(result, TaskFailed):
-            outcome = result.reason
+            outcome, why = result.reason, {"why": result.message}
         elif isinstance(result, TableResult):
             outcome = "refused" if result.refused_reason else result.action
         else:
@@ -199,7 +200,8 @@ class Handlers:
             metrics.count("rows_masked", sum(g.rows_masked for g in result.groups))
             metrics.observe("task_seconds", (result.finished_at_ms - result.started_at_ms) / 1000)
         metrics.count("tasks_finished", outcome=outcome)
-        self.log.info("task_finished", task=result.task_id, outcome=outcome)
+        log = self.log.warning if why else self.log.info
+        log("task_finished", task=result.task_id, outcome=outcome, **why)
 
     def _account_comparison(self, result: RowsCompared) -> None:
         metrics.count("rows_compared", outcome=result.outcome)

@@ -53,9 +53,10 @@ REDACTED = (
 def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
     """Start the JVM in a thread. `spark.session` joins the thread; where the start failed it tries
     again, and raises."""
-    scratch = Path(settings.state_dir) / SCRATCH
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
+    scratch = scratch_of(settings)
+    if not settings.scratch:  # of one process at a time, as its state directory is
+        shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not settings.on_cluster:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -66,6 +67,11 @@ def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
     thread = threading.Thread(target=start, kwargs={"conf": conf}, daemon=True)
     thread.start()
     return thread
+
+
+def scratch_of(settings: Settings) -> Path:
+    """Where Spark and its JVM put what they need for a while."""
+    return Path(settings.scratch or Path(settings.state_dir, SCRATCH)).absolute()
 
 
 def spark_conf(settings: Settings, options: Sequence[str] = ()) -> SparkConf:
@@ -90,7 +96,7 @@ def configuration(settings: Settings) -> dict[str, str]:
 
 def _decided(settings: Settings) -> dict[str, str]:
     """What is not the operator's to choose."""
-    scratch = Path(settings.state_dir).absolute() / SCRATCH
+    scratch = scratch_of(settings)
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,
         "spark.driver.memory": f"{settings.heap_bytes >> 10}k",
@@ -157,6 +163,6 @@ def _inputs(settings: Settings) -> Iterator[Path]:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
     yield java.resolve()
-    yield Path(settings.iceberg_jar)
+    yield from map(Path, settings.iceberg_jar.split(os.pathsep))
     if spec := find_spec("pyspark"):
         yield from sorted(Path(spec.origin or "").parent.joinpath("jars").glob("*.jar"))

@@ -65,6 +65,8 @@ class Settings(CatalogSettings):
         "have, and nothing is sent.",
         "",
     )
+    # Of Spark; "" = a folder below the state directory, where no other worker has the same one.
+    scratch: str = ""
     # The consumer group; a resource group's workers add its name to it.
     group: str = "worker"
     # Of ten orders begun while both lanes wait, the heavy ones.

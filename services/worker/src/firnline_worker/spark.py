@@ -11,7 +11,14 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from firnline_adapters.logs import Log
+from firnline_domain.errors import Misconfigured
 from firnline_iceberg import java_tls
+from firnline_iceberg.catalog_probe import refused_by_java
+from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.connections import Connections
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from firnline_worker import cluster, set_files
@@ -34,6 +41,28 @@ def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSes
     if settings.on_cluster:
         cluster.equip(made.sparkContext, settings)
     return made
+
+
+def require_spark_catalogs(spark: SparkSession, connections: Connections, log: Log) -> None:
+    """Return where Spark has the catalog, or one of several. Where it cannot make it, it says of
+    each table later that `spark_catalog requires a single-part namespace`. Raises Misconfigured
+    with the true cause."""
+    refused = [found for one in connections.values() if (found := _refused(spark, one))]
+    if len(refused) == len(connections):
+        raise refused[0]
+    for one in refused:
+        log.error("catalog_away", why=one, then="serving the others")
+
+
+def _refused(spark: SparkSession, connection: CatalogConnection) -> Misconfigured | None:
+    session: Any = spark._jsparkSession
+    try:
+        session.sessionState().catalogManager().catalog(connection.name)
+    except Py4JJavaError as error:
+        return refused_by_java(error.java_exception, connection)
+    except CapturedException as error:  # PySpark's for some of Java's
+        return refused_by_java(error._origin, connection)
+    return None
 
 
 class Driver:

@@ -121,6 +121,7 @@ class ScratchTable:
         self._client, self._asked = client, asked
         self.name = f"t{uuid.uuid4().hex[:12]}"
         self.uuid = ""
+        self._table: Any = None
         self.committed_s = 0.0
 
     def __enter__(self) -> ScratchTable:
@@ -136,18 +137,17 @@ class ScratchTable:
         self._asked(namespace)
         schema = Schema(NestedField(1, "id", LongType(), required=False))
         properties = {"firnline.enabled": "false"}
-        made = self._asked(
+        self._table = self._asked(
             lambda: self._client.create_table((SCRATCH, self.name), schema, properties=properties)
         )
-        self.uuid = str(made.metadata.table_uuid)
+        self.uuid = str(self._table.metadata.table_uuid)
         return self
 
     def commit(self) -> None:
         """A property, which is metadata alone."""
-        table = self._asked(lambda: self._client.load_table((SCRATCH, self.name)))
 
         def commit() -> None:
-            with table.transaction() as change:
+            with self._table.transaction() as change:
                 change.set_properties({"firnline.doctor": self.name})
 
         self._asked(commit)

@@ -33,9 +33,8 @@ def host_checks(given: Given) -> Iterator[Check]:
         yield Check("host.java", "start Java", java)
         yield Check("host.spark", "find PySpark", spark)
         jars = given.told.iceberg_jar or ""
-        yield Check(
-            "host.jar", f"read {jars or 'FIRNLINE_ICEBERG_JAR'}", lambda: iceberg_jars(jars)
-        )
+        tried = f"read {jars or 'FIRNLINE_ICEBERG_JAR'}"
+        yield Check("host.jar", tried, lambda: iceberg_jars(jars))
     if given.concerns(OF_STATE):
         place = given.told.state_dir
         tried = f"write into {place or 'FIRNLINE_STATE_DIR'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from collections.abc import Collection, Iterator
 from functools import cached_property, partial
 from typing import Any
@@ -247,12 +248,9 @@ class KafkaChecks:
             for one in all_acls(list(self.wanted().values()), self._given.told.planner_app)
             if one.kind == "group" and one.service == service
         }
-        asked = self._admin.describe_consumer_groups(
-            sorted(names), include_authorized_operations=True, request_timeout=ASK_S
-        )
-        for name, future in asked.items():
+        for name in sorted(names):
             try:
-                allowed = future.result().authorized_operations
+                allowed = self._rights_on(name)
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -262,6 +260,27 @@ class KafkaChecks:
                 continue
             if allowed is not None and AclOperation.READ not in allowed:
                 yield "Read on group", name
+
+    def _rights_on(self, group: str) -> Any:
+        """A coordinator that has just come to a broker is waited for. Raises KafkaException."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        passing = (
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.NOT_COORDINATOR,
+        )
+        deadline = time.monotonic() + ASK_S / 2
+        while True:
+            asked = self._admin.describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=ASK_S / 2
+            )
+            try:
+                return asked[group].result().authorized_operations
+            except KafkaException as error:
+                if error.args[0].code() not in passing or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.3)
 
     def transaction(self) -> str:
         """An empty one, of a transactional id of the planner's."""

@@ -15,6 +15,7 @@ from firnline_cli.checks.given import OF_JAVA, Given
 SMALL_BYTES, LARGE_BYTES = 1_000, 12 << 20  # S3's parts are of 5 MB at the least
 PATIENCE_S = 60.0
 S3_S = 10.0
+DENIED = r"ACCESS_DENIED|AccessDenied|Forbidden|\b403\b|Permission denied|Read-only"
 SCHEMES = {
     "s3": ("s3.access-key-id and s3.secret-access-key", "s3.endpoint and client.region"),
     "gs": ("gcs.oauth2.token, or the credentials of the environment,", "gcs.service.host"),
@@ -101,24 +102,27 @@ class StorageChecks:
 
     def java(self) -> str:
         """By the small JVM of the committer, with its class path."""
+        from firnline_domain.errors import Misconfigured
         from firnline_domain.identity import TableName
-        from firnline_iceberg.jars import class_path
-        from firnline_iceberg.java import load_table, rest_catalog
+        from firnline_iceberg.catalog_probe import remedy_of_java, root_cause
+        from firnline_iceberg.jars import VARIABLE, class_path
+        from firnline_iceberg.java import manifests_of, rest_catalog
         from firnline_iceberg.jvm import IcebergJvm
         from py4j.protocol import Py4JJavaError
 
         table: TableName = self._tables()[0].identity
-        jars = class_path(self._given.told.iceberg_jar or "", self._catalog.settings)
+        try:
+            jars = class_path(self._given.told.iceberg_jar or "", [self._catalog.settings])
+        except Misconfigured as error:
+            how = f"set {VARIABLE} to what `firnline jars --s3` (--gcs, --adls) prints"
+            raise Failed(error, how) from None
         with IcebergJvm(jars) as iceberg:
             try:
                 catalog = rest_catalog(iceberg.jvm, self._catalog.connection)
-                found = load_table(iceberg.jvm, catalog, table)
-                snapshot, manifests = found.currentSnapshot(), 0
-                if snapshot is not None:
-                    manifests = snapshot.allManifests(found.io()).size()
+                manifests = manifests_of(iceberg.jvm, catalog, table)
             except Py4JJavaError as error:
-                text = str(error.java_exception)  # while the JVM lives
-                raise Failed(text, _remedy_of_java(text, self._where)) from None
+                text = root_cause(error.java_exception)
+                raise Failed(text, remedy_of_java(text, self._catalog.connection)) from None
         return f"{table.dotted}: {manifests} manifests"
 
     @property
@@ -154,10 +158,12 @@ def remedy(text: str, place: str, right: str, where: str) -> str:
         return "set the clock of this host: signed requests hold for 15 minutes"
     if re.search(r"INVALID_ACCESS|InvalidAccessKeyId|SIGNATURE|InvalidToken|EXPIRED_TOKEN", text):
         return f"{keys} in {where} are not what the storage knows, or the catalog's have ended"
-    if re.search(r"ACCESS_DENIED|AccessDenied|Forbidden|\b403\b|Permission denied|Read-only", text):
+    if right == "read" and re.search(DENIED, text):  # a HEAD is refused without a reason
+        return f"{keys} in {where} are not, or no longer, the storage's; or they may not read there"
+    if re.search(DENIED, text):
         return f"give the credentials of {where} the right to {right} there, or the catalog its own"
-    if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", text):
-        return f"the bucket is not there: make it, or mend the table's location; see {endpoint}"
+    if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|does not exist|No such file", text):
+        return f"the bucket, or the file, is not there: was it moved? See {endpoint} in {where}"
     if re.search(r"301|MOVED|PermanentRedirect|AuthorizationHeaderMalformed|region", text):
         return f"{endpoint} in {where} are those of the bucket"
     if re.search(r"NETWORK_CONN|Couldn't connect|resolve host|refused|timed? ?out", text, re.I):
@@ -165,16 +171,6 @@ def remedy(text: str, place: str, right: str, where: str) -> str:
     if scheme in ("file", "") or place.startswith("/"):
         return "this host and its user see the same folder as the writers do"
     return f"see {endpoint} and {keys} in {where}"
-
-
-def _remedy_of_java(text: str, where: str) -> str:
-    if "NoClassDefFoundError" in text or "Cannot initialize" in text:
-        return "run `firnline jars --s3` (--gcs, --adls) and set FIRNLINE_ICEBERG_JAR to its paths"
-    if "Unable to load credentials" in text:
-        return f"let the catalog hand out keys to Java as well, or set s3.access-key-id in {where}"
-    if "PKIX" in text or "SSL" in text:
-        return f"Java does not know the CA: ssl.cabundle in {where}, or -Djavax.net.ssl.trustStore"
-    return f"PyIceberg could what Java cannot: compare {where} with how-to/connect-a-catalog.md"
 
 
 def _date_of(end_point: str) -> float:

@@ -1,0 +1,25 @@
+"""A service's state directory: there, and its user may write."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from firnline_domain.errors import Misconfigured
+
+from firnline_adapters.fleet_settings import STATE_DIR
+
+
+def require_state_dir(place: str) -> Path:
+    """The directory, made where it was not there. Raises Misconfigured, with what to do."""
+    path = Path(place)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")
+    except OSError as error:
+        raise Misconfigured(
+            f"{STATE_DIR.variable}={place}: {error.strerror or error}: it names a folder, of each "
+            "service its own, on a disk that its user can write"
+        ) from None
+    return path

@@ -1,0 +1,67 @@
+"""A folder of one process in a state directory that several may share.
+
+Its lock ends with its process, however that ends. So whoever gets the lock of another's folder
+knows that its process is dead, and may remove it; a live one's is never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+NEW = "new-"  # before the prefix of a folder that is not locked yet
+
+
+@dataclass(frozen=True)
+class OwnFolder:
+    """`lock`, a file beside it, holds the folder for as long as it is open."""
+
+    path: Path
+    lock: FileIO
+
+    def close(self) -> None:
+        """Remove it and all that is in it."""
+        _remove(self.path)
+        self.lock.close()
+
+
+def own_folder(parent: Path, prefix: str) -> OwnFolder:
+    """A new one, once those of dead processes with this prefix are removed. Raises OSError."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for old in parent.glob(f"{prefix}*"):
+        if old.is_dir():
+            _remove_if_dead(old)
+    made = Path(tempfile.mkdtemp(prefix=f"{NEW}{prefix}", dir=parent))
+    path = parent / made.name.removeprefix(NEW)
+    lock = FileIO(str(_lock_of(path)), "a")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return OwnFolder(made.rename(path), lock)
+
+
+def _remove_if_dead(folder: Path) -> None:
+    """One without a lock is of nobody: it gets its name once it is locked."""
+    try:
+        lock = FileIO(str(_lock_of(folder)), "r")
+    except FileNotFoundError:
+        _remove(folder)
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """The lock last: a folder that has none is removed by whoever comes next."""
+    shutil.rmtree(folder, ignore_errors=True)
+    _lock_of(folder).unlink(missing_ok=True)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
