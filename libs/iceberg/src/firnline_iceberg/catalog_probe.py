@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 from firnline_adapters.logs import Log
-from firnline_domain.errors import Misconfigured
+from firnline_domain.errors import CatalogRefused, Misconfigured, RetryLater
 from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
@@ -67,6 +67,8 @@ def require_catalog(
     while True:
         try:
             return configuration(connection)
+        except Misconfigured:
+            raise
         except Exception as error:
             cause = cause_of(error, connection)
         if not cause.may_pass:
@@ -117,7 +119,7 @@ def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
     # An HTTP error is only a number; what it was read as has the catalog's own words.
     chain = [one for one in _chain(error) if not isinstance(one, requests.HTTPError)]
     where = f"[catalogs.{connection.name}]"
-    text = _said(next((one for one in chain if isinstance(one, RESTError)), chain[-1]))
+    text = _said(next((one for one in chain if isinstance(one, RESTError)), chain[0]))
     for one in chain:
         if isinstance(one, OAuthError):
             return Cause(
@@ -153,6 +155,16 @@ def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
             )
         if isinstance(one, _PASSING):
             return Cause(_said(one), f"see the log of the catalog behind uri of {where}", True)
+    if any(isinstance(one, Misconfigured) for one in chain):
+        return Cause(text, f"mend {where}")
+    if any(isinstance(one, CatalogRefused) for one in chain):
+        return Cause(
+            text,
+            f"credential, token, oauth2-server-uri and scope of {where} are not, or no longer, what "
+            "it knows",
+        )
+    if any(isinstance(one, RetryLater) for one in chain):
+        return Cause(text, f"uri and oauth2-server-uri of {where}: do they answer?", may_pass=True)
     said = f"warehouse={connection.warehouse}" if connection.warehouse else "no warehouse is given"
     return Cause(
         f"{text} ({said})",
