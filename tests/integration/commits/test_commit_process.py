@@ -134,7 +134,7 @@ def test_what_was_ordered_together_is_one_snapshot(
 
 @pytest.fixture
 def slow_catalog() -> Iterator[str]:
-    """Hangs up on its callers once a consumer has had the time to join its group."""
+    """Hangs up on its callers after a while."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def hang_up() -> None:
@@ -150,10 +150,19 @@ def slow_catalog() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_start_that_fails_ends(start: Start, slow_catalog: str) -> None:
-    """A consumer that is in its group and not closed would hold the process for ever, and a
-    supervisor would wait with it."""
-    assert start(slow_catalog).wait(2 * PATIENCE_S) == 1
+def test_a_catalog_that_hangs_up_is_waited_for(
+    start: Start, slow_catalog: str, tmp_path: Path
+) -> None:
+    """No consumer is in its group by then: it would hold the process for ever, and a supervisor
+    would wait with it."""
+    process, log = start(slow_catalog), tmp_path / "committer.log"
+    deadline = time.monotonic() + PATIENCE_S
+    while "catalog_unreached" not in log.read_text():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
 
 
 def test_what_a_killed_worker_left_is_swept_when_its_task_counts_as_failed(
