@@ -160,8 +160,8 @@ def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
     if any(isinstance(one, CatalogRefused) for one in chain):
         return Cause(
             text,
-            f"credential, token, oauth2-server-uri and scope of {where} are not, or no longer, what "
-            "it knows",
+            f"credential, token, oauth2-server-uri and scope of {where} are not, or no longer, "
+            "what it knows",
         )
     if any(isinstance(one, RetryLater) for one in chain):
         return Cause(text, f"uri and oauth2-server-uri of {where}: do they answer?", may_pass=True)
