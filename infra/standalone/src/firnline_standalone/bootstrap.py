@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.java import JavaTables
 from firnline_worker.leases import TaskLeases
 from firnline_worker.spark import SparkStage, session
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from firnline_standalone.engine import Engine, Topics
@@ -60,7 +61,8 @@ def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Eng
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
             cache.close()
-            spark.stop()
+            with suppress(Py4JError, OSError):  # a signal to the whole group has ended it, too
+                spark.stop()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 

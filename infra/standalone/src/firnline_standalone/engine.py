@@ -91,10 +91,9 @@ class Engine:
         finished: Callable[[Any], None] = lambda _: None,
         working: Callable[[], None] = lambda: None,
     ) -> list[Any]:
-        """The events of these orders, and what was read back; of those alone that came to a
-        result, if the run is told to stop. `finished` is told of each result as it comes, `working`
-        is called while there is none. Results of one table are committed together. Raises
-        RetryLater, Stopped."""
+        """The events of these orders; of those alone that came to a result, if the run is told to
+        stop. `finished` is told of each result as it comes, `working` is called while there is
+        none. Results of one table are committed together. Raises RetryLater, Stopped."""
         running = {self._executor.submit(self._tasks.handle, one): one for one in orders}
         ended = self._wait(running, finished, working)
         return self._settled({running[one].task_id for one in ended}, finished)
@@ -157,9 +156,13 @@ class Engine:
                     raise Stopped
             if wanted:
                 time.sleep(STEP_S)
-        return [*events, *self._read_back()]
+        return events
 
-    def _read_back(self) -> list[Any]:
+    def read_back(self) -> list[Any]:
+        """What Iceberg's own reader finds of the commits since; nothing, if the run is told to
+        stop."""
+        if self._stopping():
+            return []
         found = list[Any]()
         for delivery in self._comparisons.poll(0):
             found.append(self._tasks.run(delivery.record))

@@ -64,16 +64,16 @@ class Run:
             batch = [self._together(one, len(chunk)) for one in chunk]
             by_task = {order.task_id: order for order in batch}
             for event in self.engine.carry_out(batch, self.report.rewritten, self._working):
-                if isinstance(event, RowsCompared):
-                    self.report.compared(event)
-                    fine &= event.outcome != "differ"
-                elif order := by_task.get(getattr(event, "task_id", "")):
+                if order := by_task.get(getattr(event, "task_id", "")):
                     following = self._following(order, event)
                     again = following is not None and isinstance(event, _FAILURES)
                     self.report.ended(order, event, again)
                     fine &= again or is_fine(event)
                     waiting.extendleft([following] if following else [])
                     del by_task[order.task_id]
+            for compared in self.engine.read_back():
+                self.report.compared(compared)
+                fine &= compared.outcome != "differ"
             if self.engine.is_stopping and (by_task or waiting):
                 raise Stopped
         return fine

@@ -9,6 +9,7 @@ from pathlib import Path
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.records.signing import Keyring
 from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.connections import Connections
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_worker.settings import Settings as WorkerSettings
 
@@ -56,6 +57,6 @@ class _OfRun(WorkerSettings):
     reached: CatalogConnection
 
     @cached_property
-    def connection(self) -> CatalogConnection:
-        """That one."""
-        return self.reached
+    def connections(self) -> Connections:
+        """That one alone."""
+        return {self.reached.name: self.reached}
