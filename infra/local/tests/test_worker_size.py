@@ -8,7 +8,7 @@ import psutil
 import pytest
 from firnline_domain.policy.memory_tuning import Steps
 from firnline_local import worker_size
-from firnline_local.worker_size import Size, most_bytes, size
+from firnline_local.worker_size import Size, max_bytes, size
 
 GB = 1 << 30
 GIVEN = {"FIRNLINE_HEAP_BYTES": str(GB), "FIRNLINE_TASKS_AT_ONCE": "4"}
@@ -49,7 +49,7 @@ def test_memory_beside_the_heap_is_shared_by_fewer(steps: int, tasks: int) -> No
 
 def test_a_share_of_nothing_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", "0")
-    assert most_bytes() == 0
+    assert max_bytes() == 0
 
 
 def test_the_share_is_of_the_machine_or_of_the_container(
@@ -58,13 +58,13 @@ def test_the_share_is_of_the_machine_or_of_the_container(
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(worker_size, "LIMITS", (limit, tmp_path / "none"))
     total = psutil.virtual_memory().total
-    assert most_bytes() == total // 2
+    assert max_bytes() == total // 2
     limit.write_text("max\n")
-    assert most_bytes() == total // 2
+    assert max_bytes() == total // 2
     limit.write_text(f"{GB}\n")
-    assert most_bytes() == GB // 2
+    assert max_bytes() == GB // 2
     monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", "7")
-    assert most_bytes() == GB
+    assert max_bytes() == GB
 
 
 def test_what_is_no_size_is_refused() -> None:

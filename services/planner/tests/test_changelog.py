@@ -51,7 +51,7 @@ def test_a_topic_that_its_broker_has_not_heard_of_yet_is_asked_for_again() -> No
 
 
 def test_one_that_stays_unknown_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changelog, "NEWS_S", 0.0)
+    monkeypatch.setattr(changelog, "SPREAD_S", 0.0)
     with pytest.raises(KafkaException):
         opened(UNHEARD, UNHEARD)
 

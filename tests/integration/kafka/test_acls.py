@@ -142,7 +142,7 @@ def test_a_lacking_acl_ends_the_start_with_a_line(secured: SecuredKafka) -> None
     lines = str(why.value).splitlines()
     assert len(lines) == len(operations("committer")) - 1  # it may write dead letters
     assert all("firnline kafka-acls" in line for line in lines)
-    assert any("denies us" in line or "lets us not see" in line for line in lines)
+    assert any("denies us" in line or "not let us see" in line for line in lines)
 
 
 def test_the_command_prints_what_kafkas_own_tool_takes() -> None:

@@ -64,7 +64,7 @@ class Size:
         return f"{found} (asked for {self.asked_bytes // MB}m: more than the machine's share)"
 
 
-def size(given: Mapping[str, str], wish: Steps, most_bytes: int) -> Size:
+def size(given: Mapping[str, str], wish: Steps, max_bytes: int) -> Size:
     """The worker's size. Nothing here limits memory beside the JVM but the machine, so whoever ran
     out of that shares it with half as many, a step each. Raises ValueError where what was given is
     no size.
@@ -72,11 +72,11 @@ def size(given: Mapping[str, str], wish: Steps, most_bytes: int) -> Size:
     base = int(given.get(HEAP_VARIABLE, DEFAULTS[HEAP_VARIABLE]))
     tasks = int(given.get(TASKS_VARIABLE, DEFAULTS[TASKS_VARIABLE]))
     asked = with_steps(base, wish.heap)
-    heap = min(asked, max(most_bytes, base))  # what a person has set is never taken away
+    heap = min(asked, max(max_bytes, base))  # what a person has set is never taken away
     return Size(heap, asked, max(tasks >> wish.overhead, 1))
 
 
-def most_bytes() -> int:
+def max_bytes() -> int:
     """The most that a worker's heap may grow to here; 0 = it is never grown. Raises ValueError."""
     share = float(os.environ.get(SHARE_VARIABLE, SHARE))
     return int(machine_bytes() * min(max(share, 0.0), 1.0))
@@ -106,9 +106,9 @@ class WorkerSize:
     def listen(self, bootstrap: str, signer: RecordSigner) -> None:
         """Take the size that holds from the topic; it is there then."""
         try:
-            if not most_bytes():
+            if not max_bytes():
                 return
-            self._base = self._size = size(self._given, Steps(), most_bytes())
+            self._base = self._size = size(self._given, Steps(), max_bytes())
             group = group_name(GROUP_VARIABLE, self._given.get(GROUP_VARIABLE, ""))
             self._directives = KafkaDirectives(bootstrap, group, signer)
             self._resize(self._directives)
@@ -125,7 +125,7 @@ class WorkerSize:
 
     def _resize(self, directives: KafkaDirectives) -> bool:
         wished = directives.requested_steps(int(time.time() * 1000))
-        after = size(self._given, wished, most_bytes())
+        after = size(self._given, wished, max_bytes())
         if after == self._size:
             return False
         before, self._size = self.settings, after

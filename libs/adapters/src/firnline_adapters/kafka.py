@@ -52,7 +52,7 @@ MAX_PRODUCED_BYTES = EXPANSION * MAX_MESSAGE_BYTES
 # never waits. The broker's own least, group.min.session.timeout.ms.
 SESSION_MS = 6_000
 LIBRDKAFKA = logging.getLogger("librdkafka")  # its lines, in the form of all others
-NEWS_S = 10.0  # for the broker to say which partitions there are
+METADATA_S = 10.0  # for the broker to say which partitions there are
 MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
 
 
@@ -175,7 +175,7 @@ def _learn_partition(producer: Producer, error: KafkaException, topic: str, part
     Raises the error where it was not, or KafkaException where the broker does not answer."""
     if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
         raise error
-    if partition not in producer.list_topics(topic, timeout=NEWS_S).topics[topic].partitions:
+    if partition not in producer.list_topics(topic, timeout=METADATA_S).topics[topic].partitions:
         raise error
 
 

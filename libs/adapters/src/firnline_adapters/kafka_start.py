@@ -21,7 +21,7 @@ from firnline_adapters.logs import Log
 
 TRY_S = 3.0  # for one answer
 AGAIN_S = 10.0  # between two lines that say that we wait
-NEWS_S = 3.0  # until every broker has heard of a topic that was just made
+SPREAD_S = 3.0  # until every broker has heard of a topic that was just made
 # The broker, or its certificate, has answered: no.
 REFUSED: Mapping[int, str] = {
     KafkaError._AUTHENTICATION: "see sasl.* in",
@@ -102,7 +102,7 @@ def _wrong(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             yield f"Kafka has no topic {name}: run `firnline topics` with the fleet's variables"
         elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            yield f"Kafka lets us not see topic {name} (Describe): {ACLS}"
+            yield f"Kafka does not let us see topic {name} (Describe): {ACLS}"
         else:
             raise
         return
@@ -144,7 +144,7 @@ def require_kafka(
             if not wait:
                 return probe
             sleep(AGAIN_S - TRY_S)
-    deadline = time.monotonic() + NEWS_S
+    deadline = time.monotonic() + SPREAD_S
     while wrong := probe.wrong(operations(service)):
         if time.monotonic() > deadline:
             raise Misconfigured("\n".join(wrong))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.assignments import BY_BUCKET, Board, is_by_bucket, next_epoch
+from firnline_domain.records.assignments import (
+    BY_BUCKET,
+    MAX_BUCKETS,
+    Board,
+    is_by_bucket,
+    next_epoch,
+)
 from firnline_domain.records.events import BucketLoaded, TableAssigned
 from firnline_schemas.topics import all_topics
 
@@ -66,3 +72,11 @@ def test_of_two_words_on_a_table_the_higher_epoch_holds() -> None:
 @pytest.mark.parametrize(("last", "now_ms", "epoch"), [(0, 50, 50), (50, 50, 51), (70, 50, 71)])
 def test_an_epoch_is_higher_than_all_before(last: int, now_ms: int, epoch: int) -> None:
     assert next_epoch(last, now_ms) == epoch
+
+
+@pytest.mark.parametrize("bucket", [-1, MAX_BUCKETS, 2**60])
+def test_a_bucket_that_cannot_be_is_not_believed(bucket: int) -> None:
+    known = Board(4)
+    known.fold(BucketLoaded(bucket, 1, 1, 10))
+    known.fold(TableAssigned("u", bucket, 1, 10, ""))
+    assert (known.buckets, known.load(bucket), known.assigned("u")) == (4, 0, None)

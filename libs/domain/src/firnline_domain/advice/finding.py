@@ -37,7 +37,7 @@ class Finding(Value):
     numbers: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     lead: float = 0.0
-    mark: int = 0  # told again when it is another
+    mark: int = 0  # given again when it is another
 
 
 # What a rule is about is not known now: what was said of it stays as it is.

@@ -184,7 +184,7 @@ def _absolute(
 def _is_stale(table: TableCounters, change: FilesChanged) -> bool:
     """True if absolute counters are older than what is folded.
 
-    Late answers are told by when the table was read; at a known snapshot that is not the head
+    Late answers are known by when the table was read; at a known snapshot that is not the head
     they only count while something is missing (then a rollback may have been lost).
     """
     observed = change.observed_at_ms

@@ -1,4 +1,4 @@
-"""Other maintainers of the same table, told by their snapshots; what Firnline does about them.
+"""Other maintainers of the same table, known by their snapshots; what Firnline does about them.
 
 Two that rewrite the same files only cost each other their work. Who repeats itself is yielded to
 after each of its runs; a rewrite that somebody made once is only given the time to end.
@@ -53,8 +53,8 @@ def is_others_maintenance(change: FilesChanged) -> bool:
 def noticed(
     known: OtherMaintainer | None, change: FilesChanged, now_ms: int
 ) -> OtherMaintainer | None:
-    """What is known after a change. By the commit's own time, so that one of long ago, told late,
-    holds nothing up."""
+    """What is known after a change. By the commit's own time, so that one of long ago, reported
+    late, holds nothing up."""
     if not is_others_maintenance(change) or change.snapshot_id is None:
         return known
     at_ms = min(change.timestamp_ms, now_ms)

@@ -96,10 +96,10 @@ class RunningTask(Value):
     ordered_at_ms: int
     deadline_ms: int  # when it counts as lost; later with each heartbeat of its worker
     numbers: dict[str, float] = field(default_factory=dict)
-    committed_snapshot_ids: tuple[int, ...] = ()  # told by the committer, not yet in the counters
+    committed_snapshot_ids: tuple[int, ...] = ()  # reported, not yet in the counters
     committed_at_ms: int | None = None
     group: str = ""  # whose workers it went to; '' = the default group's
-    slice: Slice | None = None  # as the committer has told
+    slice: Slice | None = None  # as the committer reported it
     begun_ms: int | None = None  # by a worker that has said so; None: it waits, or is done soon
     run_ms: int = 0  # how long it may run, once begun
     min_dead_ratio: float = 0.0
@@ -195,7 +195,7 @@ class TableWork(Value):
 
     @property
     def uncommitted(self) -> frozenset[int]:
-        """Moments of the orders out of which no commit was told yet. Those of one moment share
+        """Moments of the orders of which no commit was reported yet. Those of one moment share
         one (`RewriteFiles.batch_size`)."""
         running = self.running
         return frozenset(task.ordered_at_ms for task in running if task.committed_at_ms is None)

@@ -64,6 +64,6 @@ def after_heartbeat(task: RunningTask, said: TaskRunning, now_ms: int) -> Runnin
     if said.finished:  # it waits once more
         return replace(task, begun_ms=None, deadline_ms=now_ms + QUEUE_MS)
     begun_ms = min(said.started_at_ms, now_ms)
-    # By our clock: what is told late was missed meanwhile, and its worker lives all the same.
+    # By our clock: what is reported late was missed meanwhile, and its worker lives all the same.
     deadline_ms = min(now_ms + SILENCE_MS, begun_ms + task.run_ms)
     return replace(task, begun_ms=begun_ms, deadline_ms=deadline_ms)

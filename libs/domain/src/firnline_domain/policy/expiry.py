@@ -224,7 +224,7 @@ def expiry_announced(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: int)
 
 
 def after_expired(table: Table, snapshots: int) -> Table:
-    """A commit expired so many snapshots: our own expiry, told by its result as well, or another.
+    """A commit expired so many snapshots: our own, reported by its result as well, or another.
 
     How many are left after another's is not known here: unknown is safe, for the next order is
     then refused by nothing but age, and its result brings the number.

@@ -35,7 +35,7 @@ def names_files(change: FilesChanged, part: PartitionChange) -> bool:
 def heated(
     work: PartitionWork, change: FilesChanged, part: PartitionChange, now_ms: int
 ) -> PartitionWork:
-    """After a change. By the commit's own time: what is told late is not hot any more."""
+    """After a change. By the commit's own time: what is reported late is not hot any more."""
     if not names_files(change, part):
         return work
     return replace(work, touched_ms=max(work.touched_ms, min(change.timestamp_ms, now_ms)))

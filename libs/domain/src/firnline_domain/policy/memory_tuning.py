@@ -73,7 +73,7 @@ class MemoryTuning(Value):
     last_oom_ms: int = 0  # when a task last ran out of memory
     lowered: bool = False  # the last step was one down
     rollbacks: int = 0
-    last: str = ""  # task and attempt that counted last: told again, it does not count again
+    last: str = ""  # task and attempt that counted last: reported again, it does not count again
 
     def after_oom(
         self, memory: str | None, task: str, ordered_ms: int, now_ms: int

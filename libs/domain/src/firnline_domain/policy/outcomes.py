@@ -182,7 +182,7 @@ def _with_next_slice(work: PartitionWork, task: RunningTask, done: Slice) -> Par
     return _with_room(after, work)
 
 
-def told_late(
+def after_late_report(
     work: PartitionWork, task_id: str, done: Slice | None, left: Histogram
 ) -> PartitionWork:
     """The committer's word came after the commit was in the counters, and its task has ended."""
@@ -234,7 +234,7 @@ def committed_late(
     """A rewrite that was given up for lost is in the table: whatever failed before it is over, and
     what it did is in the counters in a moment. An order that is out meanwhile keeps its number."""
     if work.last_task_id == task_id:
-        return work  # told twice
+        return work  # reported twice
     spent = work.earlier_attempts + work.failures
     after = replace(work, failures=0, non_retryable=0, own_failures=0, earlier_attempts=spent)
     if work.failure == ROWS_DIFFER:

@@ -14,9 +14,11 @@ from firnline_domain.records.events import BucketLoaded, TableAssigned
 from firnline_domain.values import Value
 
 TOPIC = "bucket-assignments"  # compacted: assignments by table key, loads by bucket
+# A topic has fewer partitions. Of 2**60 no planner would ever come to an end (chaos, seed 229728).
+MAX_BUCKETS = 10_000
 HANDOVERS = "table-handovers"  # what one bucket's planner gives another's
 # Written to a table's own bucket by whoever knows it. A record that comes to another bucket goes
-# round by the home and is late by that, so this is no place for what is told by its order: orders
+# round by the home and is late by that, so what depends on its order does not go here: orders
 # of people go home, always.
 ROUTED = frozenset({"table-commits", "file-changes"})
 # A partition for each bucket, also for added ones; all others have one for each home.
@@ -65,8 +67,12 @@ class Board:
         self._coming: dict[int, dict[str, int]] = {}
 
     def fold(self, record: object) -> None:
-        """Take one record of the topic in."""
+        """Take one record of the topic in; none of a bucket that cannot be."""
         match record:
+            case TableAssigned(bucket=bucket) | BucketLoaded(bucket=bucket) if (
+                not 0 <= bucket < MAX_BUCKETS
+            ):
+                return
             case TableAssigned():
                 known = self._assigned.get(record.table_key)
                 if known is not None and known.epoch > record.epoch:
@@ -120,13 +126,13 @@ class Board:
         return bucket_of(table_key, self.homes) if assigned is None else assigned.bucket
 
     def load(self, bucket: int) -> int:
-        """What a bucket has told of its load; 0 where it has told nothing."""
+        """The load that a bucket has reported; 0 where it has reported none."""
         known = self._loads.get(bucket)
         return known.load if known else 0
 
     def loads(self) -> Mapping[int, float]:
         """Of every bucket, with what is on its way to it, as if each of these were a table like any
-        other. Empty until every bucket has told of its own."""
+        other. Empty until every bucket has reported its own."""
         if len(self._loads) < self.buckets:
             return {}
         tables = sum(one.tables for one in self._loads.values())

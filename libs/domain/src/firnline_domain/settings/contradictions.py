@@ -21,7 +21,7 @@ def contradictions(
     try:
         yield from _periods(limits, now_ms)
     except UnreadablePeriod:
-        return  # told as such
+        return  # reported as such
 
 
 def _numbers(limits: Thresholds) -> Iterator[str]:

@@ -32,7 +32,7 @@ PERIODS = ("window", "blackout")
 
 
 def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a table and of its namespace in one mapping, told apart by their names."""
+    """Properties of a table and of its namespace in one mapping, kept apart by their names."""
     return {**{NAMESPACE + name: text for name, text in namespace.items()}, **table}
 
 

@@ -7,7 +7,7 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.costs import Work, key_share
 from firnline_domain.policy.deadlines import after_commit, after_heartbeat, awaiting_counters
-from firnline_domain.policy.outcomes import committed_late, rows_differed, told_late
+from firnline_domain.policy.outcomes import after_late_report, committed_late, rows_differed
 from firnline_domain.policy.promises import turnaround_after
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.conflict_reasons import ConflictReason
@@ -51,9 +51,9 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
     counted = with_duplicate(_counted(context, table, event), event)
     after = _rewrite_ended(context, counted, event)
     late = _note_late(context, table, event)
-    told = [late] if late else _told_late(context, table, event)
-    if after != table or told:
-        reconcile(context, after, [*(task.scope for task in table.work.running), *told])
+    late_scopes = [late] if late else _reported_late(context, table, event)
+    if after != table or late_scopes:
+        reconcile(context, after, [*(task.scope for task in table.work.running), *late_scopes])
 
 
 def on_table_result(event: TableResult, context: TableContext) -> None:
@@ -140,10 +140,10 @@ def _committed(
     table = replace(table, work=replace(table.work, service=service))
     known = context.partition(table, task.scope).work.dead_rows
     left = known if event.groups_lost else event.dead_rows
-    told = replace(task, dead_rows=left)
-    reported = after_commit(told, event, context.limits, context.now_ms)
+    done = replace(task, dead_rows=left)
+    reported = after_commit(done, event, context.limits, context.now_ms)
     if is_in_counters(table.counters, reported):
-        return finish(context, table, told, event.slice)
+        return finish(context, table, done, event.slice)
     return _with_task(table, task, reported)
 
 
@@ -152,7 +152,7 @@ def _with_task(table: Table, task: RunningTask, after: RunningTask) -> Table:
     return replace(table, work=replace(table.work, running=running))
 
 
-def _told_late(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
+def _reported_late(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
     """The partition whose pass goes on, where the commit was in the counters before this word of
     the committer's. Another order of the partition may be out by now: then that is a new pass."""
     if not isinstance(event, RewriteCommitted) or event.scope is None:
@@ -160,7 +160,7 @@ def _told_late(context: TableContext, table: Table, event: TaskResult) -> list[S
     if table.work.task_of(event.scope) is not None:
         return []
     partition = context.partition(table, event.scope)
-    work = told_late(partition.work, event.task_id, event.slice, event.dead_rows)
+    work = after_late_report(partition.work, event.task_id, event.slice, event.dead_rows)
     if work == partition.work:
         return []
     context.put_partition(table, replace(partition, work=work))

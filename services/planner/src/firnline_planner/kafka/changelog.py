@@ -23,7 +23,7 @@ from firnline_planner.kafka.clients import MAX_MESSAGE_BYTES, TIMEOUT_S, KafkaCl
 from firnline_planner.kafka.local_store import LocalStore, Mark
 
 CHUNK = 10_000  # records in one write of the store
-NEWS_S = 15.0  # until every broker has heard of a topic that was just made
+SPREAD_S = 15.0  # until every broker has heard of a topic that was just made
 QUIET_S = 60.0  # a transaction of a dead planner ends within 10 s; this long means trouble
 CONFIG = {
     "cleanup.policy": "compact",
@@ -62,7 +62,7 @@ class Changelog:
         except KafkaException:  # unless another planner was faster
             if len(_described(self.admin, self.topic).partitions) < buckets:
                 raise
-        deadline_s = time.monotonic() + NEWS_S
+        deadline_s = time.monotonic() + SPREAD_S
         while not self._has_heard_of(buckets) and time.monotonic() < deadline_s:
             time.sleep(0.1)
         self.partitions = buckets
@@ -167,7 +167,7 @@ def opened(
 
 
 def _described(admin: AdminClient, topic: str) -> Any:
-    deadline_s = time.monotonic() + NEWS_S
+    deadline_s = time.monotonic() + SPREAD_S
     while True:
         asked = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)
         try:

@@ -16,7 +16,7 @@ from firnline_planner.effects import SERVICE, Output
 from firnline_planner.reconcile.context import TableContext
 
 REPORT_MS = 5_000  # between two reports, at the least
-DECIDE_AFTER_MS = 10_000  # when every bucket has told of the window that has ended
+DECIDE_AFTER_MS = 10_000  # when every bucket has reported the window that has ended
 WINDOW_MINUTES = WINDOW_MS / 60_000
 
 
@@ -25,7 +25,7 @@ class BucketLoad:
     was just opened knows nothing of its tables until it has seen a whole window."""
 
     def __init__(self, bucket: int, board: Board) -> None:
-        self.total = board.load(bucket)  # steps a minute; as it was told last
+        self.total = board.load(bucket)  # steps a minute; as it was reported last
         self.is_hot = False  # as of the last tick
         self._bucket = bucket
         self._board = board

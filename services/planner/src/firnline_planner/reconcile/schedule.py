@@ -34,10 +34,10 @@ class Schedule(Generic[K]):
             self._pushed += 1
             heapq.heappush(self._heap, (due_ms, self._pushed, key))
 
-    def due(self, now_ms: int, most: int | None = None) -> list[K]:
+    def due(self, now_ms: int, limit: int | None = None) -> list[K]:
         """Keys whose moment has come, earliest first, at most so many; they are taken off."""
         found: list[K] = []
-        while self._heap and self._heap[0][0] <= now_ms and len(found) != most:
+        while self._heap and self._heap[0][0] <= now_ms and len(found) != limit:
             due_ms, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == due_ms:  # else it was planned anew
                 del self._due[key]

@@ -64,9 +64,9 @@ def finish(
     if not has_succeeded(work, task):
         positions = positional_records(counters.holds)
         debt = context.debt(table, counters.holds)
-        told = task if done is None else replace(task, slice=done)
+        ended = task if done is None else replace(task, slice=done)
         changed_ms = counters.changed_ms
-        work = succeeded(work, debt, told, context.limits, context.now_ms, positions, changed_ms)
+        work = succeeded(work, debt, ended, context.limits, context.now_ms, positions, changed_ms)
     return end_task(context, table, task, work)
 
 

@@ -52,8 +52,8 @@ _route = msgspec.msgpack.Decoder(Route).decode
 _pause = msgspec.msgpack.Decoder(Pause).decode
 
 
-def to_bytes(value: Table | Partition | FleetShare | Route | Pause | None) -> bytes:
-    """The value as it is kept; None = a pause that has ended."""
+def to_bytes(value: Table | Partition | FleetShare | Route | Pause) -> bytes:
+    """The value as it is kept."""
     return _table_to_bytes(value) if isinstance(value, Table) else VERSION + _pack(value)
 
 
