@@ -22,12 +22,13 @@ from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.java import load_table, rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import Tables
+from firnline_local.artifacts import aws_bundle
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from tests.kit.lake_catalog import SIGV4_KEYS, LakeCatalog, Rules, aws_bundle, lake_front
+from tests.kit.lake_catalog import SIGV4_KEYS, LakeCatalog, Rules, lake_front
 
 ROWS = Schema(NestedField(1, "id", LongType()))
 Front = Callable[..., LakeCatalog]

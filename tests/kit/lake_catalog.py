@@ -32,7 +32,6 @@ from firnline_local.ports import LOOPBACK, free_port
 from firnline_local.process import serving
 from firnline_local.repository import repository_root
 
-from bench.rewrite.jars import AWS_BUNDLE
 from tests.kit.s3_server import BUCKET, Keys, S3Server
 
 CREDENTIAL = "firnline:cAnAry-client-secret-9f"
@@ -273,11 +272,6 @@ def signed_by_us(call: BaseHTTPRequestHandler, body: bytes) -> bool:
 
 def _error(code: int, kind: str, text: str) -> bytes:
     return json.dumps({"error": {"message": text, "type": kind, "code": code}}).encode()
-
-
-def aws_bundle() -> Path:
-    """The S3 client and the signer for Iceberg's Java client."""
-    return resolve([AWS_BUNDLE], cache_root(), repository_root)[0]
 
 
 def s3_catalog(folder: Path, port: int, store: S3Server) -> Command:
