@@ -152,6 +152,7 @@ def test_traces_never_say_ancestor_where_full_history_does_not(
 
 
 @given(st.integers(1, 60), st.integers(0, 59))
+@settings(deadline=None)
 def test_a_start_is_found_behind_any_number_of_appends(commits: int, before: int) -> None:
     branch = Branch(random.Random(1))
     for _ in range(commits):
