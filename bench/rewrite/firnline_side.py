@@ -74,10 +74,11 @@ def _settings(given: Question, folder: Path) -> Settings:
     return Settings(
         kafka="",
         redis="",
-        catalog_uri=given["uri"],
+        catalog_uri=None if "config" in given else given["uri"],
+        config=given.get("config"),
         iceberg_jar=class_path(given),
         state_dir=str(folder / "state"),
-        spark_master=f"local[{given['cores']}]",
+        spark_master=given.get("master", f"local[{given['cores']}]"),
         heap_bytes=int(given["heap"][:-1]) << UNITS[given["heap"][-1]],
         **optional,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.rewrite.cluster_report import cluster_table
 from bench.rewrite.markdown import commit, figure, megabytes, shortened, table
 from bench.rewrite.peers_report import peers_tables
 from bench.rewrite.plot import svg
@@ -343,6 +344,10 @@ def _prices(name: str, result: Any) -> str:
     return f"{_head(name, result)}\n\n{prices_tables(result)}"
 
 
+def _cluster(name: str, result: Any) -> str:
+    return f"{_head(name, result)}\n\n{cluster_table(result)}"
+
+
 TITLES = {
     "main": "Long keys",
     "keys": "Composite string keys",
@@ -359,6 +364,7 @@ TITLES = {
     "head": "A commit into a table of very many files",
     "prices": "What readers pay, and what conversions cost",
     "peers": "Sail and Trino beside us",
+    "cluster": "Two executors of 1.5 GB that share only an object store",
 }
 RENDERERS = {
     "main": _compared,
@@ -376,6 +382,7 @@ RENDERERS = {
     "head": _commit_into_many,
     "prices": _prices,
     "peers": _peers,
+    "cluster": _cluster,
 }
 
 

@@ -20,6 +20,7 @@ from bench.rewrite import local_files
 from bench.rewrite.engines import Failed
 from bench.rewrite.parts import (
     budget,
+    cluster,
     growth,
     head,
     memory,
@@ -71,8 +72,10 @@ PARTS = {
     "head": Part(head.run),
     "prices": Part(prices.run),
     "peers": Part(peers.run, 3),
+    "cluster": Part(cluster.run),
 }
 PEERS = "peers"  # left out of `all`, because it fetches what nothing else needs
+CLUSTER = "cluster"  # left out of `all`, because it needs root and Go
 
 
 def main() -> int:
@@ -94,7 +97,11 @@ def main() -> int:
 
 def chosen(given: str, with_peers: bool) -> list[str]:
     """Names of parts. Raises SystemExit with a sentence for an unknown one."""
-    names = [name for name in PARTS if name != PEERS] if given == "all" else given.split(",")
+    names = (
+        [name for name in PARTS if name not in (PEERS, CLUSTER)]
+        if given == "all"
+        else given.split(",")
+    )
     if unknown := sorted(set(names) - set(PARTS)):
         raise SystemExit(f"no part {', '.join(unknown)}; there are all, {', '.join(PARTS)}")
     return [*names, PEERS] if with_peers and PEERS not in names else names

@@ -16,7 +16,7 @@ def session(given: Question) -> SparkSession:
     """`local[cores]` on the same catalog."""
     use_store(given)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["SPARK_LOCAL_IP"] = given["configuration"].get("spark.driver.host", "127.0.0.1")
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     settings = {
         "spark.driver.extraClassPath": class_path(given),
@@ -33,7 +33,7 @@ def session(given: Question) -> SparkSession:
         **given["configuration"],
     }
     builder: Any = SparkSession.builder
-    builder = builder.master(f"local[{given['cores']}]").appName("stock")
+    builder = builder.master(given.get("master", f"local[{given['cores']}]")).appName("stock")
     for name, value in settings.items():
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.errors import Misconfigured
-from firnline_worker.jvm import archive_options, archive_path, properties_file, spark_options
+from firnline_worker.jvm import (
+    archive_options,
+    archive_path,
+    configuration,
+    properties_file,
+    spark_options,
+)
 from firnline_worker.settings import Settings
 
 
@@ -51,3 +57,28 @@ def test_what_firnline_decides_is_refused_by_name(tmp_path: Path) -> None:
         spark_options(configured(tmp_path, text))
     lines = str(caught.value).splitlines()
     assert [line.split()[2] for line in lines] == ["spark.master:", "spark.task.maxFailures:"]
+
+
+def on_cluster(folder: Path, text: str) -> Settings:
+    return replace(configured(folder, text), spark_master="spark://there:7077")
+
+
+def test_on_a_cluster_a_lost_executor_costs_a_try_and_idle_ones_are_given_back(
+    tmp_path: Path,
+) -> None:
+    found = configuration(on_cluster(tmp_path, "spark.executor.memory = '2g'"))
+    assert found["spark.task.maxFailures"] == "3"
+    assert found["spark.dynamicAllocation.enabled"] == "true"
+    assert "spark.executor.extraClassPath" not in found
+    assert "spark.driver.host" not in found
+
+
+def test_a_clusters_defaults_give_way_to_the_operator(tmp_path: Path) -> None:
+    mine = on_cluster(tmp_path, "spark.task.maxFailures = 5\nspark.driver.host = 'worker-1'")
+    assert "spark.task.maxFailures" not in configuration(mine)
+    assert spark_options(mine)["spark.task.maxFailures"] == "5"
+
+
+def test_names_have_one_writer_on_a_cluster_too(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"spark\.speculation"):
+        spark_options(on_cluster(tmp_path, "spark.speculation = true"))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from firnline_domain.errors import Misconfigured
+from firnline_domain.records.orders import CompareRows
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.planning import live_files
+from firnline_iceberg.storage import TableStorage
 from firnline_iceberg.sweeping import Sweeper
-from firnline_worker import set_sending
+from firnline_worker import executor_check, set_sending
+from firnline_worker.comparing import Comparer
+from firnline_worker.expiry import Expirer
 
+from tests.kit.expiries import expire
 from tests.kit.spark_driver import Parts
 
 FILES, ROWS = 4, 1_000
@@ -55,3 +62,49 @@ def live_names(parts: Parts, namespace: str) -> list[str]:
     table = parts.lab(namespace).table()
     files = live_files(table, table.head_id("main")).data
     return sorted(file.path.rsplit("/", 1)[1] for file in files)
+
+
+def hand_over(parts: Parts, namespace: str) -> int | None:
+    """Iceberg's own action; the snapshot that it committed."""
+    order = parts.lab(namespace).order()
+    table = parts.tables.load(order.table)
+    return parts.rewriter.handover.rewrite_data_files(order, table, "by this test")
+
+
+def expire_all(parts: Parts, namespace: str) -> tuple[int, int]:
+    """All snapshots but the newest: how many went, and how many files."""
+    now, name = lab_now(parts), parts.lab(namespace).name
+    expirer = Expirer(parts.tables, parts.java, lambda _: (), "w1", lambda: now)
+    done = expirer.expire(expire("e1", name, now, now, retain_last=1, agreed=True))
+    return done.expired, done.deleted_files
+
+
+def compare(parts: Parts, namespace: str, task: str) -> str:
+    """What the rows before and after the newest commit are to each other."""
+    lab = parts.lab(namespace)
+    order = CompareRows(
+        task, lab.name, "main", lab.scopes()[0], (lab.table().head_id("main") or 0,), 1,
+        "a person", lab_now(parts),
+    )  # fmt: skip
+    comparer = Comparer(parts.tables, parts.java, "w1", 1 << 30, lambda: lab_now(parts))
+    done = comparer.compare(order)
+    return f"{done.outcome} {done.detail}"
+
+
+def rows(parts: Parts, namespace: str) -> list[Any]:
+    parts.spark.catalog.clearCache()
+    return parts.lab(namespace).rows()
+
+
+def checked(parts: Parts, unreachable: str = "") -> list[str]:
+    """What executors lack. `unreachable`: an endpoint to try instead of the storage's."""
+    sample = executor_check.first_sample(parts.tables)
+    if unreachable and sample is not None:
+        settings = {**sample.storage.settings, "s3.endpoint": unreachable}
+        settings["s3.connect-timeout"] = "1"
+        sample = replace(sample, storage=TableStorage(settings, sample.storage.location))
+    try:
+        executor_check.require(parts.spark, sample)
+    except Misconfigured as error:
+        return str(error).splitlines()
+    return []

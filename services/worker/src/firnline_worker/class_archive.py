@@ -55,8 +55,9 @@ def make(settings: Settings) -> None:
 
 
 def make_later(settings: Settings) -> None:
-    """Make the archive in another process, unless it is there. It ends with this one."""
-    if archive_path(settings).exists():
+    """Make the archive in another process, unless it is there. It ends with this one. Not on a
+    cluster: `[spark]` says there what a session of one process may not be told."""
+    if settings.on_cluster or archive_path(settings).exists():
         return
     argv = [sys.executable, "-m", __name__]
     timer = threading.Timer(DELAY_S, subprocess.Popen, [argv], {"stdin": subprocess.PIPE})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -93,6 +94,8 @@ class SparkStage:
         failures = self._context.getConf().get("spark.task.maxFailures", "1")
         # One more than count: an executor that is taken away (decommissioned, preempted) does not.
         self.tries = int(failures or 1) + 1 if self.is_remote else 1
+        cores = self._context.getConf().get("spark.executor.cores", "1")
+        self._most_threads = int(cores or 1) if self.is_remote else sys.maxsize
         self._running = 0  # groups of all tasks
         self._lock = Lock()
 
@@ -102,6 +105,7 @@ class SparkStage:
         rdd = self._context.parallelize(groups, len(groups))
         with self._counted(len(groups)) as running:
             threads = max(1, self._context.defaultParallelism // running)
+            threads = min(threads, self._most_threads)
             run = partial(run_groups, replace(order, threads=threads))
             found: list[GroupResult] = rdd.mapPartitions(run).collect()
         return found
