@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def fetch(file: SetFile, fetched: Any) -> None:
         def new_input(self, location: str) -> Any:
             with fetched.get_lock():
                 fetched.value += 1
+            time.sleep(0.5)  # the others come meanwhile
             return super().new_input(location)
 
     set_files.on_this_host(Counted({}), file)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.io import FileIO
 
@@ -77,6 +78,11 @@ def forget(live: LiveSets) -> None:
             name = path.name.partition(".")[0]
             if name not in live.names and number_of(name) <= live.newest:
                 path.unlink(missing_ok=True)
+
+
+def forget_in_task(live: LiveSets, _: Iterable[Any]) -> None:
+    """`forget`, as Spark runs it."""
+    forget(live)
 
 
 def name_of(number: int, identity: str) -> str:

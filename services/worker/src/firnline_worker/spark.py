@@ -26,7 +26,7 @@ from firnline_worker import cluster, set_files
 from firnline_worker.jvm import launch, spark_conf
 from firnline_worker.set_files import LiveSets
 from firnline_worker.settings import Settings, is_remote
-from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
+from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, imported, run_groups
 
 
 def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSession:
@@ -127,7 +127,7 @@ class SparkStage:
         background, and no harm if it fails: whatever runs there next does it, too."""
         count = max(1, self._context._jsc.sc().getExecutorMemoryStatus().size() - 1)
         rdd = self._context.parallelize(range(count), count)
-        call = partial(rdd.foreachPartition, partial(_forget, live))
+        call = partial(rdd.foreachPartition, partial(set_files.forget_in_task, live))
         threading.Thread(target=_tried, args=(call,), daemon=True).start()
 
     def cancel_all(self) -> None:
@@ -137,17 +137,9 @@ class SparkStage:
     def warm(self) -> None:
         """Start the Python workers and let them import what a group needs."""
         slots = self._context.defaultParallelism
-        self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
-
-
-def _forget(live: LiveSets, _: Any) -> None:
-    set_files.forget(live)
+        self._context.parallelize(range(slots), slots).mapPartitions(imported).collect()
 
 
 def _tried(call: Callable[[], None]) -> None:
     with suppress(Exception):
         call()
-
-
-def _imported(_: Any) -> Iterator[str]:
-    yield run_groups.__module__

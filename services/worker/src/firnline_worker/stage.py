@@ -100,6 +100,12 @@ def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[Grou
         yield done
 
 
+def imported(_: Iterable[Any]) -> Iterator[str]:
+    """Runs inside a Spark task: it has this module now. What runs there is never in `spark`, which
+    executors on other hosts cannot import."""
+    yield __name__
+
+
 def _deletes(order: StageOrder, io: FileIO) -> Deletes:
     paths = [set_files.on_this_host(io, file) for file in order.sets]
     where = order.positions and set_files.on_this_host(io, order.positions)
