@@ -12,7 +12,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import TOO_LARGE
-from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
+from firnline_domain.errors import PoisonousRecord, Refused, RetryLater, TaskRefused
 from firnline_domain.policy.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder
@@ -115,6 +115,8 @@ class Handlers:
             return self._failed(order, refused.reason, refused, refused.retryable)
         except RetryLater as later:
             metrics.count("dependency_errors", dependency=later.dependency)
+            action = "refused" if isinstance(later, Refused) else "retry_later"
+            self.log.warning(action, task=order.task_id, table=order.table.dotted, why=later)
             return self._failed(order, "unreachable", later, True)
         except Exception as error:
             if self.stopping():
