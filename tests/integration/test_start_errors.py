@@ -35,6 +35,7 @@ def environment(kafka: str, redis: str, jar: Path, folder: Path, **catalog: str)
     return {
         **os.environ,
         "FIRNLINE_KAFKA": kafka,
+        "FIRNLINE_KAFKA_CONFIG": "",
         "FIRNLINE_REDIS": redis,
         "FIRNLINE_CONFIG": str(config),
         "FIRNLINE_ICEBERG_JAR": str(jar),
