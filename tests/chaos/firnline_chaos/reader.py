@@ -12,11 +12,12 @@ from pathlib import Path
 
 import py4j.java_gateway
 import py4j.protocol
-from firnline_demo.session import CATALOG, writer_session
+from firnline_demo.session import writer_session
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.tallies import FileTally
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.connection import NAME, connection_of
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.locations import metadata_folders
@@ -56,7 +57,7 @@ class Reader:
 
     def rows(self, name: str, ref: str) -> Seen:
         """As Spark sees a ref, with how often."""
-        where = f"{CATALOG}.{NAMESPACE}.{name}"
+        where = f"{NAME}.{NAMESPACE}.{name}"
         self.spark.catalog.refreshTable(where)
         frame = self.spark.sql(f"SELECT * FROM {where} VERSION AS OF '{ref}'")
         return Counter(tuple(row) for row in frame.collect())
@@ -154,7 +155,7 @@ def _written(table: LoadedTable) -> list[str]:
 @contextmanager
 def reader(catalog_uri: str, iceberg_jar: Path, scratch: Path) -> Iterator[Reader]:
     """A Spark session of our own for as long as the block lasts."""
-    spark = writer_session(catalog_uri, iceberg_jar, scratch)
+    spark = writer_session(str(iceberg_jar), connection_of(catalog_uri).spark(), scratch)
     # PySpark has put itself between py4j and everybody: it would look for the exceptions of our
     # writers' JVMs in Spark's.
     py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
