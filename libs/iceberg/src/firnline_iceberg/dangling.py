@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from firnline_domain.identity import Scope
 from firnline_domain.records.results import DeleteKind
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import VoidTransform
 
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.manifests import Detail
@@ -75,7 +76,7 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
     Raises SnapshotGone, MetadataFileGone, MetadataUnreadable, RetryLater.
     """
     deletes = tuple(_live_deletes(table, snapshot_id, Detail.REFERENCES))
-    if not deletes:
+    if not deletes or _has_unknown_partitions(table):
         return ()
     live = LiveData(deletes)
     for file in _live_data(table, snapshot_id, Detail.COUNTS):
@@ -90,6 +91,17 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
         candidates = [one for one in exact if _is_equality(one) and one.key in kept]
         found += by_bounds(candidates, data, table.schema)
     return found
+
+
+def _has_unknown_partitions(table: LoadedTable) -> bool:
+    """Whether the column behind some partition was dropped: Java then reads the value as null, and
+    applies a delete of one such partition to the files of all others."""
+    fields = (field for spec in table.metadata.partition_specs for field in spec.fields)
+    return any(
+        not isinstance(field.transform, VoidTransform)
+        and table.schema.find_column_name(field.source_id) is None
+        for field in fields
+    )
 
 
 def by_number(deletes: Iterable[DeleteFileEntry], live: LiveData) -> tuple[DeleteFileEntry, ...]:

@@ -14,7 +14,8 @@ def command(path: Path) -> None:
 
     It holds this command's Python, the packages that a rewrite needs, and Firnline: executors need
     Spark, Java and a glibc that is not older than the one here. A worker packs its own where
-    FIRNLINE_SPARK_ARCHIVE names none; name one where its state directory is lost at each start.
+    `spark.firnline.python-archive` in [spark] names none; name one where its state directory is
+    lost at each start.
     """
     from firnline_domain.errors import Misconfigured
     from firnline_standalone.archive import pack

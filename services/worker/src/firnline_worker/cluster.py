@@ -13,6 +13,7 @@ from firnline_worker import python_archive
 from firnline_worker.settings import Settings
 
 OWN_PYTHON = "spark.pyspark.python"  # of the executors' hosts: then none is sent
+PYTHON_ARCHIVE = "spark.firnline.python-archive"  # made by `firnline spark-archive`; unset: our own
 
 
 def equip(context: SparkContext, settings: Settings) -> None:
@@ -24,14 +25,15 @@ def equip(context: SparkContext, settings: Settings) -> None:
     if own := given.get(OWN_PYTHON):
         context.pythonExec = own
         return
-    context.addArchive(f"{_archive(settings)}#{python_archive.NAME}")
+    archive = _archive(settings, given.get(PYTHON_ARCHIVE, ""))
+    context.addArchive(f"{archive}#{python_archive.NAME}")
     context.pythonExec = python_archive.PYTHON
 
 
-def _archive(settings: Settings) -> Path:
-    if not settings.spark_archive:
+def _archive(settings: Settings, named: str) -> Path:
+    if not named:
         return python_archive.ensure(Path(settings.state_dir))
-    path = Path(settings.spark_archive)
+    path = Path(named)
     if not path.is_file():
-        raise Misconfigured(f"FIRNLINE_SPARK_ARCHIVE={path}: no such file (firnline spark-archive)")
+        raise Misconfigured(f"{PYTHON_ARCHIVE} = {path}: no such file (firnline spark-archive)")
     return path.absolute()

@@ -57,14 +57,6 @@ class Settings(CatalogSettings):
     grace_s: float = setting(
         "FIRNLINE_GRACE_SECONDS", "Time that running tasks get to end after SIGTERM.", 8.0
     )
-    spark_archive: str = setting(
-        "FIRNLINE_SPARK_ARCHIVE",
-        "On a cluster: the Python environment that executors run, made by `firnline "
-        "spark-archive`. Unset: this worker's own, packed at its first start into "
-        "FIRNLINE_STATE_DIR. `spark.pyspark.python` in `[spark]`: one that the executors' hosts "
-        "have, and nothing is sent.",
-        "",
-    )
     # Of Spark; "" = a folder below the state directory, where no other worker has the same one.
     scratch: str = ""
     # The consumer group; a resource group's workers add its name to it.
