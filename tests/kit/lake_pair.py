@@ -41,6 +41,12 @@ _numbers = itertools.count(1)
 class LocalStage:
     """Runs groups one after the other."""
 
+    is_remote = False
+    tries = 1
+
+    def forget(self, _: object) -> None:
+        """There is no other host."""
+
     def run(self, _: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         return list(run_groups(order, groups))
 
@@ -79,7 +85,8 @@ class Pair:
         """A new one, empty."""
         name = TableName("", (namespace,), f"t{uuid.uuid4().hex[:8]}")
         made = create_table(self.iceberg.jvm, self.catalog, name, partitioned, **properties)
-        return LakeTable(self, made, partitioned)
+        known = self.tables.named(made.namespace, made.name)  # with the prefix of the catalog
+        return LakeTable(self, known.identity, partitioned)
 
     def rewrite(self, order: RewriteFiles) -> RewriteFinished:
         """Raises as `Rewriter.rewrite`."""
@@ -192,7 +199,7 @@ class LakeTable:
         scope, head, at_ms = self.scope(p), self.head, now_ms()
         text = f"{scope.spec_id}{scope.partition}"
         return RewriteFiles(
-            task_id=task_id(self.name.uuid, MAIN, text, action, next(_numbers)),
+            task_id=task_id(self.name.key, MAIN, text, action, next(_numbers)),
             table=self.name, ref=MAIN, scope=scope, action=action, reason="small_files",
             trigger_snapshot_id=head, attempt=1, ordered_at_ms=at_ms,
             deadline_ms=at_ms + 600_000, run_ms=600_000,
