@@ -69,6 +69,10 @@ FOLDER ?= .firnline/nessie
 nessie: setup ## A Nessie to try things on, with OpenID and S3, until Ctrl-C: FOLDER=...
 	$(BIN)/python -m tests.kit.serve_nessie $(FOLDER)
 
+.PHONY: test-run
+test-run: setup ## Every scenario of commits and every shape of table by `firnline run`, too
+	FIRNLINE_TEST_RUN=1 $(BIN)/pytest tests/integration/commits tests/integration/standalone tests/integration/worker/test_coverage_matrix.py
+
 MINUTES ?= 1
 .PHONY: fuzz-rewrite
 fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again

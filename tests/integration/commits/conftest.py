@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -91,6 +92,8 @@ def table(make_table: Make) -> CommitScenario:
 
 
 WAYS = ("service", "run")
+# `firnline run` in every module takes as long again: `make test-run`. Else in that of the hazards.
+EVERY_MODULE = bool(os.environ.get("FIRNLINE_TEST_RUN"))
 
 
 @pytest.fixture(params=WAYS)
@@ -98,6 +101,8 @@ def way(request: pytest.FixtureRequest) -> str:
     """Who commits: the service's handlers alone, or `firnline run`, in a process with Spark's JVM
     and topics in memory."""
     only = request.node.get_closest_marker("way")
+    if request.param == "run" and not (EVERY_MODULE or "hazards" in request.node.nodeid):
+        pytest.skip("make test-run")
     if only is not None and request.param not in only.args:
         pytest.skip(f"of {' and '.join(only.args)} alone")
     return str(request.param)
