@@ -30,6 +30,7 @@ from firnline_domain.records.results import (
 )
 from firnline_iceberg.naming import Run
 from firnline_iceberg.planning import live_files
+from firnline_iceberg.table_form import SchemaChecksums
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_local.parts import SERVERS
 from firnline_local.stack import Stack, running
@@ -139,6 +140,7 @@ def rewritten(order: RewriteFiles, table: LoadedTable) -> RewriteFinished:
         order.task_id, order.table, order.ref, order.scope, order.attempt, "w", Mode.NATIVE,
         head.snapshot_id, head.sequence_number or 0, 0, (group,), (), None,
         order.ordered_at_ms, now_ms, None, now_ms, format_version=table.format_version,
+        schema_checksum=SchemaChecksums(table.metadata)[0],
     )  # fmt: skip
 
 

@@ -112,7 +112,7 @@ class View:
         return {
             "totals": self.model.totals(0),
             "tables": tables,
-            "states": [self.model.states(one.uuid) for one in tables],
+            "states": [self.model.states(one.key) for one in tables],
             "tasks": self.model.tasks(10_000),
             "events": [one.event for one in self.model.events(None, 10_000)],
             "letters": self.model.letters(10_000),
@@ -120,7 +120,7 @@ class View:
 
 
 def told(events: list[Any], story: Story) -> list[Any]:
-    mine = (one for one in events if one.table_key == story.table.uuid)
+    mine = (one for one in events if one.table_key == story.table.key)
     return sorted(mine, key=lambda one: (one.kind, one.text, str(one.id)))
 
 
@@ -219,7 +219,7 @@ def test_the_process_serves_what_is_on_the_topics(story: Story, console: Running
     story.tell()
     path = f"/api/tables/{story.table.dotted}"
     table = eventually(lambda: console.get(path), lambda one: one.get("counted", False))
-    assert (table["uuid"], table["debt_files"]) == (story.table.uuid, 2)
+    assert (table["key"], table["debt_files"]) == (story.table.key, 2)
     explained = console.get(path + "/explain")
     assert explained["partitions"][0]["reason"] == "equality_deletes"
     assert console.get("/healthz")["healthy"]

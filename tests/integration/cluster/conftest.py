@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from firnline_local.artifacts import classpath, iceberg_jar
+from firnline_local.artifacts import aws_bundle, classpath, iceberg_jar
 
 from tests.kit import s3_server as s3
-from tests.kit.lake_catalog import LakeCatalog, Rules, aws_bundle, lake_catalog
+from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
 from tests.kit.s3_server import NoGo, S3Server, s3_server
 from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_cluster
 from tests.kit.spark_driver import SparkDriver, spark_driver

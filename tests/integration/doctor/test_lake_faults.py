@@ -138,7 +138,7 @@ def table_denied(given: Properties, lake: Lake) -> Properties:
 
 
 def clock_ahead(given: Properties, lake: Lake) -> Properties:
-    lake.catalog.wishes.ahead_s = -3600.0
+    lake.catalog.wishes.ahead_s = -3610.0
     return given
 
 
@@ -198,14 +198,14 @@ FAULTS = {
     "nobody there": Fault(nobody_there, CONFIG, "refused", "uri of [catalogs.lake]"),
     "namespace denied": Fault(denied, ("catalog.lake.list",), "403", "give the principal"),
     "table denied": Fault(table_denied, ("catalog.lake.load",), "403", "give the principal"),
-    "clock": Fault(clock_ahead, ("clock.catalog.lake",), "3600 s ahead", "set the clock"),
+    "clock": Fault(clock_ahead, ("clock.catalog.lake",), "our clock is 36", "set the clock"),
     "ended keys": Fault(dead_keys, (*READ, *JAVA), "read in s3://lake", "s3.access-key-id"),
     "wrong key": Fault(wrong_secret_key, (*READ, *JAVA), "read in", "s3.secret-access-key"),
     "read-only bucket": Fault(read_only, WRITE, "write in s3://lake", "the right to write"),
     "no right to delete": Fault(no_delete, WRITE, "delete in s3://lake", "the right to delete"),
     "missing bucket": Fault(bucket_missing, (*READ, *JAVA), "s3://lost", "bucket"),
     "wrong endpoint": Fault(
-        wrong_endpoint, (*READ, "clock.storage.lake", *JAVA), "s3://lake", "s3.endpoint"
+        wrong_endpoint, (*READ, "clock.storage.lake", *JAVA), "no answer within", "s3.endpoint"
     ),
 }
 OF = ("--service", "enricher", "--service", "committer")

@@ -78,6 +78,8 @@ class SlowStage:
     """Waits before each group until all keys that are out have ended."""
 
     wait_s: float
+    is_remote: bool = False
+    tries: int = 1
 
     def run(self, _: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         found: list[GroupResult] = []
@@ -114,6 +116,8 @@ def test_executors_ask_for_keys_of_their_own(
 
     @dataclass(frozen=True)
     class Late:
+        is_remote, tries = False, 1
+
         def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[Any]:
             time.sleep(SHORT_S + 1)
             return stage.run(name, order, groups)

@@ -138,7 +138,7 @@ def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
                 f"403, it does not let us: {_said(one)}",
                 f"give the principal of {where} this right in the catalog; scope says as what role",
             )
-        if isinstance(one, requests.exceptions.SSLError):
+        if isinstance(one, requests.exceptions.SSLError) or UNKNOWN_CA in str(one):
             return Cause(
                 f"TLS: {_said(one)}",
                 f"ssl.cabundle of {where} names a PEM file with the CA of its certificate; uri "
@@ -171,6 +171,9 @@ def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
         f"warehouse of {where} is one of the catalog's, by its name there; uri is what its clients "
         "use, with its path (/api/catalog, /iceberg ...)",
     )
+
+
+UNKNOWN_CA = "CERTIFICATE_VERIFY_FAILED"  # as OpenSSL says it, also of the token's server
 
 
 def clock_of(connection: CatalogConnection) -> float | None:

@@ -133,7 +133,8 @@ def _in_time(check: Check) -> list[Answer]:
     thread.join(check.patience_s)
     if thread.is_alive():
         text = f"no answer within {check.patience_s:g} s"
-        return [failed(text, "see whether a firewall or a proxy swallows the connection")]
+        remedy = "see whether the address is right (uri, s3.endpoint, bootstrap.servers ...), and "
+        return [failed(text, f"{remedy}whether a firewall or a proxy swallows the connection")]
     return found
 
 
