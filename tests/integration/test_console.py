@@ -219,7 +219,7 @@ def test_the_process_serves_what_is_on_the_topics(story: Story, console: Running
     story.tell()
     path = f"/api/tables/{story.table.dotted}"
     table = eventually(lambda: console.get(path), lambda one: one.get("counted", False))
-    assert (table["key"], table["debt_files"]) == (story.table.key, 2)
+    assert (table["table_key"], table["debt_files"]) == (story.table.key, 2)
     explained = console.get(path + "/explain")
     assert explained["partitions"][0]["reason"] == "equality_deletes"
     assert console.get("/healthz")["healthy"]

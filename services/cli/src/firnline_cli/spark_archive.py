@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
+from firnline_cli._console import json_option
+
 
 @click.command("spark-archive")
 @click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
-def command(path: Path) -> None:
+@json_option
+def command(path: Path, json_wanted: bool) -> None:
     """Pack the Python environment that Spark's executors run into PATH, a .tar.gz.
 
     It holds this command's Python, the packages that a rewrite needs, and Firnline: executors need
@@ -26,4 +30,7 @@ def command(path: Path) -> None:
         files, size = pack(path)
     except (Misconfigured, OSError) as error:
         raise click.ClickException(str(error)) from None
+    if json_wanted:
+        click.echo(json.dumps({"path": str(path), "files": files, "bytes": size}))
+        return
     click.echo(f"{path}: {files:,} files, {size / 1e6:.0f} MB")
