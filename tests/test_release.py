@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -115,23 +115,41 @@ def required(names: Iterable[str]) -> set[str]:
     return found
 
 
-def imported(member: Path) -> set[str]:
-    """Top-level names that a member imports outside of functions, and our members among them."""
-    nodes = [node for path in member.rglob("*.py") for node in ast.parse(path.read_text()).body]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+SOURCES = [path.parent for path in MEMBERS]  # each `src`
+
+
+def imported(path: Path) -> Iterator[str]:
+    """What a module imports outside of functions: `a.b` for `from a import b` as well."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield node.module
+
+
+def module_files(name: str) -> Iterator[Path]:
+    """A module of ours with its packages; nothing for a name within one."""
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        for source in SOURCES:
+            place = source.joinpath(*parts[:end])
+            yield from (
+                one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()
+            )
 
 
 @pytest.mark.parametrize("service", sorted(set(EXTRAS) - {"all"}))
 def test_an_extra_has_what_its_service_imports(service: str) -> None:
-    todo, seen, foreign = [f"firnline_{service}"], set[str](), set[str]()
+    folder = next(path for path in MEMBERS if path.name == f"firnline_{service}")
+    todo, seen, foreign = list(folder.rglob("*.py")), set[Path](), set[str]()
     while todo:
-        member = todo.pop()
-        seen.add(member)
-        folder = next(path for path in MEMBERS if path.name == member)
-        names = imported(folder)
-        todo += [one for one in names if one.startswith("firnline_") and one not in seen]
-        foreign |= {one for one in names if not one.startswith("firnline_")}
+        if (path := todo.pop()) in seen:
+            continue
+        seen.add(path)
+        for name in imported(path):
+            todo += module_files(name) if name.startswith("firnline_") else []
+            foreign |= {name.partition(".")[0]} - sys.stdlib_module_names
+    foreign = {name for name in foreign if not name.startswith("firnline_")}
     wanted = {DISTRIBUTION.get(name, name).replace("_", "-") for name in foreign - BROUGHT}
     assert wanted <= required([service])
