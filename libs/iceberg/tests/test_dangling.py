@@ -84,6 +84,7 @@ def test_exactly_those_that_a_reader_applies_to_no_file(
 def test_one_whose_number_is_missing_stays() -> None:
     broken = replace(delete(EQUALITY, 1), sequence_number=None)  # type: ignore[arg-type]
     assert by_number([broken], live([], [])) == ()
+    assert by_bounds([broken], [data(1)], SCHEMA) == ()
 
 
 def bounded(entry: Any, low: int, high: int) -> Any:

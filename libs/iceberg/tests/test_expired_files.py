@@ -19,7 +19,7 @@ from firnline_iceberg.expiry_journal import (
     read_journal,
     write_journal,
 )
-from firnline_iceberg.removal import NotRemovable, remove_expired, remove_journal
+from firnline_iceberg.removal import ExpiredRemoval, NotRemovable, remove_journal
 from firnline_iceberg.tables import LoadedTable, loaded
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -134,9 +134,9 @@ def test_files_outside_the_tables_locations_stay_unless_their_owner_agrees(tmp_p
     other = tmp_path / "others" / "x.parquet"
     other.parent.mkdir()
     other.write_bytes(b"x")
-    assert not remove_expired(site.table(), f"file://{other}", outside=False)
+    assert not ExpiredRemoval(site.table(), outside=False).remove(f"file://{other}")
     assert other.exists()
-    assert remove_expired(site.table(), f"file://{other}", outside=True)
+    assert ExpiredRemoval(site.table(), outside=True).remove(f"file://{other}")
     assert not other.exists()
 
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from firnline_domain.identity import Scope
 from firnline_domain.records.results import DeleteKind
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import VoidTransform
 
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.manifests import Detail
+from firnline_iceberg.partitions import source_is_dropped
+from firnline_iceberg.planning import live_entries
 from firnline_iceberg.pruning import may_match
 from firnline_iceberg.tables import LoadedTable
 
@@ -38,6 +39,7 @@ class LiveData:
         self.unmarked: set[str] = set()  # those of them that no vector is about
         self.lowest: dict[Scope, int] = {}
         self.lowest_unmarked: dict[Scope, int] = {}
+        self.lowest_of_all: int | None = None
         self.files = 0
 
     def add(self, file: DataFileEntry) -> None:
@@ -45,6 +47,8 @@ class LiveData:
         self.files += 1
         number = file.sequence_number or 0  # what a broken writer left out is below all others
         _lower(self.lowest, file.scope, number)
+        least = self.lowest_of_all
+        self.lowest_of_all = number if least is None else min(number, least)
         if not (marked := (self._vectors.get(file.normal) or -1) >= number):
             _lower(self.lowest_unmarked, file.scope, number)
         if file.normal in self._referenced:
@@ -56,7 +60,7 @@ class LiveData:
         """The lowest data sequence number among the files that it may be about; None: none is. A
         vector hides all position deletes of its data file."""
         if delete.is_global:
-            return min(self.lowest.values(), default=None)
+            return self.lowest_of_all
         if delete.kind is DeleteKind.EQUALITY:
             return self.lowest.get(delete.scope)
         if (path := delete.referenced_data_file) is None:
@@ -97,11 +101,7 @@ def _has_unknown_partitions(table: LoadedTable) -> bool:
     """Whether the column behind some partition was dropped: Java then reads the value as null, and
     applies a delete of one such partition to the files of all others."""
     fields = (field for spec in table.metadata.partition_specs for field in spec.fields)
-    return any(
-        not isinstance(field.transform, VoidTransform)
-        and table.schema.find_column_name(field.source_id) is None
-        for field in fields
-    )
+    return any(source_is_dropped(table.schema, field) for field in fields)
 
 
 def by_number(deletes: Iterable[DeleteFileEntry], live: LiveData) -> tuple[DeleteFileEntry, ...]:
@@ -119,6 +119,8 @@ def by_bounds(
         scopes.setdefault(file.scope, []).append(file)
 
     def matches(delete: DeleteFileEntry) -> bool:
+        if delete.sequence_number is None:  # of a broken writer: it may reach anything
+            return True
         reached = data if delete.is_global else scopes.get(delete.scope, ())
         return any(
             (file.sequence_number or 0) < delete.sequence_number and may_match(file, delete, schema)
@@ -146,16 +148,12 @@ def _is_equality(delete: DeleteFileEntry) -> bool:
 def _live_deletes(
     table: LoadedTable, snapshot_id: int, detail: Detail
 ) -> Iterator[DeleteFileEntry]:
-    for manifest in table.manifests(table.snapshot(snapshot_id)):
-        if manifest.holds_deletes and not manifest.holds_no_live:
-            for entry in table.entries(manifest, detail):
-                if entry.live and isinstance(entry, DeleteFileEntry):
-                    yield entry
+    for entry in live_entries(table, snapshot_id, detail, deletes=True):
+        if isinstance(entry, DeleteFileEntry):
+            yield entry
 
 
 def _live_data(table: LoadedTable, snapshot_id: int, detail: Detail) -> Iterator[DataFileEntry]:
-    for manifest in table.manifests(table.snapshot(snapshot_id)):
-        if not manifest.holds_deletes and not manifest.holds_no_live:
-            for entry in table.entries(manifest, detail):
-                if entry.live and isinstance(entry, DataFileEntry):
-                    yield entry
+    for entry in live_entries(table, snapshot_id, detail, deletes=False):
+        if isinstance(entry, DataFileEntry):
+            yield entry

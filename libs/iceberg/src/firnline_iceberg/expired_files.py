@@ -18,7 +18,7 @@ from firnline_domain.errors import StorageUnreachable
 
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.naming import file_name
-from firnline_iceberg.removal import remove_expired
+from firnline_iceberg.removal import ExpiredRemoval
 from firnline_iceberg.retained_names import RetainedNames, content_paths, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
@@ -77,8 +77,10 @@ def clean(table: LoadedTable, expired: ExpiredLists, outside: bool = False) -> C
             path for paths in listed for path in paths if not retained.has(file_name(path))
         }
 
+    removal = ExpiredRemoval(table, outside)
+
     def removed(paths: Iterable[str]) -> int:
-        return _removed(table, paths, outside)
+        return _removed(removal, paths)
 
     content = removed(_unneeded(table, retained, sorted(manifests)))
     content += removed(one for one in expired.statistics if not retained.has(file_name(one)))
@@ -113,18 +115,18 @@ def _if_there(
         return []
 
 
-def _removed(table: LoadedTable, paths: Iterable[str], outside: bool) -> int:
+def _removed(removal: ExpiredRemoval, paths: Iterable[str]) -> int:
     with ThreadPoolExecutor(REMOVERS) as pool:
         return sum(
-            sum(pool.map(lambda path: _patiently(table, path, outside), some))
+            sum(pool.map(lambda path: _patiently(removal, path), some))
             for some in _portions(paths, PORTION)
         )
 
 
-def _patiently(table: LoadedTable, path: str, outside: bool) -> bool:
+def _patiently(removal: ExpiredRemoval, path: str) -> bool:
     for attempt in range(TRIES):
         try:
-            return remove_expired(table, path, outside)
+            return removal.remove(path)
         except OSError as error:
             if attempt == TRIES - 1:
                 raise StorageUnreachable(f"cannot remove {path}: {error}") from error

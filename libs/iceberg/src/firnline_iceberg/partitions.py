@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import (
@@ -58,6 +58,12 @@ class PartitionText:
         if self._unpartitioned:
             return UNPARTITIONED
         return _json([_written(write, values.get(key)) for key, write in self._writers])
+
+
+def source_is_dropped(schema: Schema, field: PartitionField) -> bool:
+    """Whether the column that a partition field is made from is not in the schema any more."""
+    is_void = isinstance(field.transform, VoidTransform)
+    return not is_void and schema.find_column_name(field.source_id) is None
 
 
 def types_of(spec: PartitionSpec, schemas: Iterable[Schema]) -> tuple[IcebergType | None, ...]:

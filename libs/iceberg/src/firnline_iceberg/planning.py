@@ -160,8 +160,12 @@ def live_files(
     )
 
 
-def live_entries(table: LoadedTable, snapshot_id: int, detail: Detail) -> Iterator[FileEntry]:
-    """The same as a stream, for those who only count. Raises as `live_files`."""
+def live_entries(
+    table: LoadedTable, snapshot_id: int, detail: Detail, deletes: bool | None = None
+) -> Iterator[FileEntry]:
+    """The same as a stream, for those who only count. `deletes`: delete files alone, or data files
+    alone. Raises as `live_files`."""
     for manifest in table.manifests(table.snapshot(snapshot_id)):
-        if not manifest.holds_no_live:
+        wanted = deletes is None or manifest.holds_deletes == deletes
+        if wanted and not manifest.holds_no_live:
             yield from (entry for entry in table.entries(manifest, detail) if entry.live)

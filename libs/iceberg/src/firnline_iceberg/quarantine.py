@@ -42,11 +42,9 @@ def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
             yield from ((int(name), file) for file in storage.files(f"{QUARANTINE}/{name}"))
 
 
-def release(
-    table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int, newest: bool = False
-) -> Released:
+def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int) -> Released:
     """Deletes what was put in before `before_ms`; puts back what the table names by now, however
-    long it has been there. `newest`: nothing is deleted. Raises StorageUnreachable, OSError."""
+    long it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
     deleted = deleted_bytes = restored = 0
     for at_ms, file in quarantined(storage):
         if names.has(file_name(file.place)):
@@ -54,7 +52,7 @@ def release(
             if not storage.holds(place):
                 storage.move(file.place, place)
                 restored += 1
-        elif at_ms < before_ms and not newest and remove_quarantined(table, file.place):
+        elif at_ms < before_ms and remove_quarantined(table, file.place):
             deleted, deleted_bytes = deleted + 1, deleted_bytes + file.bytes
     return Released(deleted, deleted_bytes, restored)
 

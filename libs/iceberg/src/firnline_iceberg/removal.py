@@ -295,14 +295,22 @@ def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
             yield path
 
 
-def remove_expired(table: LoadedTable, path: str, outside: bool) -> bool:
-    """A file that only expired snapshots named (`expired_files`). `outside`: also one that lies
-    outside the table's own locations; else it stays, and False is the answer. True if it was there.
-    Raises OSError."""
-    locations = Locations.of(table)
-    if not outside and not locations.holds(path) and not locations.beside_metadata(path):
-        return False
-    return _delete(table.io, path)
+@dataclass(frozen=True)
+class ExpiredRemoval:
+    """Of files that only expired snapshots named (`expired_files`). `outside`: also of those that
+    lie outside the table's own locations."""
+
+    table: LoadedTable
+    outside: bool
+
+    def remove(self, path: str) -> bool:
+        """True if it was there, and may go. Raises OSError."""
+        own = self._locations.holds(path) or self._locations.beside_metadata(path)
+        return (self.outside or own) and _delete(self.table.io, path)
+
+    @cached_property
+    def _locations(self) -> Locations:
+        return Locations.of(self.table)
 
 
 def remove_journal(table: LoadedTable, path: str) -> None:

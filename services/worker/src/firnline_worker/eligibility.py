@@ -10,9 +10,10 @@ from typing import Literal, get_args
 
 from firnline_deletes.refusals import SENTENCES
 from firnline_iceberg.files import FileEntry
+from firnline_iceberg.partitions import source_is_dropped
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.transforms import IdentityTransform, UnknownTransform
 from pyiceberg.types import (
     DoubleType,
     FloatType,
@@ -167,15 +168,10 @@ def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unsupported]:
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             yield "unknown_transform"
-        if _has_no_source(table, field):
+        if source_is_dropped(table.schema, field):
             yield "partition_source_dropped"
         source = find_type(table, field.source_id)
         if isinstance(field.transform, IdentityTransform) and isinstance(
             source, FloatType | DoubleType
         ):
             yield "float_partition"  # NaN has no JSON form, -0.0 no text of its own
-
-
-def _has_no_source(table: LoadedTable, field: PartitionField) -> bool:
-    is_void = isinstance(field.transform, VoidTransform)
-    return not is_void and table.schema.find_column_name(field.source_id) is None

@@ -63,7 +63,7 @@ class OrphanRemover:
         table = self.tables.load(order.table)
         if table.metadata_location == names.location:
             return 0
-        return release(table, RetainedNames(table), storage, 0, newest=True).restored
+        return release(table, RetainedNames(table), storage, before_ms=0).restored
 
     def _result(
         self, order: TableOrder, refused: str | None, numbers: dict[str, float]
