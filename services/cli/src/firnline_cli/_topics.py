@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES, KafkaPublisher
 from firnline_adapters.kafka_connection import Kafka, client_config, reader_group
+from firnline_adapters.kafka_groups import ask_coordinator
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner
@@ -74,7 +75,8 @@ class KafkaTopics:
             if group not in self._groups:
                 self._groups[group] = consumer_of(self._kafka, group)
             consumer = self._groups[group]
-            places = consumer.committed(places_of(consumer, topic), timeout=READ_S)
+            asked = places_of(consumer, topic)
+            places = ask_coordinator(lambda: consumer.committed(asked, timeout=READ_S))
             ends = [consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be looked at: {error}") from error

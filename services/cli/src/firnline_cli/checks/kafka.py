@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-import time
 from collections.abc import Collection, Iterator
 from functools import cached_property, partial
 from typing import Any
@@ -263,24 +262,15 @@ class KafkaChecks:
 
     def _rights_on(self, group: str) -> Any:
         """A coordinator that has just come to a broker is waited for. Raises KafkaException."""
-        from confluent_kafka import KafkaError, KafkaException
+        from firnline_adapters.kafka_groups import ask_coordinator
 
-        passing = (
-            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-            KafkaError.COORDINATOR_NOT_AVAILABLE,
-            KafkaError.NOT_COORDINATOR,
-        )
-        deadline = time.monotonic() + ASK_S / 2
-        while True:
-            asked = self._admin.describe_consumer_groups(
+        def asked() -> Any:
+            found = self._admin.describe_consumer_groups(
                 [group], include_authorized_operations=True, request_timeout=ASK_S / 2
             )
-            try:
-                return asked[group].result().authorized_operations
-            except KafkaException as error:
-                if error.args[0].code() not in passing or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.3)
+            return found[group].result().authorized_operations
+
+        return ask_coordinator(asked, ASK_S / 2)
 
     def transaction(self) -> str:
         """An empty one, of a transactional id of the planner's."""

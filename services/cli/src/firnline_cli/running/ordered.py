@@ -45,6 +45,7 @@ def members(kafka: KafkaConnection, group: str) -> int | None:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
     from firnline_adapters.kafka_connection import client_config
+    from firnline_adapters.kafka_groups import ask_coordinator
 
     try:
         admin: Any = AdminClient(client_config(kafka))
@@ -54,7 +55,9 @@ def members(kafka: KafkaConnection, group: str) -> int | None:
             f"The broker at {kafka.servers} does not answer ({error}). {HERE}."
         ) from None
     try:
-        found = admin.describe_consumer_groups([group], request_timeout=SEND_S)[group].result()
+        found = ask_coordinator(
+            lambda: admin.describe_consumer_groups([group], request_timeout=SEND_S)[group].result()
+        )
     except KafkaException:
         return None
     return len(found.members)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from firnline_adapters.kafka_groups import ask_coordinator
 from firnline_adapters.logs import Log
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
@@ -191,7 +192,7 @@ def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
     KafkaException."""
     deadline_s = time.monotonic() + 2 * TIMEOUT_S
     while True:
-        found = consumer.committed(places, timeout=TIMEOUT_S)
+        found = ask_coordinator(lambda: consumer.committed(places, timeout=TIMEOUT_S))
         errors = [one.error for one in found if one.error]
         if not errors:
             return
