@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
-from firnline_domain.policy.expiry import configured_retention, refusal
+from firnline_domain.policy.expiry import configured_ref_rules, configured_retention, refusal
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.requested import Order
@@ -19,6 +19,7 @@ from firnline_domain.times import HOUR_MS
 from firnline_iceberg.dangling import dangling_deletes
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.old_refs import old_refs
 from firnline_iceberg.orphans import Storage, find_orphans, refuse_unclear
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.retained_names import RetainedNames
@@ -41,6 +42,7 @@ class Preview:
     equality_deletes: int = 0
     position_deletes: int = 0
     snapshots: int = 0
+    refs: tuple[str, ...] = ()  # tags and branches that go
     handed_over: str | None = None
     refused: str | None = None
     unknown: bool = False  # of an action that only finds out when it is carried out
@@ -87,8 +89,10 @@ def _expiry(tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: 
         return Preview(refused=why)
     retention_ms, least = configured_retention(settings)
     older_than_ms = min(order.older_than_ms, now_ms - retention_ms)
-    gone = going(table, expiring(table, older_than_ms, max(order.retain_last, least), now_ms))
-    return Preview(files=gone.files, bytes=gone.bytes, snapshots=gone.snapshots)
+    refs = old_refs(table, configured_ref_rules(settings), now_ms).names
+    found = expiring(table, older_than_ms, max(order.retain_last, least), now_ms, refs)
+    gone = going(table, found)
+    return Preview(files=gone.files, bytes=gone.bytes, snapshots=gone.snapshots, refs=refs)
 
 
 def _dangling(table: LoadedTable) -> Preview:

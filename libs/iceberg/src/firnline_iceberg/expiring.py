@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from firnline_domain.records.results import Going
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -17,10 +17,14 @@ _REMOVED_BYTES = "removed-files-size"
 
 
 def expiring(
-    table: LoadedTable, older_than_ms: int, retain_last: int, now_ms: int
+    table: LoadedTable,
+    older_than_ms: int,
+    retain_last: int,
+    now_ms: int,
+    without: Collection[str] = (),
 ) -> list[Snapshot]:
-    """The snapshots that would go, oldest first."""
-    refs = table.metadata.refs.items()
+    """The snapshots that would go, oldest first; `without`: refs that go before."""
+    refs = [(name, ref) for name, ref in table.metadata.refs.items() if name not in without]
     living = [ref for name, ref in refs if name == "main" or _lives(table, ref, now_ms)]
     kept, reached = set[int](), set[int]()
     for ref in living:

@@ -215,6 +215,10 @@ def _expired(fact: SnapshotsExpired) -> EventView:
         return _event(fact_id, at, "announced", fact.table, _announced(fact), fact.task_id)
     gone, files = counted(fact.expired, "snapshot"), counted(fact.deleted_files, "file")
     text = f"{gone} expired, {files} deleted, {fact.remaining:,} left"
+    also = ", ".join(
+        f"{number:,.0f} {name.replace('_', ' ')}" for name, number in fact.numbers.items()
+    )
+    text = f"{text}; {also}" if also else text
     return _event(fact_id, at, "expired", fact.table, text, fact.task_id)
 
 

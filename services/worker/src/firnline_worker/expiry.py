@@ -8,11 +8,16 @@ retains is looked at before the first one goes. What was read once is not read a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.policy.expiry import configured_retention, owner_agrees, refusal
+from firnline_domain.policy.expiry import (
+    configured_ref_rules,
+    configured_retention,
+    owner_agrees,
+    refusal,
+)
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
@@ -24,9 +29,12 @@ from firnline_iceberg.expired_files import ExpiredLists, clean, named_by_snapsho
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
 from firnline_iceberg.external_files import ExternalFiles
+from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.unused_metadata import unused_metadata
+from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_worker.java import JavaTables
@@ -35,6 +43,7 @@ from firnline_worker.java import JavaTables
 # more than a record may hold. The planner orders the next round after its pause.
 MAX_SNAPSHOTS = 5_000
 
+NOTHING: Mapping[str, int] = {}
 Protected = Callable[[str], Iterable[int]]
 """table key -> snapshots from which running tasks started. May raise: then nothing expires."""
 
@@ -84,21 +93,44 @@ class Expirer:
             return self._result(order, table, table, 0, reason)
         retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
+        refs = old_refs(table, configured_ref_rules(settings), self._asked_ms(order))
         if order.begins_at_ms is not None:
             older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
-            gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms)
+            gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms, refs.names)
             return self._announced(order, table, going(table, gone))
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.key)}
         older_than_ms = min(agreed_ms(order, self.now_ms()), self.now_ms() - retention_ms)
+        table, refs = self._without(table, order, refs)
         gone = expiring(table, older_than_ms, order.retain_last, self.now_ms())
         if len(gone) > MAX_SNAPSHOTS:
             older_than_ms = min(older_than_ms, gone[MAX_SNAPSHOTS].timestamp_ms)
         cut_off = cut_off_ms(table, older_than_ms, keep)
         deleted = self._clean_up_after_another(table)
+        numbers = {"tags_removed": len(refs.tags), "branches_removed": len(refs.branches)}
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
-            return self._result(order, table, table, deleted, None)
-        deleted += self._run(order, table, cut_off)
-        return self._result(order, table, self.tables.load(order.table), deleted, None)
+            return self._result(order, table, table, deleted, None, numbers)
+        files, unused = self._run(order, table, cut_off)
+        after = self.tables.load(order.table)
+        return self._result(order, table, after, deleted + files, None, {**numbers, **unused})
+
+    def _asked_ms(self, order: ExpireSnapshots) -> int:
+        """A ref has to be old by the planner's clock and by ours; by both at the time when an
+        announced expiry begins."""
+        if order.begins_at_ms is not None:
+            return order.begins_at_ms
+        return min(order.ordered_at_ms, self.now_ms())
+
+    def _without(
+        self, table: LoadedTable, order: ExpireSnapshots, refs: OldRefs
+    ) -> tuple[LoadedTable, OldRefs]:
+        """The table without refs that the owner's rules let go, and those that went: none, where
+        one of them has moved; the next expiry looks again."""
+        if not refs.names:
+            return table, refs
+        java = self.java.load(order.table).java
+        if not remove_refs(self.java.jvm, java.operations(), table, refs.names):
+            return self.tables.load(order.table), NO_REFS
+        return self.tables.load(order.table), refs
 
     def _refuse_if_hidden(self, table: LoadedTable) -> None:
         """Iceberg's action believes what the catalog tells of; a snapshot that is left out loses
@@ -124,8 +156,10 @@ class Expirer:
             going_bytes=what.bytes,
         )
 
-    def _run(self, order: ExpireSnapshots, table: LoadedTable, cut_off: int) -> int:
-        """Number of files that were removed."""
+    def _run(
+        self, order: ExpireSnapshots, table: LoadedTable, cut_off: int
+    ) -> tuple[int, Mapping[str, int]]:
+        """Number of files that were removed, and what else has gone."""
         gone = expiring(table, cut_off, max(1, order.retain_last), self.now_ms())
         ids = tuple(one.snapshot_id for one in gone)
         named = named_by_snapshots(table, ids)
@@ -133,9 +167,24 @@ class Expirer:
         write_journal(table, journal, self.now_ms(), self.keys)
         change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
         change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
+        unused = self._clean_metadata(order)
         after = self.tables.load(order.table)
         went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
-        return self._clean(after, named_by_snapshots(table, went))
+        return self._clean(after, named_by_snapshots(table, went)), unused
+
+    def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
+        """Schemas and specs that no retained snapshot needs, in a commit of their own: a busy table
+        may lose it (it asks for the heads of all branches), some catalogs do not know how, and
+        neither is worth an expiry. The next one tries again."""
+        try:
+            unused = unused_metadata(self.tables.load(order.table))
+            if not unused.schemas and not unused.specs:
+                return {}
+            change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(0)
+            change.cleanExpiredFiles(False).cleanExpiredMetadata(True).commit()
+        except (Py4JJavaError, MetadataFileGone):
+            return {"unused_metadata_left": 1}
+        return {"schemas_removed": len(unused.schemas), "specs_removed": len(unused.specs)}
 
     def _clean_up_after_another(self, table: LoadedTable) -> int:
         """What a worker that has died between its commit and the end of its clean-up has left."""
@@ -162,6 +211,7 @@ class Expirer:
         after: LoadedTable,
         deleted: int,
         reason: str | None,
+        numbers: Mapping[str, int] = NOTHING,
     ) -> SnapshotsExpired:
         times = [snapshot.timestamp_ms for snapshot in after.snapshots]
         return SnapshotsExpired(
@@ -175,4 +225,5 @@ class Expirer:
             refused_reason=reason,
             worker=self.worker,
             finished_at_ms=self.now_ms(),
+            numbers={name: float(number) for name, number in numbers.items() if number},
         )

@@ -46,9 +46,12 @@ class JavaTables:
         self._location_providers = location_providers
 
     @property
+    def jvm(self) -> Any:
+        return self.spark._jvm
+
+    @property
     def iceberg(self) -> Any:
-        jvm: Any = self.spark._jvm
-        return jvm.org.apache.iceberg
+        return self.jvm.org.apache.iceberg
 
     @property
     def session(self) -> Any:

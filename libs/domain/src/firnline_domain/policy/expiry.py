@@ -17,6 +17,7 @@ from firnline_domain.policy.table_action import DEADLINE_MS, again_ms, ended
 from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.settings.ref_rules import rule_problem
 from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
 from firnline_domain.values import Value, replace
 
@@ -51,6 +52,8 @@ def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) ->
         return ExpiryReason.NEVER
     if may_share_files(settings) and not owner_agrees(settings):
         return ExpiryReason.EXTERNAL_FILES
+    if rule_problem(limits.expire_tags) or rule_problem(limits.expire_branches):
+        return ExpiryReason.UNREADABLE_RULES
     announcing = order.begins_at_ms is not None
     if limits.expire is Expiry.CAREFUL and not announcing:
         announced = order.announced_at_ms
@@ -65,6 +68,12 @@ def configured_retention(settings: Mapping[str, str]) -> tuple[int, int]:
     silent = Thresholds(expire=Expiry.ALWAYS, max_snapshot_age_ms=0)
     limits = thresholds(settings, silent)
     return limits.retention_ms, max(limits.min_snapshots, 1)
+
+
+def configured_ref_rules(settings: Mapping[str, str]) -> tuple[str, str]:
+    """What table and namespace say of tags, and of branches (`ref_rules`)."""
+    limits = thresholds(settings)
+    return limits.expire_tags, limits.expire_branches
 
 
 class ExpiryDecision(Value):

@@ -43,6 +43,12 @@ class ExpiryReason(ReasonCode):
         "the table has, or had, files outside its own locations, which others may need; "
         "firnline.expire.enabled=true of the table lets them go",
     )
+    UNREADABLE_RULES = (
+        "unreadable_rules",
+        "`firnline.expire.tags` or `firnline.expire.branches` cannot be read",
+        "firnline.expire.tags or firnline.expire.branches cannot be read; it waits until the rule "
+        "is corrected",
+    )
     GRACE_PERIOD = (
         GRACE_PERIOD,
         "announced, not begun yet",

@@ -260,6 +260,7 @@ class SnapshotsExpired(TableResult, kw_only=True):
             "snapshots_expired": self.expired,
             "snapshots_remaining": self.remaining,
             "files_deleted": self.deleted_files,
+            **self.numbers,
         }
 
 

@@ -13,6 +13,7 @@ from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD
 from firnline_domain.settings.groups import unserved
 from firnline_domain.settings.parquet import outside
 from firnline_domain.settings.property import WORKERS
+from firnline_domain.settings.ref_rules import rule_problem
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,
@@ -29,6 +30,7 @@ AMOROS_NAMES = "docs/reference/properties.md#amoros-names"
 READ_ELSEWHERE = tuple(WORKERS)
 DEFAULTS = Thresholds()
 PERIODS = ("window", "blackout")
+REF_RULES = ("expire_tags", "expire_branches")
 
 
 def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> dict[str, str]:
@@ -73,6 +75,10 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
 
 
 def _period_problem(field: str, text: str) -> str:
+    """Also of rules for tags and branches: what keeps something back until it is corrected."""
+    if field in REF_RULES:
+        wrong = rule_problem(text)
+        return f"no snapshot is expired: {wrong}" if wrong else ""
     wrong = problem(text) if field in PERIODS else None
     return f"nothing is ordered: {wrong}" if wrong else ""
 

@@ -87,6 +87,8 @@ class Thresholds(Value):
     expire: Expiry = Expiry.CAREFUL  # firnline.expire.enabled
     expire_grace_ms: int = DAY_MS  # firnline.expire.grace-ms: from the announcement
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
+    expire_tags: str = ""  # firnline.expire.tags: patterns and ages; see `ref_rules`
+    expire_branches: str = ""  # firnline.expire.branches: the same
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     full_interval_ms: int = 0  # firnline.rewrite.full-interval-ms: of every file; 0 = never
     window: str = ""  # firnline.window: orders only within; see `windows`
@@ -276,6 +278,13 @@ PROPERTIES = {
     EXPIRE_ENABLED: Property("expire"),
     "firnline.expire.grace-ms": Property(
         "expire_grace_ms", PAUSE, "owners need longer than a day to object"
+    ),
+    "firnline.expire.tags": Property(
+        "expire_tags",
+        set_where="tags that a job makes pile up, and keep the files of old snapshots",
+    ),
+    "firnline.expire.branches": Property(
+        "expire_branches", set_where="branches that nobody writes to any more keep old files"
     ),
     "firnline.expire.min-interval-ms": Property(
         "expire_interval_ms", PAUSE, "snapshots are many, and storage is dear"

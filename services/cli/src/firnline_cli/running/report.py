@@ -143,7 +143,11 @@ class TextReport:
         said = f"{counted(files, 'file')}{beside} with {size(taken)} would go"
         if any(one.unknown for _, one in found):
             said = "What would go is found out only when it is done"
+        if snapshots := sum(one.snapshots for _, one in found):
+            said = f"{counted(snapshots, 'snapshot')} and {said}"
         self.line(f"Nothing was done. {said}.")
+        if refs := [name for _, one in found for name in one.refs]:
+            self.line(f"Tags and branches that would go: {', '.join(refs)}.")
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
         """See `Report.begun`."""
