@@ -76,7 +76,11 @@ test-run: setup ## Every scenario of commits and every shape of table by `firnli
 MINUTES ?= 1
 .PHONY: fuzz-rewrite
 fuzz-rewrite: setup ## Random histories against Iceberg's readers: MINUTES=n, or SEED=n again
-	$(if $(SEED),FIRNLINE_FUZZ_SEED=$(SEED),FIRNLINE_FUZZ_MINUTES=$(MINUTES)) $(BIN)/pytest -x -s -k "seed or minutes" tests/fuzz
+	$(if $(SEED),FIRNLINE_FUZZ_SEED=$(SEED),FIRNLINE_FUZZ_MINUTES=$(MINUTES)) $(BIN)/pytest -x -s -k "seed or minutes" tests/fuzz/test_fuzz_rewrite.py
+
+.PHONY: fuzz-actions
+fuzz-actions: setup ## All actions in any order, killed and beside writers; every snapshot's rows by Spark: MINUTES=n, or SEED=n again
+	$(if $(SEED),FIRNLINE_ACTIONS_SEED=$(SEED),FIRNLINE_ACTIONS_MINUTES=$(MINUTES)) $(BIN)/pytest -x -s -k "seed or minutes" tests/fuzz/test_fuzz_actions.py
 
 DEPTH ?= 3
 THIN ?= 1

@@ -93,9 +93,9 @@ class Table:
         """Source ids of the current spec."""
         return [one.source_id for one in self.spec().fields]
 
-    def place(self, values: Mapping[int, Any]) -> Place:
-        """Where rows of these values (by field id) go under the current spec."""
-        schema, spec = Schema.model_validate(without_defaults(self.schema())), self.spec()
+    def place(self, values: Mapping[int, Any], spec_id: int | None = None) -> Place:
+        """Where rows of these values (by field id) go under a spec, by default the current one."""
+        schema, spec = Schema.model_validate(without_defaults(self.schema())), self.spec(spec_id)
         found = {}
         for one in spec.fields:
             source = schema.find_type(one.source_id)

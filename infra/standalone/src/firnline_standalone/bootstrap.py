@@ -57,7 +57,7 @@ def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Eng
         cache = DeleteSetCache(settings.state_dir)
         executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
         try:
-            yield _assembled(settings, log, stop, iceberg, spark, cache, executor)
+            yield assembled(settings, log, stop, iceberg, spark, cache, executor)
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
             cache.close()
@@ -67,7 +67,7 @@ def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Eng
                 signal.signal(number, handler)
 
 
-def _assembled(
+def assembled(
     settings: Settings,
     log: Log,
     stop: threading.Event,
@@ -76,6 +76,7 @@ def _assembled(
     cache: DeleteSetCache,
     executor: ThreadPoolExecutor,
 ) -> Engine:
+    """On JVMs that run already."""
     reached = settings.catalog
     name, topics = f"{socket.gethostname()}-{os.getpid()}", Topics.fresh()
     publisher, keys = topics.publisher, settings.keys

@@ -1,0 +1,101 @@
+"""`firnline run TABLE ACTION` in this process: what `firnline_cli.running.here` does, on a Spark
+session and a small JVM that are there already."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firnline_adapters.logs import Log
+from firnline_cli.forecast.catalog import Forecasts, Unread
+from firnline_cli.running.chosen import chosen
+from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.errors import RetryLater
+from firnline_domain.identity import TableName
+from firnline_domain.policy.requested import Order, Requested
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.sweeping import Sweeper
+from firnline_iceberg.tables import Tables
+from firnline_standalone.bootstrap import assembled
+from firnline_standalone.runs import Run, is_fine
+from firnline_standalone.settings import Settings
+from firnline_worker.delete_set_cache import DeleteSetCache
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@dataclass
+class Told:
+    """What became of each order, as a `Report`."""
+
+    events: list[Any] = field(default_factory=list)
+
+    def begun(self, orders: Sequence[Order], left: int) -> None: ...
+    def working(self, done: int, total: int) -> None: ...
+    def rewritten(self, result: Any) -> None: ...
+    def compared(self, outcome: Any) -> None: ...
+
+    def ended(self, order: Order, event: Any, again: bool) -> None:
+        self.events.append(event)
+
+
+@dataclass
+class Runner:
+    """Each run has parts of its own, as a process has: nothing is left of one that was killed but
+    what it has stored."""
+
+    connection: CatalogConnection
+    jvm: Any
+    spark: Any
+    iceberg_jar: Path
+    scratch: Path
+    runs: int = 0
+
+    def run(self, table: TableName, requested: Requested) -> list[Any]:
+        """What became of its orders. Raises Crash, TaskRefused, RetryLater."""
+        self.sweep(table)
+        tables = Tables(self.connection)
+        found = Forecasts(tables, Thresholds(), {}).of((*table.namespace, table.name), now_ms())
+        if isinstance(found, Unread):
+            raise RetryLater(found.why)
+        orders = chosen(found, requested, now_ms()).orders
+        told = Told()
+        if orders:
+            self._carry_out(orders, told)
+        return told.events
+
+    def sweep(self, table: TableName, later_ms: int = 0) -> None:
+        """What killed runs have left, as a run begins; or as one that comes later does."""
+        tables = Tables(self.connection)
+        named = tables.named(table.namespace, table.name).identity
+
+        def later(*_: Any) -> int:
+            return now_ms() + later_ms
+
+        Sweeper(tables, later, Lifetimes().sweep_ms, later).sweep(named)
+
+    def _carry_out(self, orders: Sequence[Order], told: Told) -> None:
+        self.runs += 1
+        state, log, stop = self.scratch / f"run{self.runs}", Log("run"), threading.Event()
+        settings = Settings(self.connection, self.iceberg_jar, state)
+        cache = DeleteSetCache(state)
+        with ThreadPoolExecutor(1) as executor:
+            engine = assembled(settings, log, stop, self.jvm, self.spark, cache, executor)
+            try:
+                Run(engine, told, now_ms).execute(orders)
+            finally:
+                cache.close()
+                shutil.rmtree(state, ignore_errors=True)
+
+
+def all_fine(events: Sequence[Any]) -> bool:
+    return all(is_fine(one) for one in events)
