@@ -15,9 +15,9 @@ def normal(path: str) -> str:
     return "file:///" + path.removeprefix("file:").lstrip("/")
 
 
-def test_positions_are_grouped_sorted_distinct_and_paths_compare_normalised(folder):
+def test_positions_are_grouped_sorted_and_distinct_and_found_by_any_spelling(folder):
     files = [
-        folder.position_deletes(5, [("file:/a", 3), ("file:/a", 1), ("file:///b", 9)]),
+        folder.position_deletes(5, [("file:///a", 3), ("file:///a", 1), ("file:/b", 9)]),
         folder.position_deletes(6, [("file:///a", 1), ("file:///a", 0), ("/c", 2)]),
     ]
     data = [SequencedFile(name, 1) for name in ("file:///a", "file:/b", "/c")]
@@ -31,6 +31,16 @@ def test_positions_are_grouped_sorted_distinct_and_paths_compare_normalised(fold
     mapped = positions.open_mapped(path, normal)
     assert [mapped.of(f"/{x}").tolist() for x in "abcd"] == [[0, 1, 3], [9], [2], []]
     assert len(mapped) == 5
+
+
+def test_a_file_named_by_another_spelling_than_its_manifests_is_refused(folder):
+    """Iceberg's `DataFileFilter` and PyIceberg compare the text: their readers see those rows."""
+    file = folder.position_deletes(5, [("file:/a", 0), ("/newer", 0)])
+    with pytest.raises(Refused) as refused:
+        positions.build([file], [SequencedFile("file:///a", 1)], folder.open, normal)
+    assert refused.value.reason == "another_spelling"
+    newer = positions.build([file], [SequencedFile("file:/newer", 6)], folder.open, normal)
+    assert len(newer) == 0  # it does not apply anyway
 
 
 def test_a_position_delete_applies_at_its_own_sequence_number_but_not_to_newer_data(folder):

@@ -56,7 +56,7 @@ def named(table: Any, path: str) -> dict[str, list[int]]:
 def test_a_next_try_opens_no_file_again(deletes: str, cache: FileCache | None, opens: int) -> None:
     io = Opened()
     found = [named(Table(io, cache), deletes) for _ in range(2)]
-    assert found == [{"file:///a": [0, 1, 2], "file:///b": [0, 1, 2]}] * 2
+    assert found == [{"file:/a": [0, 1, 2], "file:///b": [0, 1, 2]}] * 2
     assert io.paths == [deletes] * opens
 
 

@@ -180,6 +180,18 @@ def positions_of_a_file(make: Maker) -> Table:
     return table
 
 
+@shape("positions by another spelling")
+def positions_by_another_spelling(make: Maker) -> Table:
+    """Iceberg's readers compare the text, so these rows are alive for them."""
+    table = upserted(make.table())
+    path = max(table.live(), key=lambda one: one.rows).path
+    other = "file:/" + path.removeprefix("file:").lstrip("/")
+    if other == path:
+        other = other.replace("file:/", "file:///", 1)
+    table.delta([], [table.position_file({other: [1]}, NOWHERE, scoped=False)])
+    return table
+
+
 @shape("deletion vector")
 def deletion_vector(make: Maker) -> Table:
     table = upserted(make.table())

@@ -1,8 +1,9 @@
 """Position deletes of a scope, grouped per data file, as one immutable mapped file.
 
 A position delete applies to a data file it names when data.seq <= delete.seq (spec "Scan
-Planning"); a deletion vector takes the place of all position-delete files of its data file. Paths
-are compared normalised: `file:/x`, `file:///x` and `/x` are one file.
+Planning"); a deletion vector takes the place of all position-delete files of its data file. A
+position-delete file names a data file as its manifest does (spec "Position Delete Files"); readers
+compare the text. Another spelling of the same file is refused: some reader may see those rows.
 """
 
 from __future__ import annotations
@@ -89,10 +90,10 @@ class PositionDeleteReader:
     normal: Normal
 
     def named(self, path: str) -> Iterable[tuple[str, Positions]]:
-        """What a position-delete file says: normal paths of data files, each perhaps several
-        times, and positions in them. Refused unreadable_file, no_field_ids."""
+        """What a position-delete file says: paths of data files as they stand there, each perhaps
+        several times, and positions in them. Refused unreadable_file, no_field_ids."""
         with open_parquet(self.open_file, path) as parquet:
-            yield from _per_path(parquet, path, self.normal)
+            yield from _per_path(parquet, path)
 
     def of_vector(self, vector: Vector) -> Positions:
         """See `vectors.read`."""
@@ -116,8 +117,9 @@ def gathered(
     reader: PositionDeleteReader,
     vectors: Iterable[Vector] = (),
 ) -> PositionSet:
-    """The same of what `reader` reads, or has read before."""
+    """The same of what `reader` reads, or has read before. Refused another_spelling."""
     normal = reader.normal
+    spelling = {normal(file.path): file.path for file in data}
     sequence_of = {normal(file.path): file.sequence_number for file in data}
     found: dict[str, list[Positions]] = {}
     for vector in vectors:
@@ -125,8 +127,11 @@ def gathered(
         if sequence_of.pop(path, vector.sequence_number + 1) <= vector.sequence_number:
             found[path] = [reader.of_vector(vector)]
     for file in deletes:
-        for path, positions in reader.named(file.path):
+        for name, positions in reader.named(file.path):
+            path = normal(name)
             if sequence_of.get(path, file.sequence_number + 1) <= file.sequence_number:
+                if name != spelling[path]:
+                    raise Refused("another_spelling", f"{file.path}: {name}, not {spelling[path]}")
                 found.setdefault(path, []).append(positions)
     return _joined({path: np.unique(np.concatenate(p)) for path, p in found.items()}, normal)
 
@@ -142,9 +147,7 @@ def _joined(per_path: Mapping[str, Positions], normal: Normal) -> PositionSet:
     return PositionSet(ranges, everything, normal)
 
 
-def _per_path(
-    parquet: pq.ParquetFile, place: str, normal: Normal
-) -> Iterable[tuple[str, Positions]]:
+def _per_path(parquet: pq.ParquetFile, place: str) -> Iterable[tuple[str, Positions]]:
     columns = columns_of(parquet, place)
     for batch in parquet.iter_batches(_READ_ROWS, columns=columns):
         names = batch.column(columns[0]).dictionary_encode()
@@ -153,7 +156,7 @@ def _per_path(
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(names.dictionary) + 1))
         for code, name in enumerate(names.dictionary.to_pylist()):
-            yield normal(name), positions[order[bounds[code] : bounds[code + 1]]]
+            yield name, positions[order[bounds[code] : bounds[code + 1]]]
 
 
 def columns_of(parquet: pq.ParquetFile, place: str) -> list[str]:

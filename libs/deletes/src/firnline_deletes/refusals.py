@@ -15,6 +15,7 @@ Reason = Literal[
     "key_type",
     "key_in_collection",
     "delete_key_missing",
+    "another_spelling",
     "unreadable_file",
     "unreadable_vector",
     "codec",
@@ -33,6 +34,8 @@ SENTENCES: dict[Reason, str] = {
     "key_type": "The column's type cannot be an equality key.",
     "key_in_collection": "An equality id inside a list or map; the spec allows structs only.",
     "delete_key_missing": "An equality-delete file lacks one of its own key columns.",
+    "another_spelling": "A position-delete file names a data file otherwise than its manifest "
+    "(`s3a://`, not `s3://`): readers compare the text, and see those rows.",
     "unreadable_file": "Arrow cannot open or decode a file (encrypted, exotic encoding ...).",
     "unreadable_vector": "A deletion vector whose magic, length, checksum or count is wrong.",
     "codec": "A write.parquet.compression-codec that Arrow does not write.",

@@ -109,7 +109,7 @@ def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
         if delete.kind is DeleteKind.POSITION and delete.referenced_data_file is None
     }
     named = (
-        (delete, frozenset(path for path, _ in reads.named(delete.path)))
+        (delete, frozenset(normal_path(path) for path, _ in reads.named(delete.path)))
         for delete in of_partition.values()
     )
     return [(delete, paths) for delete, paths in named if paths <= converted]

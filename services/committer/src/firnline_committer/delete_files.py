@@ -138,7 +138,8 @@ class DeleteFiles:
             return True
         if self.of_vectors:
             raise ValueError(f"{mark.path}: a new position-delete file in a table of vectors")
-        if not any(path in gone for path, _ in cached_reads_of(self.at.table).named(mark.path)):
+        named = cached_reads_of(self.at.table).named(mark.path)
+        if not any(normal_path(path) in gone for path, _ in named):
             return False  # a writer of upserts deletes rows of its own commit: the usual case
         rows = position_files.without(mark.path, self._open, lambda p: normal_path(p) in gone)
         if len(rows):
