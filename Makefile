@@ -165,6 +165,10 @@ YEAR_FOLDER ?= bench/results
 policy-year: setup ## A year of single tables beside its peers: DAYS=n (365), SYSTEMS=a,b, YEAR_FOLDER=... for table and plot
 	$(BIN)/python -m bench.simulate.year --folder $(YEAR_FOLDER) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS)) $(if $(TARGET),--target $(TARGET)) $(if $(SYSTEMS),--systems $(SYSTEMS))
 
+.PHONY: policy-minutes
+policy-minutes: setup ## Streams of single tables by the minute: DAYS=n (30), SYSTEMS=a,b
+	$(BIN)/python -m bench.simulate.year --tick 60 --days $(if $(filter-out file,$(origin DAYS)),$(DAYS),30) $(if $(SYSTEMS),--systems $(SYSTEMS),--systems firnline,firnline_heat,amoro,hourly_convert) --streams
+
 .PHONY: bench-policy
 bench-policy: setup ## An accelerated hour on the real stack, beside what the simulator foretells
 	$(BIN)/python -m bench.policy.run --folder $(BENCH_FOLDER)

@@ -14,7 +14,7 @@ from firnline_domain.values import replace
 from bench.simulate.figures import shown
 from bench.simulate.parameters import GB, HOUR_S, MB, Parameters
 from bench.simulate.run import RESULTS, system_of
-from bench.simulate.stories import STORIES, Story, year_of
+from bench.simulate.stories import MINUTE_S, STORIES, Story, year_of
 from bench.simulate.world import World
 from bench.simulate.year_plot import svg
 
@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument("--target", type=int, default=128, help="MB")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--stories", default="", help="but those; as they are called, with ;")
+    parser.add_argument("--streams", action="store_true", help="but those with a commit a minute")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     given = parser.parse_args()
     p = replace(YEAR, days=given.days, target_bytes=given.target * MB, tick_s=given.tick)
@@ -106,6 +107,8 @@ def main() -> None:
     whole = p.tick_s == YEAR.tick_s
     path = given.folder / ("policy_year.json" if whole else "policy_minutes.json")
     wanted = set(filter(None, given.stories.split(";")))
+    if given.streams:
+        wanted |= {one.name for one in STORIES if one.period_s == MINUTE_S}
     if unknown := wanted - {one.name for one in STORIES}:
         raise SystemExit(f"no story is called {', '.join(sorted(unknown))}")
     body: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
