@@ -25,6 +25,7 @@ class SequencedFile:
     sequence_number: int
     records: int = 0  # rows, as the manifest says
     first_row_id: int | None = None  # of a data file in a v3 table: the id of its first row
+    bytes: int = 0  # as the manifest says; 0: unknown
 
 
 WHOLE_BYTES = 4 * 1024 * 1024

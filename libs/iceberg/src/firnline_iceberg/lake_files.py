@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO, _import_retry_strategy
 
 RETRIES = "s3.retry-strategy-impl"
 ATTEMPTS = 10  # with pauses of up to 20 s, at random; three are over within a second
@@ -44,6 +44,15 @@ class LakeFileIO(PyArrowFileIO):
         named = f"adls.sas-token.{account}"
         found = [one for name, one in self.properties.items() if name.startswith(named)]
         return {"adls.sas-token": str(found[0]).removeprefix("?")} if found else {}
+
+    def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
+        """An object below 10 MB is one request, not three: an upload begins when there is a part
+        to send. What the store refuses is then told by `close`."""
+        made = super()._initialize_s3_fs(netloc)
+        again, (given,) = made.__reduce__()  # PyIceberg has no word for the option
+        patience = _import_retry_strategy(self.properties[RETRIES])
+        given |= {"allow_delayed_open": True} | ({"retry_strategy": patience} if patience else {})
+        return again(given)
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
         if scheme in AZURE and netloc and "." in netloc:

@@ -16,7 +16,9 @@ from pyarrow.fs import FileSystem
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from firnline_iceberg import s3_client
 from firnline_iceberg.lake_files import LakeFileIO
+from firnline_iceberg.s3_client import Bucket
 from firnline_iceberg.vended import Vended
 from firnline_iceberg.vended_files import VendedFileIO
 
@@ -68,6 +70,15 @@ def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:
         arrow = io if isinstance(io, PyArrowFileIO) else LakeFileIO(io.properties)
     scheme, netloc, path = arrow.parse_location(location, io.properties)
     return arrow.fs_by_scheme(scheme, netloc), path
+
+
+def s3_bucket(io: FileIO, location: str) -> tuple[Bucket, str] | None:
+    """The bucket with the keys of now, and the key in it; None: no S3, or reached as only Arrow
+    can."""
+    settings = io.properties
+    if isinstance(io, VendedFileIO) and (found := io.vended.credential(location)):
+        settings = {**settings, **found.config}
+    return s3_client.bucket_of(io, settings, location)
 
 
 def unsafe_properties(

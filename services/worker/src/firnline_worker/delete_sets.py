@@ -113,7 +113,7 @@ def _equality(
     name = f"{delete_set.identity(_name(table, scope), keys, files)}-{parts}"
 
     def write(folder: Path) -> None:
-        build_parts(files, keys, opener(table.io), folder, parts)
+        build_parts(files, keys, opener(table.io, files), folder, parts)
 
     with cache.holding(name, write) as folder:
         yield sorted(folder.iterdir())
@@ -128,7 +128,7 @@ def _positions(
     name = positions.identity(table.identity.key, data, files, vectors)
 
     def write(folder: Path) -> None:
-        found = positions.build(files, data, opener(table.io), normal_path, vectors)
+        found = positions.build(files, data, opener(table.io, files), normal_path, vectors)
         found.write(folder / _POSITIONS)
 
     with cache.holding(name, write) as folder:
@@ -145,7 +145,11 @@ def _vectors(by_position: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
 def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
     return tuple(
         SequencedFile(
-            file.path, file.sequence_number, file.records, getattr(file, "first_row_id", None)
+            file.path,
+            file.sequence_number,
+            file.records,
+            getattr(file, "first_row_id", None),
+            file.bytes,
         )
         for file in files
     )

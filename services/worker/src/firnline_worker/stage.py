@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
 from firnline_deletes.apply import Tally, find_dead_rows, write_live_rows
-from firnline_deletes.files import SequencedFile
+from firnline_deletes.files import WHOLE_BYTES, SequencedFile
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
 from firnline_deletes.properties import ParquetProperties
@@ -21,7 +21,7 @@ from firnline_deletes.refusals import Reason, Refused
 from firnline_deletes.row_map import MaskedRows
 from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import normal_path
-from firnline_iceberg.storage import TableStorage
+from firnline_iceberg.storage import TableStorage, s3_bucket
 from pyiceberg.io import FileIO
 from pyspark import TaskContext
 
@@ -121,7 +121,8 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
     try:
         if group.converts:  # what its position deletes say stays as it is
             of_equality = replace(deletes, positions=None)
-            tally = find_dead_rows(group.files, of_equality, order.target, opener(io), masked)
+            open_file = opener(io, group.files)
+            tally = find_dead_rows(group.files, of_equality, order.target, open_file, masked)
         else:
             tally, files = _write_outputs(order, group, io, deletes, masked)
     except Refused as refused:
@@ -144,16 +145,33 @@ def _write_outputs(
     )
     try:
         tally = write_live_rows(
-            group.files, deletes, target, opener(io), writer, order.threads, masked
+            group.files,
+            deletes,
+            target,
+            opener(io, group.files),
+            writer,
+            order.threads,
+            masked,
         )
         return tally, tuple(writer.close())
     finally:
         writer.abort()
 
 
-def opener(io: FileIO) -> Any:
-    """path -> pyarrow file of any PyIceberg FileIO."""
-    return lambda path: io.new_input(path).open()
+def opener(io: FileIO, files: Iterable[SequencedFile] = ()) -> Any:
+    """path -> Arrow's file of any PyIceberg FileIO. Of `files` those that are small come whole in
+    one request, for Arrow asks for a size first. Manifests that are wrong about it do no harm: the
+    store says how long the object is."""
+    small = {file.path for file in files if 0 < file.bytes <= WHOLE_BYTES}
+
+    def opened(path: str) -> Any:
+        if path in small and (place := s3_bucket(io, path)):
+            bucket, key = place
+            if (found := bucket.fetched(key, WHOLE_BYTES)) is not None:
+                return pa.BufferReader(found)
+        return io.new_input(path).open()
+
+    return opened
 
 
 def creator(io: FileIO) -> Any:

@@ -1,0 +1,167 @@
+"""Amazon's client, for two things that Arrow's file system has no way to ask of a store: all of a
+small object in one request (its `open_input_file` takes no size and asks for it first), and the
+uploads that nobody has finished. What it cannot do is left to Arrow's, or undone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+SCHEMES = ("s3", "s3a", "s3n")
+# Who asks, and by what way, is told to Arrow alone: a role is assumed for 15 minutes at a time.
+_OF_ARROW = ("s3.role-arn", "client.role-arn", "s3.proxy-uri", "s3.anonymous")
+_NAMES = {  # as PyIceberg reads them, the first that is given
+    "endpoint_url": ("s3.endpoint",),
+    "region_name": ("s3.region", "client.region"),
+    "aws_access_key_id": ("s3.access-key-id", "client.access-key-id"),
+    "aws_secret_access_key": ("s3.secret-access-key", "client.secret-access-key"),
+    "aws_session_token": ("s3.session-token", "client.session-token"),
+}
+_KEPT = 32  # clients of a process; keys that the catalog hands out make new ones
+_CONNECT_S, _READ_S = 5.0, 60.0
+_making = threading.Lock()
+_clients: dict[tuple[tuple[str, str], ...], _Client] = {}
+
+
+@dataclass
+class _Client:
+    """`answers` is False from the first time that it did not reach the store."""
+
+    s3: Any
+    answers: bool = True
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Begun and not finished. `key`: in the bucket."""
+
+    key: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket as the FileIO of a table reaches it."""
+
+    name: str
+    _client: _Client
+
+    def fetched(self, key: str, most: int) -> pa.Buffer | None:
+        """All of an object of up to `most` bytes. None: it is larger, or did not come; then
+        Arrow's way tells why, and is patient with a busy store."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if not self._client.answers:
+            return None
+        try:
+            asked = {"Bucket": self.name, "Key": key, "Range": f"bytes=0-{most - 1}"}
+            answer = self._client.s3.get_object(**asked)
+            with answer["Body"] as body:
+                if answer["ContentLength"] > most:  # the store knows no ranges
+                    return None
+                found = body.read()
+        except ClientError:
+            return None
+        except (BotoCoreError, OSError):
+            self._client.answers = False
+            return None
+        whole = int(str(answer.get("ContentRange", len(found))).rpartition("/")[2])
+        return pa.py_buffer(found) if len(found) == whole else None
+
+    def unfinished(self, prefix: str, pages: int) -> Iterator[Upload]:
+        """Uploads of keys that begin so; a thousand a page. Raises OSError, and PermissionError
+        where we may not ask, or the store does not know the question."""
+        given = {"Bucket": self.name, "Prefix": prefix}
+        for _ in range(pages):
+            answer = _told(self._client.s3.list_multipart_uploads, given)
+            for one in answer.get("Uploads", ()):
+                yield Upload(one["Key"], one["UploadId"])
+            if not answer.get("IsTruncated"):
+                return
+            given["KeyMarker"] = answer["NextKeyMarker"]
+            given["UploadIdMarker"] = answer["NextUploadIdMarker"]
+
+    def give_up(self, upload: Upload) -> None:
+        """Its parts are removed. Raises as `unfinished`; not where it has ended meanwhile."""
+        asked = {"Bucket": self.name, "Key": upload.key, "UploadId": upload.id}
+        _told(self._client.s3.abort_multipart_upload, asked)
+
+
+def bucket_of(io: FileIO, settings: Mapping[str, Any], location: str) -> tuple[Bucket, str] | None:
+    """The bucket and the key in it; None: no S3, or reached as only Arrow can. `settings`: of the
+    FileIO, with the keys of now."""
+    parts = urlsplit(location)
+    if parts.scheme not in SCHEMES or not isinstance(io, PyArrowFileIO):
+        return None
+    given = {name: str(one) for name, one in settings.items() if one not in (None, "")}
+    if any(name in given for name in _OF_ARROW):
+        return None
+    client = _client(given)
+    if client is None:
+        return None
+    return Bucket(parts.netloc, client), location.partition(f"{parts.netloc}/")[2]
+
+
+def _client(given: Mapping[str, str]) -> _Client | None:
+    found = {
+        name: next((given[one] for one in spelt if one in given), "")
+        for name, spelt in _NAMES.items()
+    }
+    if not found["region_name"]:  # Arrow asks the bucket
+        return None
+    virtual = given.get("s3.force-virtual-addressing", "").lower() == "true"
+    style = "virtual" if virtual else "path" if found["endpoint_url"] else "auto"
+    connect = given.get("s3.connect-timeout", str(_CONNECT_S))
+    read = given.get("s3.request-timeout", str(_READ_S))
+    key = tuple(sorted({**found, "style": style, "connect": connect, "read": read}.items()))
+    with _making:
+        if (kept := _clients.pop(key, None)) is None:
+            kept = _made(found, style, float(connect), float(read))
+        _clients[key] = kept
+        while len(_clients) > _KEPT:
+            del _clients[next(iter(_clients))]
+        return kept
+
+
+def _made(found: Mapping[str, str], style: str, connect_s: float, read_s: float) -> _Client:
+    import boto3  # 0.3 s that tables elsewhere need not pay
+    from botocore.config import Config
+
+    config = Config(
+        s3={"addressing_style": style},
+        connect_timeout=connect_s,
+        read_timeout=read_s,
+        retries={"total_max_attempts": 1},
+        request_checksum_calculation="when_required",  # other stores know no more
+        response_checksum_validation="when_required",
+    )
+    given = {name: one for name, one in found.items() if one}
+    return _Client(boto3.Session().client("s3", config=config, **given))
+
+
+_REFUSED = frozenset({403, 405, 501})
+
+
+def _told(call: Any, asked: Mapping[str, str]) -> Mapping[str, Any]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found: Mapping[str, Any] = call(**asked)
+    except ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if error.response.get("Error", {}).get("Code") == "NoSuchUpload":
+            return {}
+        if status in _REFUSED:
+            raise PermissionError(str(error)) from error
+        raise OSError(str(error)) from error
+    except BotoCoreError as error:
+        raise OSError(str(error)) from error
+    return found
