@@ -205,14 +205,17 @@ def write_file(
     fields = [
         field.with_metadata({"PARQUET:field_id": str(ids[field.name])}) for field in rows.schema
     ]
-    pq.write_table(
-        rows.cast(pa.schema(fields)),
-        path,
-        compression="zstd",
-        compression_level=ZSTD_LEVEL,
-        row_group_size=shape.row_group_rows,
-        store_schema=False,
-    )
+    if not path.exists():  # of a table with the same rows
+        part = path.with_suffix(".part")
+        pq.write_table(
+            rows.cast(pa.schema(fields)),
+            part,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            row_group_size=shape.row_group_rows,
+            store_schema=False,
+        )
+        part.replace(path)
     url = "/".join(filter(None, (place.url, where, name)))
     return Written(f"file:{path}", url, where, deletes)
 

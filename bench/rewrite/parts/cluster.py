@@ -6,6 +6,7 @@ wall times are for comparing the two alone. Memory is that of a host's executors
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed
 from bench.rewrite.jars import class_path
 from bench.rewrite.shapes import WARM, Shape
 from bench.rewrite.sources import Arena, Source, arena
-from bench.rewrite.store import REGION
+from bench.rewrite.store import BUCKET, REGION
+from bench.rewrite.survivors import local
 from bench.rewrite.table import ensure, store_root
 from tests.kit import s3_server as s3
 from tests.kit.s3_server import S3Server, s3_server
@@ -96,9 +98,16 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
 
 
 def _on_store(place: Arena, shape: Shape) -> Source:
-    """The table, and what is right of it by a local twin of the same seed."""
+    """The table, and what is right of it by a local twin of the same seed, whose files it has."""
     twin = place.source(shape)
     shape = replace(shape, name=f"{shape.name}_s3", on_store=True)
+    folder = store_root(place.lake) / BUCKET / shape.name / "data"
+    for file in (*twin.live.data, *twin.live.deletes):
+        path = Path(local(file.path))
+        target = folder / path.relative_to(next(one for one in path.parents if one.name == "data"))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            os.link(path, target)
     table = ensure(place.lake, place.machine, shape)
     live = live_files(table, table.head_id("main"))
     return replace(twin, shape=shape, table=table, live=live, scopes=live.scopes)
