@@ -115,6 +115,7 @@ COUNTERS: Meanings = {
         ),
         "rewrites_conflicted": "Results that were refused.",
         "outputs_deleted": "Output files removed because no commit took them.",
+        "uploads_given_up": "Multipart uploads of killed tasks that were given up.",
     },
 }
 GAUGES: Meanings = {

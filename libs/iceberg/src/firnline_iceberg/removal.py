@@ -33,6 +33,7 @@ from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
 from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.unfinished_uploads import give_up_all
 
 CLOCK = f"{PREFIX}clock"
 QUARANTINE = f"{PREFIX}quarantine"  # a folder below the table's location, for orphans
@@ -218,7 +219,8 @@ def remove_unpublished(
 ) -> None:
     """What a run wrote that this process has begun, and has told nobody of: no result names it, so
     nobody can commit it, now or later. The list goes last; it stays, for the sweep, where not all
-    of the run's writers are known to have `ended`. Raises NotRemovable, OSError."""
+    of the run's writers are known to have `ended`; where they have, a killed one's uploads are
+    given up. Raises NotRemovable, OSError."""
     locations = Locations.of(table)
 
     def is_ours(path: str) -> bool:
@@ -230,8 +232,11 @@ def remove_unpublished(
     mine = [*paths, listed]
     if wrong := next((path for path in mine if not is_ours(path)), None):
         raise NotRemovable(f"{wrong}: not of run {run.stem}, or not in the table's locations")
-    for path in mine if ended else mine[:-1]:
+    for path in mine[:-1]:
         _delete(table.io, path)
+    if ended:
+        give_up_all(table.io, mine[:-1])
+        _delete(table.io, listed)
 
 
 def remove_uncommitted(

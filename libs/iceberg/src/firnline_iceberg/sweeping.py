@@ -7,7 +7,7 @@ list that was seen. What a commit may yet name is too young to be swept (`Lifeti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from firnline_iceberg.output_lists import Place
 from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.removal import Reason, Removal, StoredList, Verdict
 from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.unfinished_uploads import REMEDY, give_up_all, unfinished
 
 READS = 3  # of a table whose snapshots expire while it is read
 MAX_LISTS = 1_000  # read in one sweep; the next one reads more
@@ -55,6 +56,8 @@ class Swept:
     lists: list[str] = field(default_factory=list)  # removed after them
     reachable: int = 0  # outputs that a retained snapshot has
     left: list[Left] = field(default_factory=list)
+    uploads: list[str] = field(default_factory=list)  # outputs whose upload was given up
+    uploads_unknown: str = ""  # why some of them may have one yet
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -203,18 +206,25 @@ def _places(table: LoadedTable) -> list[Place]:
     return list(output_lists.places(table.io, metadata_folders(table)))
 
 
-def _try_out(decided: Removal, stored: StoredList, paths: Iterable[str], swept: Swept) -> None:
+def _try_out(decided: Removal, stored: StoredList, paths: Collection[str], swept: Swept) -> None:
     io = decided.table.io
     swept.removed += [path for path in paths if io.new_input(path).exists()]
     swept.lists.append(stored.path)
+    try:
+        swept.uploads += [one.path for one in unfinished(io, paths)]
+    except PermissionError as error:
+        swept.uploads_unknown = f"{error}; {REMEDY}"
 
 
-def _remove(decided: Removal, stored: StoredList, paths: Iterable[str], swept: Swept) -> None:
+def _remove(decided: Removal, stored: StoredList, paths: Collection[str], swept: Swept) -> None:
     """The list goes last: what it names is removed, or still on it."""
     try:
         for path in paths:
             if decided.remove(stored, path):
                 swept.removed.append(path)
+        gone, unknown = give_up_all(decided.table.io, paths)
+        swept.uploads += gone
+        swept.uploads_unknown = swept.uploads_unknown or unknown
         decided.remove_list(stored)
         swept.lists.append(stored.path)
     except OSError as error:

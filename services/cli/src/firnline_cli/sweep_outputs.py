@@ -89,6 +89,7 @@ def answers(
     sweeper = Sweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
     for table in tables or names_in(fleet):
         answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}
+        answer["uploads"] = []
         try:
             swept = sweeper.sweep(named(fleet, table), dry_run)
         except (RetryLater, TaskRefused, click.ClickException) as error:
@@ -100,9 +101,13 @@ def answers(
             **answer,
             "removed": swept.removed,
             "lists": swept.lists,
+            "uploads": swept.uploads,
             "reachable": swept.reachable,
             "left": [asdict(one) for one in swept.left],
-            "troubles": [f"{one.path}: {one.detail}" for one in swept.left if one.detail],
+            "troubles": [
+                *(f"{one.path}: {one.detail}" for one in swept.left if one.detail),
+                *filter(None, [swept.uploads_unknown]),
+            ],
         }
 
 
@@ -125,6 +130,7 @@ def line(answer: dict[str, Any], dry_run: bool) -> str:
     head = f"{answer['table']}: {did}; {kept} files are live, {left} lists were left alone"
     more = (
         *(f"  {path}" for path in answer["removed"]),
+        *(f"  upload: {path}" for path in answer["uploads"]),
         *(f"  left: {one['reason']} {one['path']}" for one in answer["left"]),
         *(f"  trouble: {text}" for text in answer["troubles"]),
     )

@@ -107,10 +107,15 @@ class Sweeps:
         table = swept.table.dotted
         for path in swept.removed:
             self._log.info("output_swept", table=table, path=path)
+        for path in swept.uploads:
+            self._log.info("upload_given_up", table=table, path=path)
+        if swept.uploads_unknown:
+            self._log.warning("uploads_not_known", table=table, why=swept.uploads_unknown)
         for left in swept.left:
             if left.reason in NEEDS_A_PERSON:
                 self._log.warning("list_left", path=left.path, why=left.reason, detail=left.detail)
         metrics.count("outputs_deleted", len(swept.removed))
+        metrics.count("uploads_given_up", len(swept.uploads))
         if not swept.lists and not NEEDS_A_PERSON & swept.reasons.keys():
             return None
         self._log.info("swept", table=table, files=len(swept.removed), lists=len(swept.lists))
