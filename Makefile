@@ -154,6 +154,10 @@ bench-rewrite-tables: setup ## Only make the tables of the main parts
 bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|expire|orphans|manifests|dangling, SCALE=x
 	$(BIN)/python -m bench.actions.run --part $(PART) --scale $(SCALE) --folder $(BENCH_FOLDER)
 
+.PHONY: soak
+soak: setup ## Tables under writers at several paces, with Firnline and without; what grows: MINUTES=n (30), TABLES=n (50)
+	PYTHONPATH=. $(BIN)/python -m bench.soak.run --folder $(BENCH_FOLDER) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
+
 DAYS ?= 10
 .PHONY: simulate
 simulate: TABLES = 1000

@@ -72,6 +72,8 @@ class Trial:
                 "firnline.orphans.enabled": "true",
                 "firnline.orphans.quarantine-ms": rng.choice(["0", "604800000"]),
                 "firnline.rewrite.quiet-ms": "0",
+                "firnline.metadata.previous-versions-max": rng.choice(["0", "2"]),
+                "write.metadata.previous-versions-max": "3",
                 "commit.manifest.min-count-to-merge": rng.choice(["2", "100"]),
                 "commit.retry.num-retries": "2",
                 "commit.retry.min-wait-ms": "10",

@@ -326,6 +326,16 @@ def remove_journal(table: LoadedTable, path: str) -> None:
     _delete(table.io, path)
 
 
+def remove_old_metadata(table: LoadedTable, path: str) -> bool:
+    """A metadata file that the table's log does not name any more (`old_metadata`). True if it was
+    there. Raises NotRemovable, OSError."""
+    log = (table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log))
+    named = file_name(path) in map(file_name, log)
+    if named or not Locations.of(table).beside_metadata(path) or ".metadata.json" not in path:
+        raise NotRemovable(path)
+    return _delete(table.io, path)
+
+
 def remove_quarantined(table: LoadedTable, place: str) -> bool:
     """An orphan that has lain in the quarantine for its time. `place`: below the table's location.
     True if it was there. Raises NotRemovable, OSError."""

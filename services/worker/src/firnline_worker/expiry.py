@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.policy.expiry import (
+    configured_metadata_versions,
     configured_ref_rules,
     configured_retention,
     owner_agrees,
@@ -23,12 +24,14 @@ from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expired_files import ExpiredLists, clean, named_by_snapshots
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
 from firnline_iceberg.external_files import ExternalFiles
+from firnline_iceberg.old_metadata import differing, remove_unlogged, wanted_settings
 from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.reachability import refuse_if_hidden
@@ -42,6 +45,8 @@ from firnline_worker.java import JavaTables
 # In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
 # more than a record may hold. The planner orders the next round after its pause.
 MAX_SNAPSHOTS = 5_000
+
+MOST_LOOKED = 10_000  # tables; of more, some are listed again
 
 NOTHING: Mapping[str, int] = {}
 Protected = Callable[[str], Iterable[int]]
@@ -68,6 +73,21 @@ def agreed_ms(order: ExpireSnapshots, now_ms: int) -> int:
     return min(order.older_than_ms, now_ms - age_ms)
 
 
+@dataclass
+class Looked:
+    """When tables' folders were last looked through, the latest at the end."""
+
+    at_ms: dict[str, int] = field(default_factory=dict)
+
+    def is_due(self, key: str, now_ms: int) -> bool:
+        return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
+
+    def note(self, key: str, now_ms: int) -> None:
+        if key not in self.at_ms and len(self.at_ms) >= MOST_LOOKED:
+            del self.at_ms[next(iter(self.at_ms))]
+        self.at_ms[key] = now_ms
+
+
 @dataclass(frozen=True)
 class Expirer:
     """Turns `ExpireSnapshots` into `SnapshotsExpired`."""
@@ -79,6 +99,7 @@ class Expirer:
     now_ms: Callable[[], int]
     external_files: ExternalFiles = field(default_factory=ExternalFiles)
     keys: Keyring = UNSIGNED
+    looked: Looked = field(default_factory=Looked)
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.
@@ -108,9 +129,11 @@ class Expirer:
         deleted = self._clean_up_after_another(table)
         numbers = {"tags_removed": len(refs.tags), "branches_removed": len(refs.branches)}
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
+            numbers |= self._keep_few(order, table, configured_metadata_versions(settings))
             return self._result(order, table, table, deleted, None, numbers)
         files, unused = self._run(order, table, cut_off)
         after = self.tables.load(order.table)
+        numbers |= self._keep_few(order, after, configured_metadata_versions(settings))
         return self._result(order, table, after, deleted + files, None, {**numbers, **unused})
 
     def _asked_ms(self, order: ExpireSnapshots) -> int:
@@ -185,6 +208,29 @@ class Expirer:
         except (Py4JJavaError, MetadataFileGone):
             return {"unused_metadata_left": 1}
         return {"schemas_removed": len(unused.schemas), "specs_removed": len(unused.specs)}
+
+    def _keep_few(
+        self, order: ExpireSnapshots, table: LoadedTable, versions: int
+    ) -> Mapping[str, int]:
+        """Old metadata files, where the owner has said how many are to be kept (docs/decisions/
+        0066). From then on the catalog removes them with each commit, so what was left before is
+        looked for once a day at most. Before the properties are set: a worker that dies between is
+        asked again."""
+        if not versions:
+            return NOTHING
+        wanted, removed = differing(table, wanted_settings(versions)), 0
+        if wanted or self.looked.is_due(order.table.key, self.now_ms()):
+            removed = remove_unlogged(table)
+            self.looked.note(order.table.key, self.now_ms())
+        if wanted:
+            try:
+                change = self.java.load(order.table).java.updateProperties()
+                for name, text in wanted.items():
+                    change.set(name, text)
+                change.commit()
+            except Py4JJavaError:
+                return {"metadata_files_removed": removed, "metadata_settings_left": 1}
+        return {"metadata_files_removed": removed}
 
     def _clean_up_after_another(self, table: LoadedTable) -> int:
         """What a worker that has died between its commit and the end of its clean-up has left."""

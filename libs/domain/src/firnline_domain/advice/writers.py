@@ -48,8 +48,9 @@ def metadata_files_kept(known: Known, ease: float) -> Finding | None:
         return None
     return Finding(
         f"{hour.commits:,} commits in an hour, each of which leaves a metadata file for ever",
-        f"set {DELETE_AFTER_COMMIT}=true (the newest 100 are kept), unless the catalog removes "
-        "them by itself",
+        f"set firnline.metadata.previous-versions-max=100, and Firnline sets {DELETE_AFTER_COMMIT} "
+        "with the next expiry and removes what is there; or set that yourself; unless the catalog "
+        "removes them by itself",
         {"commits_per_hour": hour.commits},
         {"commits_per_hour": METADATA_COMMITS},
         lead=hour.commits,

@@ -76,6 +76,11 @@ def configured_ref_rules(settings: Mapping[str, str]) -> tuple[str, str]:
     return limits.expire_tags, limits.expire_branches
 
 
+def configured_metadata_versions(settings: Mapping[str, str]) -> int:
+    """How many old metadata files table or namespace want to be kept; 0 where they say nothing."""
+    return thresholds(settings).metadata_versions
+
+
 class ExpiryDecision(Value):
     """`until_ms`: when time alone may change it."""
 

@@ -89,6 +89,7 @@ class Thresholds(Value):
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
     expire_tags: str = ""  # firnline.expire.tags: patterns and ages; see `ref_rules`
     expire_branches: str = ""  # firnline.expire.branches: the same
+    metadata_versions: int = 0  # firnline.metadata.previous-versions-max: 0 = as the table says
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     full_interval_ms: int = 0  # firnline.rewrite.full-interval-ms: of every file; 0 = never
     window: str = ""  # firnline.window: orders only within; see `windows`
@@ -285,6 +286,11 @@ PROPERTIES = {
     ),
     "firnline.expire.branches": Property(
         "expire_branches", set_where="branches that nobody writes to any more keep old files"
+    ),
+    "firnline.metadata.previous-versions-max": Property(
+        "metadata_versions",
+        whole(0, 100_000),
+        "commits are frequent, and nobody removes old metadata.json files",
     ),
     "firnline.expire.min-interval-ms": Property(
         "expire_interval_ms", PAUSE, "snapshots are many, and storage is dear"

@@ -1,0 +1,115 @@
+"""docs/soak.md, and its plot: each measure over time, with Firnline and without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from bench.soak.samples import MEASURES, UNITS
+
+DOCS = Path(__file__).parents[2] / "docs"
+WIDTH, PANEL, HIGH, LEFT, GAP = 780, 340, 130, 40, 44
+COLOURS = {"with": "#1a7f5a", "without": "#b3541e"}
+LABELS = {"with": "with Firnline", "without": "without"}
+Samples = Mapping[str, Sequence[Mapping[str, float]]]
+BEGIN, END = "<!-- soak -->", "<!-- /soak -->"
+
+
+def write(body: Mapping[str, Any], docs: Path = DOCS) -> None:
+    """The plot, and the table between its marks."""
+    (docs / "soak.svg").write_text(svg(body["samples"]))
+    page = docs / "soak.md"
+    text = page.read_text()
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    page.write_text(f"{head}{BEGIN}\n{table_of(body)}\n{END}{tail}")
+
+
+def table_of(body: Mapping[str, Any]) -> str:
+    """Each measure at a third of the time, at two thirds and at its end."""
+    samples: Samples = body["samples"]
+    count = len(samples["with"])
+    at = [max(count * part // 3 - 1, 0) for part in (1, 2, 3)]
+    minutes = [f"{samples['with'][one]['at_s'] / 60:.0f} min" for one in at]
+    heads = [f"{LABELS[system]}, {one}" for system in ("with", "without") for one in minutes]
+    lines = [f"| per table | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
+    for key, label in MEASURES.items():
+        values = [
+            _number(_smooth(samples[system], key, one) / UNITS.get(key, 1))
+            for system in ("with", "without")
+            for one in at
+        ]
+        lines.append(f"| {label} | {' | '.join(values)} |")
+    written, cpu = body["writers"], body["cpu_s"]
+    theirs = written["with"]["commits"] - written["with"]["refused"]
+    lines += [
+        "",
+        f"{body['pairs']} pairs of tables, {body['minutes']:g} minutes, times {body['factor']:g} "
+        f"times shorter. Writers: {written['with']['commits']:,} commits to the tables with "
+        f"Firnline ({written['with']['refused']} deletes refused, their file was replaced), "
+        f"{written['without']['commits']:,} to those without; Firnline: "
+        f"{body['maintenance']['commits'] - theirs:,}. "
+        f"CPU of its services: "
+        + ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in cpu.items()) + ".",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _smooth(samples: Sequence[Mapping[str, float]], key: str, at: int) -> float:
+    """With the two samples before: a rewrite takes all fragments at once."""
+    some = samples[max(at - 2, 0) : at + 1]
+    return sum(one[key] for one in some) / len(some)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def svg(samples: Samples) -> str:
+    """Two panels side by side."""
+    height = 50 + (HIGH + GAP) * ((len(MEASURES) + 1) // 2)
+    drawn = []
+    for number, system in enumerate(COLOURS):
+        x = LEFT + number * 140
+        drawn.append(f'<circle cx="{x}" cy="20" r="5" fill="{COLOURS[system]}"/>')
+        drawn.append(_text(x + 10, 24, LABELS[system]))
+    for number, (key, label) in enumerate(MEASURES.items()):
+        left = LEFT + (number % 2) * (PANEL + 50)
+        drawn += _panel(samples, key, label, left, 50 + (number // 2) * (HIGH + GAP))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        'font-family="sans-serif" font-size="12">'
+    )
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>\n"])
+
+
+def _panel(samples: Samples, key: str, label: str, left: int, top: int) -> list[str]:
+    unit = UNITS.get(key, 1)
+    most = max(one[key] / unit for some in samples.values() for one in some) or 1.0
+    last = max(one["at_s"] for some in samples.values() for one in some) or 1.0
+    drawn = [
+        _text(left, top - 6, f"{label} (to {_number(most)}; {last / 60:.0f} min)"),
+        f'<rect x="{left}" y="{top}" width="{PANEL}" height="{HIGH}" fill="none" stroke="#ccc"/>',
+    ]
+    for system, colour in COLOURS.items():
+        points = " ".join(
+            f"{left + PANEL * one['at_s'] / last:.1f},"
+            f"{top + HIGH * (1 - one[key] / unit / most):.1f}"
+            for one in samples[system]
+        )
+        drawn.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
+    return drawn
+
+
+def _text(x: float, y: float, text: str) -> str:
+    return f'<text x="{x}" y="{y}">{escape(text)}</text>'
+
+
+if __name__ == "__main__":
+    found = Path(__file__).parents[1] / "results" / "soak.json"
+    write(json.loads(found.read_text()))

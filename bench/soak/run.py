@@ -1,0 +1,146 @@
+"""`make soak`: pairs of tables under the same writers on the whole embedded stack; Firnline looks
+after one of each pair. Samples both, leaves bench/results/soak.json, and docs/soak.md with its
+plot."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from firnline_iceberg.java import rest_catalog
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.tables import Tables
+from firnline_local import stack as stacks
+from firnline_local.artifacts import iceberg_jar
+from pyiceberg.catalog.rest import RestCatalog
+
+from bench.policy.hours import accelerated
+from bench.rewrite import local_files
+from bench.rewrite.run import RESULTS, where
+from bench.soak.report import write
+from bench.soak.samples import Sampler, plain
+from bench.soak.writers import NAMESPACE, SCHEMA, Clockwork, Stream, Writer
+
+PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
+SYSTEMS = ("with", "without")
+WRITERS = 2  # threads of each system
+FACTOR = 20.0  # minutes pass as if they were so many: rewrites, expiry and manifests wait less
+EVERY_S = 15.0
+
+
+def properties(factor: float) -> dict[str, str]:
+    """What the owner of a table would say, with all times so many times shorter: half an hour of
+    retention, ten minutes between expiries."""
+    return {
+        **accelerated(factor),
+        "firnline.expire.enabled": "true",  # nothing is announced a day before
+        "firnline.retain.hours": f"{0.5 / factor:g}",
+        "firnline.expire.min-interval-ms": str(round(600_000 / factor)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--tables", type=int, default=50, help="half of them without Firnline")
+    parser.add_argument("--factor", type=float, default=FACTOR)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    os.environ |= local_files.environment(given.folder)
+    streams = [Stream(number) for number in range(max(given.tables // 2, 1))]
+    folder = given.folder.absolute() / f"soak-{int(time.time())}"
+    body: dict[str, Any] = {
+        **where(), "minutes": given.minutes, "pairs": len(streams), "factor": given.factor,
+        "properties": properties(given.factor),
+    }  # fmt: skip
+    with stacks.running(folder, only=PARTS) as stack:
+        body |= soak(stack.gateway_uri, stack.catalog_uri, streams, given.minutes, given.factor)
+        body["cpu_s"] = {name: round(_tree_cpu_s(stack.part(name).pid), 1) for name in PARTS}
+    (given.results / "soak.json").write_text(json.dumps(body, indent=1) + "\n")
+    write(body)
+
+
+def soak(
+    gateway: str, catalog: str, streams: Sequence[Stream], minutes: float, factor: float
+) -> dict[str, Any]:
+    """What was seen of each system."""
+    rest = RestCatalog("soak", uri=gateway)
+    rest.create_namespace_if_not_exists(NAMESPACE)
+    stop = threading.Event()
+    found: dict[str, list[dict[str, float]]] = {system: [] for system in SYSTEMS}
+    with ExitStack() as held:
+        machines = {one: held.enter_context(IcebergJvm(iceberg_jar())) for one in SYSTEMS}
+        planner = held.enter_context(IcebergJvm(iceberg_jar(), 128 << 20))
+        clocks = {}
+        for system in SYSTEMS:
+            more = {"firnline.enabled": "true" if system == "with" else "false"}
+            for stream in streams:
+                named = (*NAMESPACE, f"{stream.name}_{system}")
+                rest.create_table(named, SCHEMA, properties={**properties(factor), **more})
+            machine = machines[system].jvm
+            java = rest_catalog(machine, gateway)
+            made = [Writer(one, f"{one.name}_{system}", java, machine) for one in streams]
+            for writer in made:
+                writer.commit()
+            clocks[system] = Clockwork(made, stop)
+        sampler = Sampler(
+            Tables(catalog), rest_catalog(planner.jvm, catalog), planner.jvm, planner.pid
+        )
+        threads = [one for clock in clocks.values() for one in clock.start(WRITERS)]
+        for thread in threads:
+            held.callback(thread.join)
+        held.callback(stop.set)
+        begun = time.monotonic()
+        while (at_s := time.monotonic() - begun) < minutes * 60 and not stop.is_set():
+            for system in SYSTEMS:
+                sample = plain(sampler.sample([f"{one.name}_{system}" for one in streams], at_s))
+                found[system].append(sample)
+                print(system, sample, flush=True)
+            stop.wait(max(0.0, at_s + EVERY_S - (time.monotonic() - begun)))
+        for clock in clocks.values():
+            if clock.errors:
+                raise clock.errors[0]
+        written = {name: _written(clock.writers) for name, clock in clocks.items()}
+        done = _maintenance(Tables(catalog), [f"{one.name}_with" for one in streams])
+    return {"samples": found, "writers": written, "maintenance": done}
+
+
+def _written(writers: Sequence[Writer]) -> dict[str, int]:
+    total = Counter[str]()
+    for one in writers:
+        total.update({"commits": one.commits, "refused": one.refused})
+    return dict(total)
+
+
+def _maintenance(tables: Tables, names: Sequence[str]) -> dict[str, int]:
+    """Our snapshots among those that are retained, and what has expired, by the numbers of
+    commits."""
+    total = Counter[str]()
+    for name in names:
+        table = tables.named(NAMESPACE, name)
+        total["retained"] += len(table.snapshots)
+        total["commits"] += table.last_sequence_number
+    return dict(total)
+
+
+def _tree_cpu_s(pid: int | None) -> float:
+    """Of a service and what it has started."""
+    from bench.rewrite.trees import Watch
+
+    if pid is None:
+        return 0.0
+    watch = Watch(pid)
+    return watch._cpu() / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()
