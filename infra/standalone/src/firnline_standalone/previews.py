@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firnline_domain.identity import MAIN
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import configured_ref_rules, configured_retention, refusal
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
@@ -16,6 +17,7 @@ from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.times import HOUR_MS
+from firnline_domain.values import replace
 from firnline_iceberg.dangling import dangling_deletes
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.files import DataFileEntry
@@ -28,6 +30,7 @@ from firnline_worker.eligibility import reasons
 from firnline_worker.manifests import small_manifests
 from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import yield_to_writers
+from firnline_worker.sort_plans import sort_plan, sort_wish
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
     """Of a rewrite all its slices. Raises TaskRefused, RetryLater, MetadataFileGone."""
     table = tables.load(order.table)
     if isinstance(order, RewriteFiles):
-        return _rewrite(table, order, now_ms)
+        return _rewrite(tables, table, order, now_ms)
     if isinstance(order, ExpireSnapshots):
         return _expiry(tables, table, order, now_ms)
     match order.action:
@@ -65,12 +68,16 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
     return Preview(unknown=True)
 
 
-def _rewrite(table: LoadedTable, order: RewriteFiles, now_ms: int) -> Preview:
+def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: int) -> Preview:
     yield_to_writers(table, order.ref, now_ms)
     live = live_files(table, table.head(order.ref).snapshot_id)
     refuse_duplicates(live)
     target, limit = target_bytes_of(table.properties), time_span_limit(table)
-    chosen = plan(live, order.scope, target, order.action, limit, order.min_dead_ratio)
+    if order.action == Action.SORT:
+        wish = sort_wish(with_namespace(table.properties, tables.namespace_properties(order.table)))
+        chosen, _ = sort_plan(table, live, replace(order, max_bytes=0), wish, target)
+    else:
+        chosen = plan(live, order.scope, target, order.action, limit, order.min_dead_ratio)
     equality = sum(one.kind is DeleteKind.EQUALITY for one in chosen.deletes)
     return Preview(
         files=len(chosen.inputs),

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +22,22 @@ from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_with
 from firnline_deletes.hashing import index_values
 from firnline_deletes.keys import KeyReader, proving
 from firnline_deletes.masks import Deletes, GroupMask, Input, Masks, PartMasks, masks_of_parts
-from firnline_deletes.output import RollingWriter
 from firnline_deletes.packing import Mask
 from firnline_deletes.projection import Projection, plan
 from firnline_deletes.row_map import MaskedRows
 from firnline_deletes.target_schema import TargetSchema
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
+
+
+class RowWriter(Protocol):
+    """Takes living rows: a `RollingWriter`, or what sorts them before."""
+
+    def expect(self, rows: float) -> None:
+        """How many there will be in all, as far as is known."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take some."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ def write_live_rows(
     deletes: Deletes,
     target: TargetSchema,
     open_file: Open,
-    writer: RollingWriter,
+    writer: RowWriter,
     threads: int = 1,
     masked: MaskedRows | None = None,
 ) -> Tally:

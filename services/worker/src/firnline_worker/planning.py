@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from firnline_deletes.sorting import SortKey
 from firnline_domain.counters.sizes import fills_target
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
@@ -83,6 +84,8 @@ class Plan:
     converted: tuple[DataFileEntry, ...] = ()
     target_bytes: int = DEFAULT_TARGET_BYTES  # that outputs are to have
     left: Left = NOTHING_LEFT
+    sort_keys: tuple[SortKey, ...] = ()  # that rows of a group are sorted by; () = as they come
+    sort_order_id: int = 0  # of the table, that rows are in then; 0 = none of its own
 
     @property
     def inputs(self) -> tuple[DataFileEntry, ...]:

@@ -130,12 +130,11 @@ def group(
     if done.index >= len(plan.groups):
         return _conversion(plan.converted[done.index - len(plan.groups)], done)
     inputs = plan.groups[done.index]
+    order_id = plan.sort_order_id if plan.sort_keys else _order_of(inputs)
     return RewriteGroup(
         inputs=tuple(_input(file) for file in inputs),
         outputs=tuple(
-            OutputFile(
-                file.path, file.rows, file.bytes, java.content_file(scope, file, _order_of(inputs))
-            )
+            OutputFile(file.path, file.rows, file.bytes, java.content_file(scope, file, order_id))
             for file in done.files
         ),
         rows_in=done.tally.rows_in,

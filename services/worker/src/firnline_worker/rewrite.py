@@ -16,11 +16,13 @@ from firnline_domain import values
 from firnline_domain.commits.proofs import flaw
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.parquet import readable
 from firnline_iceberg import mark_files, output_lists, removal
 from firnline_iceberg.lineages import Lineages
@@ -47,6 +49,7 @@ from firnline_worker.preconditions import refuse_stale, yield_to_writers
 from firnline_worker.report import Clock, TaskContext
 from firnline_worker.set_files import LiveSets, SetFile
 from firnline_worker.slices import slice_limit, slice_of
+from firnline_worker.sort_plans import sort_plan, sort_wish
 from firnline_worker.stage import (
     GroupDone,
     GroupOrder,
@@ -108,6 +111,9 @@ class Rewriter:
         live = files()
         refuse_duplicates(live)
         known = pass_marks.read(table, order, live)
+        task = TaskContext(order, table, head, self.worker, clock)
+        if order.action == Action.SORT:
+            return self._sorted(task, live)
         chosen = plan(
             live,
             order.scope,
@@ -118,7 +124,6 @@ class Rewriter:
             slice_limit(order, known, table.format_version > 1),
         )
         clock.lap("plan")
-        task = TaskContext(order, table, head, self.worker, clock)
         if not chosen.taken:
             dead = dead_rows_left(live, order.scope, (), target_bytes(table))
             return report.finished(task, (), (), None, self.now_ms(), None, dead)
@@ -133,6 +138,35 @@ class Rewriter:
         clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
         snapshot_id = self.handover.rewrite_data_files(order, table, reason)
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
+
+    def _sorted(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
+        """A sort, or a result without groups where nothing is to be sorted: no file is, or they
+        cannot be, and the result says why. Iceberg's own action is not asked: it would sort all.
+        Raises TaskRefused instead where a person has asked for it."""
+        order, table = task.order, task.table
+        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        wanted = sort_wish(settings)
+        try:
+            chosen, depth = sort_plan(table, live, order, wanted, target_bytes(table))
+            if (reason := next(reasons(table, chosen), None)) is not None:
+                raise TaskRefused("sort_unsupported", reason)
+            task.clock.seconds["overlap_depth"] = float(depth.most)
+            task.clock.seconds["mean_overlap_depth"] = round(depth.mean, 2)
+            task.clock.lap("plan")
+            if chosen.groups:
+                return self._rewrite_natively(task, chosen, live, pass_marks.NO_MARKS)
+            why = None
+        except (Refused, OutsideLocations) as error:
+            why = str(error) or "outside_locations"
+        except TaskRefused as error:
+            if error.retryable or order.reason == Reason.REQUESTED:
+                raise
+            why = error.reason
+        if why is not None and order.reason == Reason.REQUESTED:
+            raise TaskRefused("sort_unsupported", why)
+        dead = dead_rows_left(live, order.scope, (), target_bytes(table))
+        result = report.finished(task, (), (), None, self.now_ms(), None, dead)
+        return values.replace(result, handover_reason=why)
 
     def _rewrite_natively(
         self, task: TaskContext, chosen: Plan, live: LiveFiles, known: PassMarks
@@ -169,6 +203,8 @@ class Rewriter:
         result = report.finished(
             task, described, chosen.deletes, files, at_ms, slice_done, dead, key_bytes
         )
+        if chosen.sort_keys:  # a delete of positions that came meanwhile is a conflict then
+            result = values.replace(result, row_map=None)
         if any(one.tried and one.files for one in done):
             return values.replace(result, output_list=None)  # the sweep's: it names the lost tries'
         return result
@@ -217,7 +253,8 @@ class Rewriter:
                 if isinstance(one, GroupRefused):
                     raise Refused(one.reason, one.detail)
             done = [one for one in results if isinstance(one, GroupDone)]
-            _write_row_map(task.table, row_map_path, done, sets.marked(chosen))
+            if not chosen.sort_keys:  # rows that change places cannot be found again by it
+                _write_row_map(task.table, row_map_path, done, sets.marked(chosen))
         if self.stage.is_remote and chosen.deletes:
             self.stage.forget(self.cache.live())
         return sorted(done, key=lambda one: one.index)
@@ -260,7 +297,7 @@ def _group_orders(
         names = outputs.count(group, chosen.target_bytes) * tries
         wanted = [run.output_name(index, number) for number in range(names)]
         paths = tuple(java.locations(task.order.scope, wanted))
-        orders.append(GroupOrder(index, sequenced(group), paths))
+        orders.append(GroupOrder(index, sequenced(group), paths, sort_keys=chosen.sort_keys))
     first = len(orders)
     orders += [
         GroupOrder(first + number, sequenced([file]), (), converts=True)

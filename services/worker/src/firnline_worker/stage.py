@@ -5,20 +5,25 @@ Only these small descriptors pass through Spark; rows go from Parquet to Parquet
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
-from firnline_deletes.apply import Tally, find_dead_rows, write_live_rows
+from firnline_deletes.apply import RowWriter, Tally, find_dead_rows, write_live_rows
 from firnline_deletes.files import WHOLE_BYTES, SequencedFile
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
 from firnline_deletes.properties import ParquetProperties
 from firnline_deletes.refusals import Reason, Refused
 from firnline_deletes.row_map import MaskedRows
+from firnline_deletes.sorting import SortingWriter, SortKey
 from firnline_deletes.target_schema import TargetSchema
 from firnline_domain.identity import normal_path
 from firnline_iceberg.storage import TableStorage, s3_bucket
@@ -53,6 +58,7 @@ class GroupOrder:
     files: tuple[SequencedFile, ...]
     output_paths: tuple[str, ...]  # as many for each try
     converts: bool = False  # its files stay: only the masked rows are wanted
+    sort_keys: tuple[SortKey, ...] = ()  # () = rows stay in the order of the inputs
 
     def names(self, tried: int, tries: int) -> tuple[str, ...]:
         """Of a try, counted from 0: one that was given up may still be writing to its own. Raises
@@ -144,18 +150,32 @@ def _write_outputs(
         target.written, order.properties, order.target_bytes, paths, creator(io), target.proved
     )
     try:
-        tally = write_live_rows(
-            group.files,
-            deletes,
-            target,
-            opener(io, group.files),
-            writer,
-            order.threads,
-            masked,
-        )
+        with _in_order(writer, group.sort_keys) as into:
+            tally = write_live_rows(
+                group.files,
+                deletes,
+                target,
+                opener(io, group.files),
+                into,
+                order.threads,
+                masked,
+            )
         return tally, tuple(writer.close())
     finally:
         writer.abort()
+
+
+@contextmanager
+def _in_order(writer: RollingWriter, keys: tuple[SortKey, ...]) -> Iterator[RowWriter]:
+    """Where rows are written to: as they come, or sorted by way of this host's disk."""
+    if not keys:
+        yield writer
+        return
+    scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+    with TemporaryDirectory(prefix="firnline-sort-", dir=scratch) as folder:
+        sorting = SortingWriter(writer, keys, Path(folder))
+        yield sorting
+        sorting.finish()
 
 
 def opener(io: FileIO, files: Iterable[SequencedFile] = ()) -> Any:

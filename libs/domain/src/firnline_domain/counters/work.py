@@ -60,6 +60,8 @@ class PartitionWork(Value):
     unfinished: Slice | None = None  # the last one of a pass that has to go on
     full_ms: int | None = None  # that its interval of full rewrites counts from (`full_rewrites`)
     full_seen_ms: int = 0  # the last change that a full rewrite has left nothing to do about
+    sorted_ms: int | None = None  # when it was sorted last, or needed it not (`sorting`)
+    sorted_seen_ms: int = 0  # the last change that this has taken into account
     requested: str = ""  # the action that a person has asked for, until its order is out
 
     def paused(self, pause: str, until_ms: int) -> PartitionWork:

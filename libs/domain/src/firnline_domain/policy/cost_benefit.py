@@ -30,6 +30,7 @@ class Action(StrEnum):
     CONVERT = "convert"  # equality deletes of larger files become positions
     MERGE = "merge"  # fragments and undersized files fill a file of the target size
     FULL = "full"  # every file is rewritten
+    SORT = "sort"  # files whose keys overlap most are sorted together
 
 
 class Offer(Value):

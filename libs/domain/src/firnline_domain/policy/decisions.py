@@ -85,6 +85,13 @@ class Reason(ReasonCode):
         "`full-interval-ms` has passed since all files of the partition were rewritten",
         "all its files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
     )
+    UNSORTED = (
+        "unsorted",
+        "`firnline.sort` is set, and the partition has changed since the worker looked how many "
+        "files hold one key",
+        "changed since it was sorted last; where more than {sort_depth} files hold one key they are"
+        " sorted (firnline.sort)",
+    )
     # ordered, of a table as a whole
     DANGLING_DELETES = (
         "dangling_deletes",
@@ -232,6 +239,7 @@ ORDERS = frozenset(
         Reason.EQUALITY_DELETE_AGE,
         Reason.OBJECTIVE,
         Reason.FULL_INTERVAL,
+        Reason.UNSORTED,
         Reason.DANGLING_DELETES,
         Reason.MANY_MANIFESTS,
         Reason.REQUESTED,

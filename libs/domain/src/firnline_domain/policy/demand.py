@@ -26,6 +26,7 @@ from firnline_domain.policy.full_rewrites import full_at_ms
 from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.policy.objectives import endangered_ms
 from firnline_domain.policy.slices import max_bytes, unfinished_of
+from firnline_domain.policy.sorting import sort_at_ms
 from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Conversions, Thresholds
 from firnline_domain.times import earliest
@@ -47,7 +48,7 @@ def demand_of(
     if partition.work.requested:
         return as_requested(partition.work.requested)
     if (due_ms := full_at_ms(partition, limits)) is None:
-        return _of_debt(partition, assessment, limits, now_ms)
+        return _or_sort(_of_debt(partition, assessment, limits, now_ms), partition, limits, now_ms)
     if due_ms <= now_ms:
         recent = _recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms)
         if recent is None:
@@ -56,6 +57,19 @@ def demand_of(
         due_ms = recent[1]
     wanted = _of_debt(partition, assessment, limits, now_ms)
     return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
+
+
+def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    """Where nothing else is to be done: what is merged, or has its deletes applied, later on would
+    be sorted once more."""
+    due_ms = sort_at_ms(partition, limits)
+    if due_ms is None or wanted.reason not in CALM:
+        return wanted
+    if due_ms > now_ms:
+        return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
+    if recent := _recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms):
+        return replace(wanted, until_ms=earliest(wanted.until_ms, recent[1]))
+    return Decision(Reason.UNSORTED, action=Action.SORT, min_dead_ratio=NO_FILE)
 
 
 def as_requested(action: str) -> Decision:

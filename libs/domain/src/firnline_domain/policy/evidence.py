@@ -34,6 +34,7 @@ def counts(
         "failures": partition.work.failures,
         "in_flight": len(table.work.running),
         "max_commits": limits.max_commits,
+        "sort_depth": limits.sort_depth,
     }
 
 

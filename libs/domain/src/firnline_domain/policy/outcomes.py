@@ -8,6 +8,7 @@ from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.full_rewrites import after_full
+from firnline_domain.policy.sorting import after_sort
 from firnline_domain.records.dead_rows import Histogram
 from firnline_domain.records.results import OUT_OF_MEMORY
 from firnline_domain.records.slices import Slice
@@ -133,6 +134,8 @@ def succeeded(
     if task.action == Action.COMPACT and not took_all:
         waiting = min(work.floor.equality_deletes, holds.equality_deletes)
         floor = replace(floor, equality_deletes=waiting)
+    if task.action == Action.SORT:  # it was not for the debt, most of which it has left
+        floor = work.floor.at_most(holds)
     rested = PartitionWork(
         floor=replace(floor, undersized=min(known, holds.undersized)),
         arrived=work.arrived,
@@ -151,6 +154,7 @@ def succeeded(
         failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
     )
     rested = after_full(_with_room(rested, work), work, full, changed_ms, now_ms)
+    rested = after_sort(rested, work, task.action == Action.SORT, changed_ms, now_ms)
     return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
 

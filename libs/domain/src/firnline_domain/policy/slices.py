@@ -51,5 +51,7 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
         return None
     if after.action == Action.CONVERT and limits.convert is Conversions.NEVER:
         return None
+    if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
+        return None
     unwanted = after.action == Action.FULL and limits.full_interval_ms <= 0
     return None if unwanted and after.reason != Reason.REQUESTED else after

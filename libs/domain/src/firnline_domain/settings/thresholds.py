@@ -81,6 +81,9 @@ class Thresholds(Value):
     remove_orphans: bool = False  # firnline.orphans.enabled: files that the table does not name
     orphan_age_ms: int = 3 * DAY_MS  # firnline.orphans.min-age-ms: Iceberg's own default
     quarantine_ms: int = 7 * DAY_MS  # firnline.orphans.quarantine-ms: then they are deleted
+    sort: str = ""  # firnline.sort: columns, or `order` = the table's own; '' = never
+    sort_depth: int = 5  # firnline.sort.max-depth: files that may hold one key
+    sort_interval_ms: int = HOUR_MS  # firnline.sort.interval-ms: between two looks
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
@@ -264,6 +267,17 @@ PROPERTIES = {
     ),
     "firnline.orphans.quarantine-ms": Property(
         "quarantine_ms", PAUSE, "what was moved aside shall be found longer, or not so long"
+    ),
+    "firnline.sort": Property(
+        "sort", set_where="readers filter by a column that files are not sorted by"
+    ),
+    "firnline.sort.max-depth": Property(
+        "sort_depth",
+        whole(2, 1_000),
+        "readers shall open fewer files for one key, or less shall be written",
+    ),
+    "firnline.sort.interval-ms": Property(
+        "sort_interval_ms", PAUSE, "a partition shall be sorted sooner, or more rarely"
     ),
     "gc.enabled": Property(
         "gc_enabled", set_where="another table shares the files: Iceberg's own switch"

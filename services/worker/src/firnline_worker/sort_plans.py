@@ -1,0 +1,176 @@
+"""What a table wants its rows sorted by, and which of a partition's files are sorted now."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from firnline_deletes.sorting import SortKey
+from firnline_domain.errors import TaskRefused
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.settings.thresholds import thresholds
+from firnline_domain.values import Value
+from firnline_iceberg.files import DataFileEntry, FileStats
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import LiveFiles
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.conversions import from_bytes
+from pyiceberg.table.sorting import NullOrder, SortDirection
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+)
+
+from firnline_worker.clustering import MAX_BYTES, Depth, Spread, clusters
+from firnline_worker.planning import NOTHING, Plan, raised
+from firnline_worker.slices import Left, slice_limit
+
+OWN_ORDER = "order"  # of `firnline.sort`: the table's sort order
+FORM = "write 'order' for the table's own sort order, or columns: 'customer, at desc'"
+_COLUMN = re.compile(r"(?P<name>[^,]+?)(?: +(?P<way>asc|desc))?", re.IGNORECASE)
+_SORTABLE = (
+    *(BooleanType, DateType, DecimalType, IntegerType, LongType, StringType),
+    *(TimestampType, TimestamptzType, TimeType),
+)
+_BELOW, _NULLS, _VALUE, _NULLS_LAST, _ABOVE = range(5)  # sides of a key
+NO_KEY_KNOWN = ((_BELOW,), (_ABOVE,))
+
+
+class SortWish(Value):
+    """`columns`: as `firnline.sort` has it; '' = nobody has said anything."""
+
+    columns: str
+    max_depth: int
+
+
+class Sorting(Value):
+    """`order_id`: of the table; 0 = its rows are not in any order that it has."""
+
+    keys: tuple[SortKey, ...]
+    order_id: int = 0
+
+
+def sort_wish(settings: Mapping[str, str]) -> SortWish:
+    """By table and namespace (`with_namespace`)."""
+    limits = thresholds(settings)
+    return SortWish(limits.sort, limits.sort_depth)
+
+
+def sorting_of(table: LoadedTable, columns: str) -> Sorting:
+    """Raises TaskRefused: no_sort_order, unsortable_column."""
+    wanted = columns.strip()
+    if wanted and wanted.lower() != OWN_ORDER:
+        return Sorting(tuple(_key(table, part.strip()) for part in wanted.split(",")))
+    order = table.metadata.sort_order_by_id(table.metadata.default_sort_order_id)
+    if order is None or not order.fields:
+        text = "the table has no sort order, and firnline.sort names no column; " + FORM
+        raise TaskRefused("no_sort_order", text)
+    keys = []
+    for field in order.fields:
+        if not isinstance(field.transform, IdentityTransform):
+            text = f"the sort order has {field.transform}: name columns in firnline.sort"
+            raise TaskRefused("unsortable_column", text)
+        name = table.schema.find_column_name(field.source_id) or ""
+        first = field.null_order is NullOrder.NULLS_FIRST
+        descending = field.direction is SortDirection.DESC
+        keys.append(SortKey(_column(table, name).name, descending, first))
+    return Sorting(tuple(keys), order.order_id)
+
+
+def _key(table: LoadedTable, text: str) -> SortKey:
+    found = _COLUMN.fullmatch(text)
+    if found is None:
+        raise TaskRefused("unsortable_column", f"'{text}' is no column; {FORM}")
+    descending = (found["way"] or "").lower() == "desc"
+    return SortKey(_column(table, found["name"]).name, descending, not descending)
+
+
+def _column(table: LoadedTable, name: str) -> NestedField:
+    found = next((one for one in table.schema.fields if one.name == name), None)
+    if found is None:
+        text = f"the table has no column '{name}', or it is within another one"
+        raise TaskRefused("unsortable_column", text)
+    if not isinstance(found.field_type, _SORTABLE):
+        raise TaskRefused("unsortable_column", f"{name} is of type {found.field_type}")
+    return found
+
+
+def sort_plan(
+    table: LoadedTable, live: LiveFiles, order: RewriteFiles, wish: SortWish, target_bytes: int
+) -> tuple[Plan, Depth]:
+    """All deletes that apply to what is sorted are applied. Reads the manifests of the partition's
+    files once more, with bounds. Raises TaskRefused, MetadataFileGone, RetryLater."""
+    sorting = sorting_of(table, wish.columns)
+    limit, planned = slice_limit(order), live.files_of_scope(order.scope)
+    known = {one.data.normal: one for one in planned if limit.is_of_pass(one.data)}
+    spreads = list(_spreads(table, live, known, sorting.keys[0]))
+    most = min(limit.max_bytes or MAX_BYTES, MAX_BYTES)
+    found = clusters(spreads, wish.max_depth, most)
+    if not found.groups:
+        return NOTHING, found.depth
+    files = [file for group in found.groups for file in group]
+    applied = {one.key: one for file in files for one in known[file.normal].deletes}
+    chosen = Plan(
+        groups=tuple(tuple(sorted(group, key=_by_age)) for group in found.groups),
+        deletes=tuple(applied.values()),
+        target_bytes=raised(target_bytes, files),
+        left=Left(len(found.left), sum(one.bytes for one in found.left)),
+        sort_keys=sorting.keys,
+        sort_order_id=sorting.order_id,
+    )
+    return chosen, found.depth
+
+
+def _by_age(file: DataFileEntry) -> tuple[int, str]:
+    return file.sequence_number, file.normal
+
+
+def _spreads(
+    table: LoadedTable, live: LiveFiles, known: Mapping[str, Any], key: SortKey
+) -> Iterator[Spread]:
+    """With the live files' own entries, so that what is planned is what `live` has."""
+    field = _column(table, key.column)
+    paths = {one.data.manifest_path for one in known.values()}
+    head = table.snapshot(live.snapshot_id or 0)
+    for manifest in table.manifests(head):
+        if manifest.path not in paths:
+            continue
+        for entry in table.entries(manifest, Detail.STATS):
+            planned = known.get(entry.normal)
+            if planned is not None and entry.live:
+                yield Spread(planned.data, *_bounds(field, entry.stats, key))
+
+
+def _bounds(
+    field: NestedField, stats: FileStats | None, key: SortKey
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Ascending, whichever way the rows are sorted. Missing ones reach everywhere."""
+    if stats is None:
+        return NO_KEY_KNOWN
+    number = field.field_id
+    values, nulls = stats.value_counts.get(number), stats.null_counts.get(number)
+    side = _NULLS if key.nulls_first is not key.descending else _NULLS_LAST
+    if values is not None and values == nulls:
+        return (side,), (side,)
+    low, high = stats.lower.get(number), stats.upper.get(number)
+    if low is None or high is None:
+        return NO_KEY_KNOWN
+    try:
+        kind: Any = field.field_type
+        least, most = (_VALUE, from_bytes(kind, low)), (_VALUE, from_bytes(kind, high))
+    except (ValueError, OverflowError, ArithmeticError, struct.error):  # of a narrower type
+        return NO_KEY_KNOWN
+    if nulls == 0 or field.required:
+        return least, most
+    return ((side,), most) if side == _NULLS else (least, (side,))
