@@ -6,7 +6,16 @@ from typing import Any
 
 from bench.rewrite.markdown import megabytes, table
 
-HEADS = ("", "wall", "CPU of executors", "most of a host", "CPU of the driver", "output files")
+HEADS = (
+    "",
+    "wall",
+    "CPU of executors",
+    "a host's executors and their Python at most, MB",
+    "CPU of the driver",
+    "its process tree at most, MB",
+    "output files",
+    "rows right",
+)
 
 
 def cluster_table(result: Any) -> str:
@@ -21,5 +30,7 @@ def _row(who: str, one: Any) -> tuple[str, ...]:
         megabytes(one["host_pss_peak"]),
     )
     if "failed" in one:
-        return (who, *cost, "did not finish", one["failed"].splitlines()[0][:120])
-    return (who, *cost, f"{one['driver_cpu_s']:.0f} s", str(one["output_files"]))
+        return (who, *cost, "did not finish", "", "", one["failed"].splitlines()[0][:120])
+    driver = (f"{one['driver_cpu_s']:.0f} s", megabytes(one["driver_pss_peak"]))
+    right = "yes" if one["same_rows"] else "**no**"
+    return (who, *cost, *driver, str(one["output_files"]), right)
