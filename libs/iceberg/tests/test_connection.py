@@ -98,6 +98,19 @@ CASES: list[tuple[dict[str, str], dict[str, Any], dict[str, str]]] = [
             "client.assume-role.region": "r",
         },
     ),
+    (  # as Iceberg's documentation has it
+        {
+            "client.factory": "org.apache.iceberg.aws.AssumeRoleAwsClientFactory",
+            "client.assume-role.arn": "arn",
+            "client.assume-role.region": "r",
+        },
+        {"s3.role-arn": "arn"},
+        {
+            "client.factory": "org.apache.iceberg.aws.AssumeRoleAwsClientFactory",
+            "client.assume-role.arn": "arn",
+            "client.assume-role.region": "r",
+        },
+    ),
     (
         {"s3.anonymous": "true"},
         {"s3.anonymous": "true"},
@@ -196,6 +209,7 @@ def test_a_secret_is_not_shown(name: str) -> None:
         ({"s3.signer": "S3V4RestSigner"}, "remote signing is not supported"),
         ({"s3.remote-signing-enabled": "true"}, "remote signing is not supported"),
         ({"header.X-Iceberg-Access-Delegation": "remote-signing"}, "remote signing"),
+        ({"client.factory": "com.acme.Factory"}, "assumed by both with s3.role-arn"),
         ({"s3.sse.type": "kms"}, "default encryption"),
         ({"snapshot-loading-mode": "refs"}, "Firnline decides"),
         ({"firnline.typo": "x"}, "there is no such one"),

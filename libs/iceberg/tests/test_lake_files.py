@@ -55,3 +55,11 @@ def test_a_store_that_is_busy_is_asked_ten_times() -> None:
     assert PatientRetries().max_attempts == ATTEMPTS == 10
     given = LakeFileIO({}).properties["s3.retry-strategy-impl"]
     assert given == "firnline_iceberg.lake_files.PatientRetries"
+
+
+def test_hdfs_without_its_client_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OSError, match=r"tables on hdfs:// need .*HADOOP_HOME.*CLASSPATH") as told:
+        LakeFileIO({}).new_input("hdfs://nn:9000/t/a.parquet")
+    assert "\n" not in str(told.value)

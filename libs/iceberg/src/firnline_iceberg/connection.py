@@ -26,7 +26,6 @@ UNREPORTED: Final = "rest-metrics-reporting-enabled"  # Iceberg's clients say `t
 WHOLE: Final = ("snapshot-loading-mode", "all")
 """A catalog's defaults may say `refs`. Where its overrides do, Java loads the rest of the snapshots
 when it needs them, which PyIceberg does not (`tables`)."""
-_ASSUME_ROLE = "org.apache.iceberg.aws.AssumeRoleAwsClientFactory"
 _ANONYMOUS = "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"
 _JAVA_NAMES = {
     "adls.account-name": "adls.auth.shared-key.account.name",
@@ -155,7 +154,7 @@ class CatalogConnection:
         if "s3.endpoint" in found:  # Arrow's way with an endpoint of one's own
             found.setdefault(words.PATH_STYLE, "true")
         if role := found.pop("s3.role-arn", None):
-            found |= {"client.factory": _ASSUME_ROLE, "client.assume-role.arn": role}
+            found |= {words.FACTORY: words.ASSUME_ROLE, "client.assume-role.arn": role}
             if words.REGION in found:
                 found.setdefault("client.assume-role.region", found[words.REGION])
         if session := found.pop("s3.role-session-name", None):

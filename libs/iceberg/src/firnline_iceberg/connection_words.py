@@ -22,6 +22,8 @@ CA_BUNDLE: Final = "ssl.cabundle"
 CLIENT_CERT: Final = "ssl.client.cert"
 CLIENT_KEY: Final = "ssl.client.key"
 DELEGATION: Final = "header.X-Iceberg-Access-Delegation"
+FACTORY: Final = "client.factory"
+ASSUME_ROLE: Final = "org.apache.iceberg.aws.AssumeRoleAwsClientFactory"
 VENDED: Final = "vended-credentials"
 NOT_ASKED: Final = "none"  # for a catalog that refuses who asks for them and may not have them
 REGION: Final = "client.region"
@@ -69,6 +71,7 @@ REFUSED: Final = {
     "s3.signer.endpoint": f"remote signing is not supported: {_SIGN}",
     "s3.profile-name": "set AWS_PROFILE in the environment; Arrow's file system reads that",
     "client.profile-name": "set AWS_PROFILE in the environment; Arrow's file system reads that",
+    FACTORY: "Python has no such classes; a role is assumed by both with s3.role-arn",
     "client.assume-role.external-id": "PyIceberg cannot send it; let the catalog hand keys out",
     "adls.client-id": "set AZURE_CLIENT_ID in the environment; Java has no property for it",
     "adls.client-secret": "set AZURE_CLIENT_SECRET in the environment; Java has no property for it",
@@ -87,6 +90,8 @@ def normal(properties: Mapping[str, str]) -> dict[str, str]:
     Misconfigured, a line for each that is unknown, refused or contradicts another one."""
     given, wrong = {**properties}, list[str]()
     _oauth2(given)
+    if given.get(FACTORY) == ASSUME_ROLE:  # follows from the role, for Java
+        del given[FACTORY]
     found = dict[str, str]()
     for name, value in given.items():
         word = _word(name)
