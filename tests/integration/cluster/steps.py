@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from firnline_domain.errors import Misconfigured
-from firnline_domain.records.orders import CompareRows
+from firnline_domain.records.orders import CompareRows, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.storage import TableStorage
@@ -33,9 +33,18 @@ def make(parts: Parts, namespace: str, rows: int = ROWS) -> list[Any]:
 
 def rewrite(parts: Parts, namespace: str, inline: int = set_sending.INLINE_BYTES) -> Any:
     """Natively; the result, which nobody has committed."""
+    return rewrite_of(parts, order(parts, namespace), inline)
+
+
+def order(parts: Parts, namespace: str) -> RewriteFiles:
+    """As the planner would send it."""
+    return parts.lab(namespace).order()
+
+
+def rewrite_of(parts: Parts, ordered: RewriteFiles, inline: int = set_sending.INLINE_BYTES) -> Any:
+    """Of an order that came by the topic, be it once more."""
     set_sending.INLINE_BYTES = inline
-    lab = parts.lab(namespace)
-    return parts.rewriter.rewrite(lab.order(), lambda _: None)
+    return parts.rewriter.rewrite(ordered, lambda _: None)
 
 
 def commit(parts: Parts, namespace: str, result: RewriteFinished) -> list[Any]:

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.cluster import steps
 from tests.integration.cluster.conftest import World
 from tests.integration.cluster.test_executor_loss import wait_for
-from tests.kit.spark_driver import SparkDriver, spark_driver
+from tests.kit.spark_driver import SparkDriver
 
 pytestmark = [
     pytest.mark.spark,
@@ -52,17 +52,25 @@ def while_one_is_lost(
         return running.result(600)
 
 
-def test_icebergs_own_action_its_comparison_and_an_expiry_outlive_an_executor(
+def test_icebergs_own_action_and_its_comparison_outlive_an_executor(
     world: World, driver: SparkDriver
 ) -> None:
     rows = driver(steps.make, "handed")
     assert while_one_is_lost(world, driver, steps.hand_over, "handed") is not None
     assert driver(steps.rows, "handed") == rows
     assert driver(steps.compare, "handed", "c1").startswith("equal"), "read on executors"
-    expired, files = while_one_is_lost(world, driver, steps.expire_all, "handed")
+
+
+def test_an_expiry_needs_no_executor(world: World, driver: SparkDriver) -> None:
+    """It is the driver's alone (docs/decisions/0065): with every executor frozen, and one of them
+    killed, it comes to its end."""
+    rows = driver(steps.make, "expired")
+    assert driver(steps.hand_over, "expired") is not None
+    with losing_one(world), ThreadPoolExecutor(1) as pool:
+        expired, files = pool.submit(driver, steps.expire_all, "expired").result(120)
     assert expired >= 2
     assert files >= steps.FILES
-    assert driver(steps.rows, "handed") == rows
+    assert driver(steps.rows, "expired") == rows
 
 
 def test_a_large_set_is_stored_fetched_once_per_host_and_gone(
@@ -96,26 +104,3 @@ def test_what_executors_lack_is_one_line_with_its_remedy(world: World, driver: S
     assert lines
     assert all("cannot read the tables' storage" in line for line in lines)
     assert all("reach the endpoint" in line for line in lines)
-
-
-def test_what_a_killed_driver_left_is_swept(world: World, driver: SparkDriver) -> None:
-    rows = driver(steps.make, "orphaned")
-    environment = {**world.environment, "FIRNLINE_STATE_DIR": str(world.folder / "other")}
-    with spark_driver(environment) as other, ThreadPoolExecutor(1) as pool:
-        held = wait_for(lambda: _waits_for_executor(world, other))
-        running = pool.submit(other, steps.rewrite, "orphaned", 0)
-        wait_for(lambda: world.ours("-set"))
-        assert held is not None
-        other.kill()
-        with pytest.raises(EOFError):
-            running.result(60)
-    assert world.ours("-set")
-    gone = driver(steps.sweep, "orphaned")
-    assert any(path.endswith("-set") for path in gone)
-    assert world.ours("-set") == []
-    assert driver(steps.rows, "orphaned") == rows
-
-
-def _waits_for_executor(world: World, other: SparkDriver) -> Any:
-    """All cores are the first driver's, so the other one's groups wait."""
-    return other.tree and world.cluster.executors()
