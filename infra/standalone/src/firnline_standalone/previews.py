@@ -11,11 +11,13 @@ from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import configured_ref_rules, configured_retention, refusal
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.requested import Order
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
 from firnline_iceberg.dangling import dangling_deletes
@@ -28,6 +30,8 @@ from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_worker.eligibility import reasons
 from firnline_worker.manifests import small_manifests
+from firnline_worker.partition_expiry import old_files, ttl_h
+from firnline_worker.partition_expiry import refusal as refusal_of_partitions
 from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import yield_to_writers
 from firnline_worker.sort_plans import sort_plan, sort_wish
@@ -45,6 +49,7 @@ class Preview:
     equality_deletes: int = 0
     position_deletes: int = 0
     snapshots: int = 0
+    partitions: int = 0  # that lose files, where rows go by their age
     refs: tuple[str, ...] = ()  # tags and branches that go
     handed_over: str | None = None
     refused: str | None = None
@@ -65,6 +70,8 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _manifests(table)
         case OrphanRemoval.name:
             return _orphans(table, order, now_ms)
+        case PartitionExpiry.name:
+            return _partitions(tables, table, order, now_ms)
     return Preview(unknown=True)
 
 
@@ -116,6 +123,16 @@ def _manifests(table: LoadedTable) -> Preview:
     """Of manifests, in the place of data files."""
     small = [one for of_spec in small_manifests(table) for one in of_spec]
     return Preview(files=len(small), bytes=sum(one.length for one in small))
+
+
+def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
+    limits = thresholds(settings, Thresholds(partition_ttl_h=order.numbers["ttl_h"]))
+    if why := refusal_of_partitions(order, limits, now_ms):
+        return Preview(refused=": ".join(why))
+    before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
+    found = old_files(table, table.head(MAIN).snapshot_id, limits, before_ms)
+    return Preview(files=len(found.files), bytes=_bytes(found.files), partitions=len(found.scopes))
 
 
 def _orphans(table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:

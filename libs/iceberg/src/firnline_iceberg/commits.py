@@ -299,11 +299,12 @@ class JavaCommits:
     def _add(
         self, transaction: Any, rewrite: Rewrite, files: _Files, ref: str, pin: Pin | None
     ) -> None:
-        make = self._row_delta if rewrite.kept else _rewrite
+        make = self._row_delta if rewrite.kept else _deletion if rewrite.drops else _rewrite
         change = make(transaction, rewrite, files)
         if ref != MAIN:
             change.toBranch(ref)
-        change.validateFromSnapshot(rewrite.start_snapshot_id)
+        if not rewrite.drops:
+            change.validateFromSnapshot(rewrite.start_snapshot_id)
         change.set(TASK_ID, ",".join(rewrite.task_ids))
         change.set(BY_VERSION, VERSION)
         for name, value in rewrite.notes.items():
@@ -371,6 +372,13 @@ class JavaCommits:
 
     def _is(self, error: Py4JJavaError, name: str) -> bool:
         return bool(self._jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
+
+
+def _deletion(transaction: Any, _: Rewrite, files: _Files) -> Any:
+    change = transaction.newDelete()
+    for file in files.removed:
+        change.deleteFile(file)
+    return change.validateFilesExist()
 
 
 def _rewrite(transaction: Any, rewrite: Rewrite, files: _Files) -> Any:

@@ -35,6 +35,7 @@ class Rewrite:
     added_deletes: tuple[tuple[str, int | None], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
+    drops: bool = False  # rows go with their files: readers of changes see a delete, no rewrite
 
 
 @dataclass(frozen=True)

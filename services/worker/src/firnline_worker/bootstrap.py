@@ -25,6 +25,7 @@ from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.ports import Publisher
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
@@ -51,6 +52,7 @@ from firnline_worker.leases import TaskLeases
 from firnline_worker.loop import TaskLoop
 from firnline_worker.manifests import ManifestRewriter
 from firnline_worker.orphans import OrphanRemover
+from firnline_worker.partition_expiry import PartitionExpirer
 from firnline_worker.rewrite import Rewriter, Stage
 from firnline_worker.settings import Settings
 from firnline_worker.slot import WorkerSlot, acquire_slot
@@ -235,6 +237,7 @@ def table_actions(
         DanglingDeletes.name: DanglingDeleteRemover(tables, commits, name, now_ms).remove,
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
         OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
+        PartitionExpiry.name: PartitionExpirer(tables, commits, name, now_ms).expire,
     }
 
 

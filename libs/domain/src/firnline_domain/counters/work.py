@@ -132,6 +132,8 @@ class ActionWork(Value):
     refused: str = ""  # reason code of the last refusal or failure
     reason: str = ""  # why it was, or was not, ordered
     due_ms: int | None = None  # when time may change that
+    announced_ms: int | None = None  # since when people know what will go (`partition_expiry`)
+    announced_h: float = 0.0  # by which age
 
 
 class ExpiryWork(ActionWork):
@@ -139,7 +141,6 @@ class ExpiryWork(ActionWork):
 
     unobserved: int = 0  # snapshots expired, less those that commits have reported
     announcing: bool = False  # the order in flight asks only what would go
-    announced_ms: int | None = None
     going: Going = Going()
 
 

@@ -104,6 +104,17 @@ class Reason(ReasonCode):
         "{manifests} manifests, where {full_manifests} full ones would do; {min_manifests} more "
         "are enough for a rewrite",
     )
+    PARTITIONS_ANNOUNCED = (
+        "partitions_announced",
+        "a worker counts which files are older than `firnline.partitions.ttl-hours`",
+        "which files are older than {ttl_h} h is being found out, to be announced",
+    )
+    OLD_PARTITIONS = (
+        "old_partitions",
+        "files whose rows are all older than `firnline.partitions.ttl-hours` leave the table",
+        "files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours) leave the "
+        "table",
+    )
     REQUESTED = (
         "requested",
         "a person has asked for it by name: `firnline run TABLE ACTION`",
@@ -116,6 +127,13 @@ class Reason(ReasonCode):
         "and deleted {quarantine_h} h later",
     )
     # not ordered
+    PARTITIONS_GRACE = (
+        "partitions_grace_period",
+        "old partitions were announced, and leave the table when `firnline.partitions.grace-ms` is"
+        " over",
+        "old partitions were announced; they leave the table when firnline.partitions.grace-ms is "
+        "over (firnline.partitions.ttl-hours=0 stops it)",
+    )
     HEALTHY = (
         "healthy",
         "no debt",
@@ -242,6 +260,8 @@ ORDERS = frozenset(
         Reason.UNSORTED,
         Reason.DANGLING_DELETES,
         Reason.MANY_MANIFESTS,
+        Reason.PARTITIONS_ANNOUNCED,
+        Reason.OLD_PARTITIONS,
         Reason.REQUESTED,
         Reason.ORPHAN_INTERVAL,
     }

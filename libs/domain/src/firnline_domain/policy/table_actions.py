@@ -5,6 +5,7 @@ from __future__ import annotations
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
 from firnline_domain.policy.table_action import TableAction
 
@@ -13,5 +14,6 @@ ACTIONS: tuple[TableAction, ...] = (
     DanglingDeletes(),
     ManifestRewrite(),
     OrphanRemoval(),
+    PartitionExpiry(),
 )
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}

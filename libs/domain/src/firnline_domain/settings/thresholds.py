@@ -81,6 +81,9 @@ class Thresholds(Value):
     remove_orphans: bool = False  # firnline.orphans.enabled: files that the table does not name
     orphan_age_ms: int = 3 * DAY_MS  # firnline.orphans.min-age-ms: Iceberg's own default
     quarantine_ms: int = 7 * DAY_MS  # firnline.orphans.quarantine-ms: then they are deleted
+    partition_ttl_h: float = 0.0  # firnline.partitions.ttl-hours; 0 = for ever
+    partition_column: str = ""  # firnline.partitions.column: that the age is of
+    partition_grace_ms: int = DAY_MS  # firnline.partitions.grace-ms: from the announcement
     sort: str = ""  # firnline.sort: columns, or `order` = the table's own; '' = never
     sort_depth: int = 5  # firnline.sort.max-depth: files that may hold one key
     sort_interval_ms: int = HOUR_MS  # firnline.sort.interval-ms: between two looks
@@ -267,6 +270,17 @@ PROPERTIES = {
     ),
     "firnline.orphans.quarantine-ms": Property(
         "quarantine_ms", PAUSE, "what was moved aside shall be found longer, or not so long"
+    ),
+    "firnline.partitions.ttl-hours": Property(
+        "partition_ttl_h",
+        real(0, AGE_MS / HOUR_MS),
+        "rows shall leave the table at an age: it deletes rows",
+    ),
+    "firnline.partitions.column": Property(
+        "partition_column", set_where="the table is partitioned by no time, or by several"
+    ),
+    "firnline.partitions.grace-ms": Property(
+        "partition_grace_ms", PAUSE, "owners need longer than a day to object"
     ),
     "firnline.sort": Property(
         "sort", set_where="readers filter by a column that files are not sorted by"

@@ -146,6 +146,8 @@ class TextReport:
         if snapshots := sum(one.snapshots for _, one in found):
             said = f"{counted(snapshots, 'snapshot')} and {said}"
         self.line(f"Nothing was done. {said}.")
+        if partitions := sum(one.partitions for _, one in found):
+            self.line(f"Rows of {counted(partitions, 'partition')} would leave the table.")
         if refs := [name for _, one in found for name in one.refs]:
             self.line(f"Tags and branches that would go: {', '.join(refs)}.")
 

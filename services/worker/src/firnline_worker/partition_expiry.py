@@ -1,0 +1,152 @@
+"""Takes files whose rows are all older than the owner wants out of a table, by metadata alone: no
+file is read or written. Or only counts them, to be announced."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.identity import MAIN, Scope
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.times import HOUR_MS
+from firnline_domain.values import Value
+from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.file_ages import is_older, time_column
+from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.java import removal_json
+from firnline_iceberg.manifests import Detail
+from firnline_iceberg.planning import live_entries
+from firnline_iceberg.rewrites import Landed, Refused, Rewrite
+from firnline_iceberg.tables import LoadedTable, Tables
+
+from firnline_worker.dangling_deletes import TRIES, WAIT_S, is_committed
+from firnline_worker.preconditions import yield_to_writers
+
+MAX_FILES = 50_000  # in one commit: 0.4 ms each to Java, and the rest follows six hours later
+
+
+class OldFiles(Value):
+    """Data files of a head that go; the oldest partitions first."""
+
+    files: tuple[DataFileEntry, ...]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        return {
+            "files": float(len(self.files)),
+            "rows": float(sum(one.records for one in self.files)),
+            "bytes": float(sum(one.bytes for one in self.files)),
+            "partitions": float(len(self.scopes)),
+        }
+
+    @property
+    def scopes(self) -> list[Scope]:
+        return sorted({one.scope for one in self.files})
+
+
+def old_files(table: LoadedTable, head: int, limits: Thresholds, before_ms: int) -> OldFiles:
+    """Raises TaskRefused, MetadataFileGone, RetryLater."""
+    column = time_column(table, limits.partition_column.strip())
+    found = sorted(_old(table, head, column, before_ms), key=lambda one: (one.scope, one.normal))
+    return OldFiles(tuple(found[:MAX_FILES]))
+
+
+def _old(table: LoadedTable, head: int, column: object, before_ms: int) -> Iterator[DataFileEntry]:
+    for entry in live_entries(table, head, Detail.STATS, deletes=False):
+        assert isinstance(entry, DataFileEntry)
+        if is_older(entry, table.spec(entry.spec_id), column, before_ms):  # type: ignore[arg-type]
+            yield entry
+
+
+@dataclass(frozen=True)
+class PartitionExpirer:
+    """Turns an order into its result. What table and namespace say is read again: an order is only
+    an order. The commit is pinned to the head that was examined."""
+
+    tables: Tables
+    commits: JavaCommits
+    worker: str
+    now_ms: Callable[[], int]
+
+    def expire(self, order: TableOrder) -> TableResult:
+        """Raises TaskRefused, RetryLater."""
+        why = ""
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(random.uniform(0, WAIT_S * 2 ** (attempt - 1)))
+            table = self.tables.load(order.table)
+            if is_committed(table, order.task_id):
+                return self._result(order, {})
+            limits = self._limits(table, order)
+            before_ms = self.now_ms() - int(ttl_h(order, limits) * HOUR_MS)
+            head = table.head(MAIN).snapshot_id
+            try:
+                found = old_files(table, head, limits, before_ms)
+            except MetadataFileGone as error:  # expired meanwhile
+                why = str(error)
+                continue
+            if order.numbers.get("announces"):
+                going = {f"going_{name}": number for name, number in found.figures.items()}
+                return self._result(order, {**going, "ttl_h": ttl_h(order, limits)})
+            if not found.files:
+                return self._result(order, {})
+            yield_to_writers(table, MAIN, self.now_ms())
+            removal = _removal(order, table, head, found.files)
+            outcome = self.commits.commit(order.table, MAIN, head, (removal,), merges=False)
+            if isinstance(outcome, Landed):
+                removed = {f"{name}_removed": number for name, number in found.figures.items()}
+                return self._result(order, removed)
+            if isinstance(outcome, Refused):
+                raise TaskRefused(outcome.reason, outcome.detail)
+            why = outcome.detail
+        raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: {why}")
+
+    def _limits(self, table: LoadedTable, order: TableOrder) -> Thresholds:
+        """By what the owner says now. Raises TaskRefused where that is something else."""
+        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        fleets = Thresholds(partition_ttl_h=order.numbers["ttl_h"])
+        limits = thresholds(settings, fleets)
+        if refused := refusal(order, limits, self.now_ms()):
+            raise TaskRefused(*refused)
+        return limits
+
+    def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
+        return TableResult(
+            order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
+        )
+
+
+def ttl_h(order: TableOrder, limits: Thresholds) -> float:
+    """The longer one of what was ordered and what holds now."""
+    return max(order.numbers["ttl_h"], limits.partition_ttl_h)
+
+
+def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
+    """Why nothing may go, by what holds now."""
+    if not limits.enabled:
+        return "disabled", "firnline.enabled=false"
+    if limits.partition_ttl_h <= 0:
+        return "no_ttl", "firnline.partitions.ttl-hours is not set: it says at which age rows go"
+    if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
+        return None
+    announced_ms = order.numbers.get("announced_ms", 0.0)
+    if not 0 < announced_ms <= now_ms - limits.partition_grace_ms:
+        return "grace_period", "it was not announced so long ago (firnline.partitions.grace-ms)"
+    return None
+
+
+def _removal(
+    order: TableOrder, table: LoadedTable, head: int, files: Sequence[DataFileEntry]
+) -> Rewrite:
+    fields = {one.spec_id: len(table.spec(one.spec_id).fields) for one in files}
+    removed = tuple(removal_json(one, fields[one.spec_id]) for one in files)
+    number = table.last_sequence_number
+    return Rewrite((order.task_id,), number, head, removed, (), drops=True)
