@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Maintenance": {
         "run": "Do one action on one table now.",
+        "purge": "Prove that deleted rows are off the storage.",
         "pause": "Stop maintenance of tables or of all.",
         "resume": "End a pause.",
         "unpark": "Try again what failed too often.",

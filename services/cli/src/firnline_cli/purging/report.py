@@ -1,0 +1,146 @@
+"""What was found of rows that shall be off the storage, now and at earlier looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from firnline_domain.identity import MAIN, TableName
+from firnline_iceberg.held_rows import Holder, holders, wanted_rows
+from firnline_iceberg.tables import LoadedTable
+
+from firnline_cli._figures import counted
+
+SHOWN = 20  # files, of a text
+
+
+class UnusableReport(Exception):
+    """The file is no report, or of other rows."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A file that held such rows at some look. `gone_ms`: the first look at which it was not on the
+    storage any more."""
+
+    rows: int | None
+    seen_ms: int  # last
+    gone_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """One look. `holders`: files that the table retains; `left`: those of earlier looks that it
+    does not retain, and that are on the storage all the same."""
+
+    table: str
+    table_key: str
+    where: str
+    looked_ms: int
+    holders: tuple[Holder, ...]
+    known: Mapping[str, Seen]
+
+    @property
+    def left(self) -> list[str]:
+        retained = {one.path for one in self.holders}
+        return [
+            path for path, one in self.known.items() if not one.gone_ms and path not in retained
+        ]
+
+    @property
+    def proved(self) -> bool:
+        """No file that may hold such a row is there."""
+        return not self.holders and not self.left
+
+    @property
+    def partitions(self) -> list[str]:
+        """To be compacted: their files have such rows, and deletes that may be of these."""
+        live = (one for one in self.holders if MAIN in one.refs and not one.visible)
+        return sorted({one.partition for one in live if not one.is_delete})
+
+    def steps(self) -> Iterator[str]:
+        """What has to be done, in order."""
+        if visible := [one for one in self.holders if one.visible and not one.is_delete]:
+            yield (
+                f"delete: {counted(len(visible), 'file')} on main have such rows, and no delete "
+                f"applies to them; DELETE FROM {self.table} WHERE {self.where}"
+            )
+        for partition in self.partitions:
+            yield f"compact: partition {partition}, whose deletes only hide the rows"
+        refs = {ref for one in self.holders for ref in one.refs if ref != MAIN}
+        for ref in sorted(refs):
+            yield f"drop the tag or branch {ref}, or delete and compact there; --yes does not"
+        if (
+            any(MAIN not in one.refs or one.snapshots > 1 for one in self.holders)
+            or self.partitions
+        ):
+            yield "expire: older snapshots still have such files (or will, after a compaction)"
+        for path in self.left:
+            yield f"{path} is on the storage, and no snapshot has it: remove_orphans, or by hand"
+
+    def json(self) -> str:
+        body = {
+            **{name: getattr(self, name) for name in ("table", "table_key", "where", "looked_ms")},
+            "proved": self.proved,
+            "steps": list(self.steps()),
+            "holders": [asdict(one) for one in self.holders],
+            "files": {path: asdict(one) for path, one in sorted(self.known.items())},
+        }
+        return json.dumps(body, indent=1)
+
+
+NOTHING: Mapping[str, Seen] = {}
+
+
+def earlier(path: Path | None, table: TableName, where: str) -> Mapping[str, Seen]:
+    """Of the report that is there. Raises UnusableReport."""
+    if path is None or not path.exists():
+        return NOTHING
+    try:
+        body = json.loads(path.read_text())
+        known = {name: Seen(**one) for name, one in body["files"].items()}
+        of = (body["table_key"], body["where"])
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise UnusableReport(f"{path} is no report of firnline purge: {error}") from error
+    if of != (table.key, where):
+        raise UnusableReport(f"{path} is about {body.get('table')}, {of[1]}: choose another file")
+    return known
+
+
+def look(table: LoadedTable, where: str, before: Mapping[str, Seen], now_ms: int) -> Found:
+    """Raises TaskRefused, MetadataFileGone, RetryLater, OSError."""
+    held = holders(table, wanted_rows(table, where))
+    known = dict(before)
+    for path, one in before.items():
+        is_there = one.gone_ms is None and table.io.new_input(path).exists()
+        if is_there:
+            known[path] = replace(one, seen_ms=now_ms)
+        elif one.gone_ms is None:
+            known[path] = replace(one, gone_ms=now_ms)
+    known |= {one.path: Seen(one.rows, now_ms) for one in held}
+    name = table.identity
+    return Found(name.dotted, name.key, where, now_ms, tuple(held), known)
+
+
+def text_of(found: Found) -> str:
+    """For people."""
+    lines = [f"{found.table}: rows with {found.where}"]
+    for one in found.holders[:SHOWN]:
+        what = "delete file" if one.is_delete else "data file"
+        rows = "perhaps rows" if one.rows is None else counted(one.rows, "row")
+        kept = [*one.refs, counted(one.snapshots, "snapshot")]
+        lines.append(f"  {what} with {rows}, kept by {', '.join(kept)}: {one.path}")
+    if more := len(found.holders) - SHOWN:
+        lines += [f"  and {more:,} more files"] if more > 0 else []
+    steps = [f"  {number}. {step}" for number, step in enumerate(found.steps(), 1)]
+    if steps:
+        return "\n".join([*lines, "not off the storage yet:", *steps])
+    gone = [one.gone_ms for one in found.known.values() if one.gone_ms is not None]
+    lines.append("proved: no file that the table retains holds such a row.")
+    if gone:
+        last = f"{datetime.fromtimestamp(max(gone) / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+        lines.append(f"Of {counted(len(gone), 'file')} that did, the last was gone at {last}.")
+    return "\n".join(lines)
