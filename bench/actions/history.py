@@ -59,6 +59,7 @@ class History:
     every: int = 5
     snapshots: list[Record] = field(default_factory=list)
     files: int = 0
+    number: int = 0  # of the last commit
 
     def __post_init__(self) -> None:
         catalog = MemoryCatalog(f"file://{self.root.parent}")
@@ -73,9 +74,10 @@ class History:
         self._fresh: list[tuple[int, str]] = []  # number of the commit, path
         self._first = json.loads(first.model_dump_json())
 
-    def commit(self) -> None:
-        """One more."""
-        number = len(self.snapshots) + 1
+    def commit(self, forgotten: bool = False) -> None:
+        """One more. `forgotten`: its snapshot has expired, and its list is not written."""
+        self.number += 1
+        number = self.number
         if number % (self.every + 1):
             added = [self._data(number) for _ in range(2)]
             self._fresh += [(number, path) for path in added]
@@ -87,11 +89,13 @@ class History:
             old = self._living()[: -self.every or None]
             self._listed = [*old, self._written(number, entries), self._written(number, gone)]
             self._fresh = []
-        self._snapshot(number)
+        if not forgotten:
+            self._snapshot(number)
 
     def commit_many(self, files: int) -> None:
         """One commit of so many data files, in one manifest."""
-        number = len(self.snapshots) + 1
+        self.number += 1
+        number = self.number
         paths = [self._data(number) for _ in range(files)]
         entries = [self._entry(STATUS_ADDED, number, number, path) for path in paths]
         self._listed = [*self._living(), self._written(number, entries)]
@@ -100,7 +104,8 @@ class History:
     def mark(self, deletes: int) -> None:
         """One commit of position-delete files, of which nine in ten name a data file that is not
         there."""
-        number = len(self.snapshots) + 1
+        self.number += 1
+        number = self.number
         alive = [path for _, path in self._fresh] or [self._data(number)]
         entries = []
         for at in range(deletes):
@@ -179,7 +184,8 @@ class History:
     def _snapshot(self, number: int) -> None:
         path = self.root / "metadata" / f"snap-{_id(number)}-1-{uuid.uuid4().hex}.avro"
         self._list.write(path, self._listed)
-        parent = {"parent-snapshot-id": _id(number - 1)} if number > 1 else {}
+        last = self.snapshots[-1]["snapshot-id"] if self.snapshots else None
+        parent = {"parent-snapshot-id": last} if last is not None else {}
         self.snapshots.append(
             {
                 "snapshot-id": _id(number),

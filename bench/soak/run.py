@@ -44,6 +44,9 @@ def properties(factor: float) -> dict[str, str]:
         "firnline.expire.enabled": "true",  # nothing is announced a day before
         "firnline.retain.hours": f"{0.5 / factor:g}",
         "firnline.expire.min-interval-ms": str(round(600_000 / factor)),
+        "firnline.manifests.min-interval-ms": str(round(3_600_000 / factor)),
+        "firnline.manifests.min-count": "20",
+        "firnline.metadata.previous-versions-max": "10",
     }
 
 

@@ -7,7 +7,9 @@ from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.times import HOUR_MS
 
 from tests.kit.names import TABLE
 
@@ -42,3 +44,17 @@ def test_the_owner_says_how_many_or_never() -> None:
         return ManifestRewrite().considered(table(51, MB), limits, 0)[1] is not None
 
     assert [asked(text) for text in ("50", "51", "0")] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "pause_ms"),
+    [({}, HOUR_MS), ({"firnline.manifests.min-interval-ms": "60000"}, 60_000)],
+)
+def test_the_owner_says_how_often(settings: dict[str, str], pause_ms: int) -> None:
+    action, limits = ManifestRewrite(), thresholds(settings)
+    ordered, order = action.considered(table(101, MB), limits, 0)
+    assert order is not None
+    result = TableResult(order.task_id, TABLE, order.action, None, "w", 0, {})
+    ended, _ = action.ended(ordered, result, now_ms=0)
+    assert action.considered(ended, limits, pause_ms - 1)[1] is None
+    assert action.considered(ended, limits, pause_ms)[1] is not None

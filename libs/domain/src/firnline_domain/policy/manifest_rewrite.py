@@ -8,7 +8,6 @@ from firnline_domain.counters.work import Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.table_action import Asked, TableAction
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import HOUR_MS
 
 TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does not say otherwise
 
@@ -19,7 +18,10 @@ class ManifestRewrite(TableAction):
     entry is written once in as many commits as make it due, and the last file of each round."""
 
     name = "rewrite_manifests"
-    interval_ms = HOUR_MS
+
+    def pause_ms(self, limits: Thresholds) -> int:
+        """See `TableAction.pause_ms`."""
+        return limits.manifest_interval_ms
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         known = self.numbers(table, limits)

@@ -40,7 +40,7 @@ class TableAction(ABC):
     one that needs more than that overrides all but `asks`."""
 
     name: str
-    interval_ms = DAY_MS  # from one order's end to the next order
+    interval_ms = DAY_MS  # from one order's end to the next order, where no property says it
 
     @abstractmethod
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -62,6 +62,10 @@ class TableAction(ABC):
         work = replace(before, reason=asked.reason, due_ms=asked.until_ms)
         unchanged = work == (NOT_NEEDED if known is None else before)
         return (table if unchanged else self._with(table, work)), None
+
+    def pause_ms(self, limits: Thresholds) -> int:
+        """From one order's end to the next order, of this table."""
+        return self.interval_ms
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:
         """Whether an order of it is out."""
@@ -126,7 +130,7 @@ class TableAction(ABC):
             return Asked(Reason.IN_FLIGHT, until_ms=work.deadline_ms)
         if table.counters.head_snapshot_id is None:
             return Asked(Reason.HEALTHY)
-        if (again := again_ms(work, self.interval_ms, now_ms)) > now_ms:
+        if (again := again_ms(work, self.pause_ms(limits), now_ms)) > now_ms:
             return Asked(work.refused or Reason.COOLING, until_ms=again)
         if hold := hold_of(table, limits, now_ms):
             shadow_ms = now_ms + SHADOW_RECHECK_MS if limits.shadow else None

@@ -78,6 +78,7 @@ class Thresholds(Value):
     recycle: bool = False  # firnline.rewrite.recycle: dead rows leave the storage after a time
     max_wait_ms: int = DAY_MS  # firnline.rewrite.max-wait-ms: then it is served at any price
     min_manifests: int = 100  # firnline.manifests.min-count: beyond full ones; 0 = never
+    manifest_interval_ms: int = HOUR_MS  # firnline.manifests.min-interval-ms
     remove_orphans: bool = False  # firnline.orphans.enabled: files that the table does not name
     orphan_age_ms: int = 3 * DAY_MS  # firnline.orphans.min-age-ms: Iceberg's own default
     quarantine_ms: int = 7 * DAY_MS  # firnline.orphans.quarantine-ms: then they are deleted
@@ -261,6 +262,9 @@ PROPERTIES = {
         "min_manifests",
         FILES,
         "planning is slow with fewer small manifests already, or another program rewrites them (0)",
+    ),
+    "firnline.manifests.min-interval-ms": Property(
+        "manifest_interval_ms", PAUSE, "a writer that merges no manifests commits every few seconds"
     ),
     "firnline.orphans.enabled": Property(
         "remove_orphans", set_where="writers that died have left files that cost storage"
