@@ -43,8 +43,8 @@ def test_the_first_seeds(ground):
     for seed in FIRST_SEEDS:
         trial(ground, seed, FEW_ROUNDS)
     show(ground)
-    assert ground.told["snapshots read"] > 50
-    assert sum(count for name, count in ground.told.items() if name.endswith("killed")) > 1
+    assert ground.told["snapshots read"] > 20
+    assert sum(count for name, count in ground.told.items() if name.endswith(": killed"))
 
 
 @pytest.mark.skipif(not SEED, reason="make fuzz-actions SEED=n")

@@ -140,6 +140,17 @@ def test_another_table_below_the_location_ends_it(site: Site) -> None:
     assert refused.value.reason == "shared_location"
 
 
+def test_old_metadata_files_in_the_quarantine_are_no_other_tables(site: Site) -> None:
+    """The log names the last few; those before it are orphans, too."""
+    old = "metadata/00000-0d5f8c2e-53ff-4d9e-8f0a-2f1f0a8f3d11.metadata.json"
+    site.put(old)
+    table = site.table()
+    names, storage = RetainedNames(table), Storage(table)
+    move_in(storage, find_orphans(table, names, storage, LIMIT_MS).files, 5_000)
+    assert f"{QUARANTINE}/5000/{old}" in site.stored()
+    assert site.orphans() == []
+
+
 def test_more_than_half_is_a_mistake_of_somebody(site: Site) -> None:
     for number in range(101):
         site.put(f"data/left-{number}.parquet")

@@ -99,10 +99,12 @@ class Trial:
             self._time_passes()
         late = self._planned(rng) if rng.random() < 0.3 else None
         before = self._look()
+        self.writer.moved.clear()
         action, end = _one_of(rng, ACTIONS), _one_of(rng, ENDS)
         fine = self._act(action, end)
         after = self._look()
-        assert_refs_kept(before, after, self.history, self.most_kept)
+        moved = self.writer.moved
+        assert_refs_kept(before, after, self.history, self.most_kept, moved)
         if fine and action == "expire":
             self._nothing_is_left_behind(after)
         if fine and action == "remove_orphans":
@@ -204,20 +206,24 @@ class Trial:
         """After an expiry, a sweep and the quarantine's time nothing lies there that the table does
         not name."""
         runner, name = self.ground.runner, self.table.name
-        assert all_fine(runner.run(name, Requested("expire")))
+        self._run_well("expire")
         self.witness.rows(table := self._look(), again=True)
         self._nothing_is_left_behind(table)
         self._time_passes()
         runner.sweep(name, later_ms=10 * DAY_MS)
         self.table.java.updateProperties().set("firnline.orphans.quarantine-ms", "0").commit()
         for _ in range(2):
-            assert all_fine(runner.run(name, Requested("remove_orphans")))
+            self._run_well("remove_orphans")
             time.sleep(0.002)  # the quarantine's time is over after a millisecond
         self.witness.rows(table := self._look(), again=True)
         kept = self.witness.needed(table) | self.witness.metadata_files(table)
         left = self.witness.stored() - kept
         assert not left, f"nothing names them: {sorted(left)[:10]}"
         self.ground.told["snapshots read"] += self.witness.read
+
+    def _run_well(self, action: str) -> None:
+        events = self.ground.runner.run(self.table.name, Requested(action))
+        assert all_fine(events), [_why(one) for one in events]
 
 
 def _one_of(rng: Random, weights: dict[str, int]) -> str:
@@ -226,4 +232,4 @@ def _one_of(rng: Random, weights: dict[str, int]) -> str:
 
 def _why(event: Any) -> str:
     found = getattr(event, "reason", None) or getattr(event, "refused_reason", None)
-    return f"{type(event).__name__} {found}"
+    return f"{type(event).__name__} {found} {getattr(event, 'message', '')}"

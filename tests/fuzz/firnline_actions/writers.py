@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -44,6 +44,7 @@ class Writer:
     history: History
     numbers: int = 0
     refused: int = 0
+    moved: set[str] = field(default_factory=set)  # refs that writers dropped or committed to
 
     def send(self, commit: Send | None) -> bool:
         """False where there was nothing to do, or Iceberg has refused it."""
@@ -167,6 +168,7 @@ class Writer:
         exist: list[str] | None = None,
     ) -> Send:
         step, writer = self.history.planned(change), self.table.writer
+        self.moved.add(ref)
         if not deletes:
             planned = writer.planned_append(*files, ref=ref)
         else:
@@ -196,6 +198,7 @@ class Writer:
             return None
         name = rng.choice(sorted(refs))
         change = java.manageSnapshots()
+        self.moved.add(name)
         return (change.removeTag if refs[name].isTag() else change.removeBranch)(name).commit
 
     def rollback(self, rng: Random, _: str = MAIN) -> Send | None:

@@ -130,6 +130,8 @@ def find_orphans(
     found, seen = [], 0
     for file in storage.files():
         name = file_name(file.place)
+        if file.place.startswith(f"{QUARANTINE}/"):
+            continue  # among it the table's own old metadata files
         if (
             name.endswith(_METADATA)
             and address(f"{location}/{folder_of(file.place)}") not in folders
@@ -164,6 +166,6 @@ def refuse_unclear(table: LoadedTable) -> None:
 def _is_hidden(place: str) -> bool:
     """Of Firnline, of a Hadoop catalog, or by the convention that Hadoop and Iceberg have."""
     segments = place.split("/")
-    if segments[0] == QUARANTINE or segments[-1].startswith(PREFIX) or segments[-1] == _HADOOP:
+    if segments[-1].startswith(PREFIX) or segments[-1] == _HADOOP:
         return True
     return any(one.startswith((".", "_")) and "=" not in one for one in segments)
