@@ -157,6 +157,9 @@ def test_a_table_is_found_by_name_and_by_uuid(harness: ReadModelHarness) -> None
     assert by_name == by_uuid
     assert harness.model.table("shop.t") is None
     assert harness.model.table("shop.t11") is None
+    same = TableName("uuid-1", ("shop",), "t", "archive")
+    harness.tell(*(make("table_state/in_flight", table=one) for one in (same, table(11))))
+    assert [one.key for one in harness.model.with_uuid("uuid-1")] == ["uuid-1", same.key]
 
 
 def test_a_renamed_table_leaves_its_old_name(harness: ReadModelHarness) -> None:

@@ -12,7 +12,13 @@ from firnline_cli.assessment.html import page
 from firnline_cli.assessment.lake import Lake
 from firnline_cli.assessment.summary import LakeSummary, summed
 from firnline_cli.assessment.text import plan_of, seconds, words_of
-from firnline_cli.assessment.verdict import PlannedRewrite, Verdict, by_need, upkeep_s
+from firnline_cli.assessment.verdict import (
+    PlannedRewrite,
+    Verdict,
+    by_need,
+    upkeep_s,
+    with_shared_uuids,
+)
 from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS, HOUR_MS
@@ -52,6 +58,16 @@ def test_a_table_with_nothing_is_said_nothing_of() -> None:
 )
 def test_each_finding_by_what_makes_it(more: dict[str, Any], expected: tuple[str, str]) -> None:
     assert expected in codes(**more)
+
+
+def test_names_that_share_a_uuid_are_a_hazard_to_each_other() -> None:
+    tables = {"a": "u1", "b": "u2", "c": "u1", "d": ""}
+    read = [Verdict(("db", name), facts(uuid=uuid)) for name, uuid in tables.items()]
+    found = with_shared_uuids([*read, Verdict(("db", "e"), error="x"), Verdict(("db", "f"))])
+    told = {one.dotted: one.findings[0].text for one in found if one.findings}
+    assert told.keys() == {"db.a", "db.c"}
+    assert told["db.a"].startswith("db.c has the same uuid")
+    assert all(one.is_sick == bool(one.findings) for one in found)
 
 
 def test_equality_deletes_of_several_partitions_are_no_hazard_by_themselves() -> None:

@@ -50,6 +50,32 @@ async def test_of_several_each_is_shown_and_found_by_its_own(site: Site, make: M
     assert [one["table"] for one in found["tables"]] == ["archive:shop.orders"]
 
 
+async def test_whoever_shares_a_uuid_is_warned_until_all_but_one_keep_their_files(
+    site: Site, make: Make
+) -> None:
+    async def warnings(table: TableName) -> list[str]:
+        path = f"/api/tables/{table.full.replace('/', '%2F')}/explain"
+        return list((await site.get(path))["warnings"])
+
+    def told(table: TableName, expiry: str = "", at_ms: int = 2**42) -> None:
+        more = {"expiry_reason": expiry, "updated_at_ms": at_ms, "expiry_plan": None}
+        site.tell(make("table_state/in_flight", table=table, **more))
+
+    told(ORDERS)
+    told(replace(ORDERS, uuid="u2", catalog="archive", name="u"))
+    assert await warnings(ORDERS) == []
+    told(ARCHIVE)
+    [said] = await warnings(ORDERS)
+    assert "archive:shop.orders has the same uuid" in said
+    assert "gc.enabled=false" in said
+    told(ARCHIVE, "gc_disabled", 2**42 + 1)
+    assert await warnings(ORDERS) == await warnings(ARCHIVE) == []
+    told(DEV)
+    [said] = await warnings(ORDERS)
+    assert "lake/dev:shop.orders" in said
+    assert "archive" not in said
+
+
 async def test_a_table_that_was_dropped_elsewhere_makes_no_name_ambiguous(
     site: Site, make: Make
 ) -> None:

@@ -333,3 +333,15 @@ def test_a_table_of_many_partitions_is_not_looked_through_with_every_commit() ->
         assert not world.effects.fully_reconciled
         assert not orders(after)
     assert len(orders(world.tick(1_200))) == 8
+
+
+def test_the_file_of_a_rewrite_and_one_more_are_not_two_that_have_come() -> None:
+    """With `min-fragments` 2 a third append is left to wait for a fourth: no result was lost."""
+    world = PlannerWorld(limits=replace(LIMITS, min_fragments=2, cool_down_ms=0))
+    world.commit(part(A, 1))
+    order = only(world.commit(part(A, 1)) + world.tick())
+    world.commit(part(A, 1, 2), operation="replace", task_id=order.task_id)
+    world.take(committed(order, world.head, at_ms=world.now_ms))
+    assert orders(world.commit(part(A, 1)) + world.tick(60_000)) == []
+    assert world.state().partitions[0].reason == "accumulating"
+    assert only(world.commit(part(A, 1)) + world.tick()).reason == "fragments"

@@ -58,6 +58,7 @@ def command(
     from firnline_cli.assessment.lake import Lake
     from firnline_cli.assessment.summary import as_plain, summed
     from firnline_cli.assessment.text import Progress, show
+    from firnline_cli.assessment.verdict import with_shared_uuids
     from firnline_cli.plan import pairs
 
     began_s = time.time()
@@ -75,6 +76,7 @@ def command(
                 progress.step(len(found))
         except KeyboardInterrupt:
             interrupted = True
+    found = with_shared_uuids(found)
     seconds = time.time() - began_s
     summary = summed(found, len(names), lake.unlisted, seconds, interrupted)
     if html is not None:

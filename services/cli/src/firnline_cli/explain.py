@@ -57,6 +57,7 @@ def report(answer: dict[str, Any], height: int | None) -> Group:
     now_ms = answer["now_ms"]
     parts: list[RenderableType] = [
         Text.assemble(styled(answer["table"]["table"], "bold"), "  ", answer["verdict"]),
+        *(styled(f"warning: {text}", "yellow") for text in answer["warnings"]),
         figures(answer),
         *advice(answer.get("advice", [])),
         "",

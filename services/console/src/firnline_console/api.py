@@ -24,7 +24,7 @@ from firnline_console.answers import (
 )
 from firnline_console.capacity import WorkerCapacity
 from firnline_console.catalogs import with_catalogs
-from firnline_console.explain import explained, partition_json
+from firnline_console.explain import explained, keeps_files, partition_json
 from firnline_console.listing import BadQuery, Query
 from firnline_console.readmodel import AmbiguousName, ReadModel
 from firnline_console.stream import stream
@@ -135,12 +135,19 @@ class Api:
     async def explain(self, request: web.Request) -> web.Response:
         """Why the table was, or was not, chosen: settings, counters, decisions, tasks."""
         view = await self._find(request)
-        states, tasks, advice = await asyncio.gather(
+        states, tasks, advice, same = await asyncio.gather(
             asyncio.to_thread(self._model.states, view.key),
             asyncio.to_thread(self._model.tasks, TASKS_EXPLAINED, view.key),
             asyncio.to_thread(self._model.advice_of, view.key),
+            asyncio.to_thread(self._model.with_uuid, view.table.uuid),
         )
-        return await self._told(explained(view, states, tasks, advice, self._now_ms()))
+        others = [
+            one.table
+            for one in same
+            if one.key != view.key
+            and not keeps_files((await asyncio.to_thread(self._model.states, one.key)).main)
+        ]
+        return await self._told(explained(view, states, tasks, advice, self._now_ms(), others))
 
     async def advice(self, request: web.Request) -> web.Response:
         """`?limit=`: advice that holds, by table, those with most of it first."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from firnline_domain.identity import TableName
+from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.pauses import Hold, HoldReason
 from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
 from firnline_domain.values import to_plain
@@ -13,6 +15,7 @@ from firnline_domain.values import to_plain
 from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
+from firnline_console.catalogs import place_json
 from firnline_console.labels import label_of
 from firnline_console.reads import reads_json
 from firnline_console.table_settings import settings_json
@@ -26,12 +29,16 @@ def explained(
     tasks: Sequence[TaskView],
     advice: AdviceView | None,
     now_ms: int,
+    others: Sequence[TableName] = (),
 ) -> dict[str, Any]:
-    """The answer of /api/tables/{table}/explain; only `main` is maintained, so only it is here."""
+    """The answer of /api/tables/{table}/explain; only `main` is maintained, so only it is here.
+    `others`: tables with the same uuid that may remove files."""
     state = states.refs.get(view.summary.ref) if view.summary else None
     return {
         "table": table_json(view),
         "verdict": verdict(view, state),
+        "same_uuid": [place_json(one) for one in others],
+        "warnings": [shared_uuid(others)] if others and not keeps_files(state) else [],
         "hold": hold_json(state.hold if state else None),
         "settings": settings_json(state),
         "advice": [advice_json(one) for one in advice.holding] if advice else [],
@@ -45,6 +52,21 @@ def explained(
         },
         "now_ms": now_ms,
     }
+
+
+def keeps_files(state: TableState | None) -> bool:
+    """Nothing of a table is removed: `gc.enabled=false`."""
+    return state is not None and state.expiry_reason == ExpiryReason.GC_DISABLED
+
+
+def shared_uuid(others: Sequence[TableName]) -> str:
+    """What threatens a table whose uuid others have, too, and what helps."""
+    named = ", ".join(one.full for one in others)
+    return (
+        f"{named} has the same uuid: a branch, or a table that was registered or restored twice. "
+        "They may share files, and an expiry of one removes what the other still reads: set "
+        "gc.enabled=false in all but one"
+    )
 
 
 CALM = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never

@@ -132,6 +132,11 @@ class MemoryReadModel:
         names = dotted_names(name)
         return chosen([table for table in self._all_tables() if table.dotted in names], name)
 
+    def with_uuid(self, uuid: str) -> list[TableView]:
+        """See `ReadModel.with_uuid`."""
+        found = [one for one in self._all_tables() if one.table.uuid == uuid]
+        return sorted((one for one in found if not one.is_dropped), key=lambda one: one.key)
+
     def catalogs(self) -> list[str]:
         """See `ReadModel.catalogs`."""
         return catalogs_in(self._totals)

@@ -79,6 +79,10 @@ class ReadModel(Protocol):
         """By key, full or dotted name; of several with that name the one that exists, else the
         last. Raises AmbiguousName."""
 
+    def with_uuid(self, uuid: str) -> list[TableView]:
+        """The tables that exist with that uuid, in the order of their keys: one, or one of each
+        catalog and prefix that shares it."""
+
     def states(self, key: str) -> TableStates:
         """Partitions and settings of a table, per ref."""
 

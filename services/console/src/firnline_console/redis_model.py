@@ -175,6 +175,15 @@ class RedisReadModel:
             keys = [key for one in dotted_names(name) for key in self._keys_of(one)]
             return chosen(self._docs("table", keys), name)
 
+    def with_uuid(self, uuid: str) -> list[TableView]:
+        """See `ReadModel.with_uuid`."""
+        with self._reachable(), self._rows_lock:
+            self._read_changes()
+            keys = sorted(key for key in self._rows if key.startswith(uuid))
+        with self._reachable():
+            found: list[TableView] = self._docs("table", keys)
+        return [one for one in found if one.table.uuid == uuid and not one.is_dropped]
+
     def _keys_of(self, dotted: str) -> list[str]:
         low, high = f"[{dotted}{NUL}", f"[{dotted}{NUL}\x7f"
         members = self._client.zrangebylex(self._keys["names"], low, high)

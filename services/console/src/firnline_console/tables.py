@@ -107,6 +107,11 @@ class TableStates(Value):
 
     refs: dict[str, TableState] = field(default_factory=dict)
 
+    @property
+    def main(self) -> TableState | None:
+        """Of the branch that is maintained."""
+        return self.refs.get(MAIN)
+
 
 def _known(old: TableView | None, table: TableName, at_ms: int, by_gateway: bool) -> TableView:
     naming = Naming(by_gateway, at_ms, tuple(table.namespace), table.name)

@@ -54,4 +54,5 @@ class TableFacts(Value):
     formats: dict[str, int] = field(default_factory=dict)  # data files by format
     types: tuple[str, ...] = ()  # of columns, that only v3 has
     pace: Pace = Pace()
+    uuid: str = ""
     uncounted: str = ""  # why its manifests were not read; the numbers are of its summary

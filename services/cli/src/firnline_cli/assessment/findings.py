@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from firnline_domain.advice.finding import size
@@ -87,6 +87,20 @@ def _hazards(facts: TableFacts) -> Iterator[Finding]:
             "loses deletes that arrive meanwhile, or applies them to rows they were not for",
             "let the deletes be applied within each spec before anything is moved to a new one",
         )
+
+
+def shared_uuid(name: str, names: Sequence[str]) -> Finding:
+    """Of a table whose uuid several names have; for Firnline they are one table, which changes its
+    name with each commit."""
+    others = ", ".join(one for one in sorted(names) if one != name)
+    return Finding(
+        Kind.HAZARD,
+        "shared_uuid",
+        f"{others} has the same uuid, so one was registered or restored from the other: they may "
+        "share files, and an expiry of one removes what the other still reads",
+        "drop one without purging it, or copy its rows into a new table; until then set "
+        "gc.enabled=false in all but one",
+    )
 
 
 def _debt(name: str, facts: TableFacts, now_ms: int) -> Iterator[Finding]:

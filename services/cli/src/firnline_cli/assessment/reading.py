@@ -65,6 +65,7 @@ def _of_metadata(table: LoadedTable, now_ms: int) -> TableFacts:
         oldest_snapshot_ms=min(times, default=None),
         newest_snapshot_ms=max(times, default=None),
         metadata_bytes=_size(table),
+        uuid=table.identity.uuid,
         types=tuple(one for one in V3_TYPES if any(one in kind for kind in kinds)),
         pace=_pace(table.snapshots, now_ms),
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from firnline_domain.counters.work import Partition
 from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS
-from firnline_domain.values import Value
+from firnline_domain.values import Value, replace
 
 from firnline_cli.assessment.facts import TableFacts
-from firnline_cli.assessment.findings import Finding, Kind, findings_of
+from firnline_cli.assessment.findings import Finding, Kind, findings_of, shared_uuid
 from firnline_cli.forecast.forecast import Forecast
 
 FIRST = 5  # rewrites that are shown of a table
@@ -116,6 +119,21 @@ def verdict_of(
         expiry=str(forecast.expiry.reason),
         enabled=limits.enabled,
     )
+
+
+def with_shared_uuids(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The same ones; those whose uuid others have as well say so first."""
+    names = defaultdict[str, list[str]](list)
+    for one in verdicts:
+        if one.facts and one.facts.uuid:
+            names[one.facts.uuid].append(one.dotted)
+    shared = {one: found for one, found in names.items() if len(found) > 1}
+    return [
+        replace(one, findings=(shared_uuid(one.dotted, shared[uuid]), *one.findings))
+        if one.facts and (uuid := one.facts.uuid) in shared
+        else one
+        for one in verdicts
+    ]
 
 
 def _planned(partition: Partition, decision: Decision) -> PlannedRewrite:

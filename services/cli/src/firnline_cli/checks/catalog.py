@@ -7,10 +7,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
 from firnline_cli.checks.given import Given
+
+if TYPE_CHECKING:
+    from firnline_iceberg.tables import LoadedTable
 
 T = TypeVar("T")
 MAX_NAMES = 200  # tables that are listed
@@ -20,14 +23,14 @@ PATIENCE_S = 30.0
 
 
 class CatalogChecks:
-    """The checks of one catalog. `loaded` is for those of its storage."""
+    """The checks of one catalog. `listed` and `loaded` are for others' checks."""
 
     def __init__(self, connection: Any, given: Given) -> None:
         self.connection = connection
         self._given = given
         self.name = f"catalog.{connection.name}"
         self.settings: dict[str, str] = {}
-        self._listed: list[tuple[str, ...]] = []
+        self.listed: list[tuple[str, ...]] = []
         self.loaded: list[Any] = []
 
     def checks(self) -> Iterator[Check]:
@@ -56,26 +59,26 @@ class CatalogChecks:
 
         client = self._asked(lambda: Tables(self.connection).client)
         if self._given.table:
-            self._listed = [tuple(self._given.table.split("."))]
+            self.listed = [tuple(self._given.table.split("."))]
         spaces = self._asked(client.list_namespaces)
         for space in spaces:
-            if len(self._listed) >= MAX_NAMES:
+            if len(self.listed) >= MAX_NAMES:
                 break
-            self._listed += self._asked(partial(client.list_tables, space))
-        self._listed = [one for one in self._listed if one[0] != SCRATCH][:MAX_NAMES]
-        many = f"{len(spaces)} namespaces, {len(self._listed)} tables"
-        if not self._listed:
+            self.listed += self._asked(partial(client.list_tables, space))
+        self.listed = [one for one in self.listed if one[0] != SCRATCH][:MAX_NAMES]
+        many = f"{len(spaces)} namespaces, {len(self.listed)} tables"
+        if not self.listed:
             return remark(many, "no table: storage is tried once there is one, or with --write")
-        return many + (" or more" if len(self._listed) == MAX_NAMES else "")
+        return many + (" or more" if len(self.listed) == MAX_NAMES else "")
 
     def load(self) -> Answer | str:
         """One of each place where tables lie, of the first ones."""
         from firnline_iceberg.tables import TableGone, Tables
 
-        if not self._listed:
+        if not self.listed:
             raise NotTried("the catalog shows no table")
         tables, places = Tables(self.connection), set[str]()
-        for *space, name in self._listed[:20]:
+        for *space, name in self.listed[:20]:
             try:
                 one = self._asked(partial(tables.named, tuple(space), name))
             except TableGone as error:
@@ -99,6 +102,15 @@ class CatalogChecks:
 
         client = self._asked(lambda: Tables(self.connection).client)
         return ScratchTable(client, self._asked)
+
+    def named(self, name: tuple[str, ...]) -> LoadedTable | None:
+        """A table that was listed; None where it is gone. Raises Failed."""
+        from firnline_iceberg.tables import TableGone, Tables
+
+        try:
+            return self._asked(lambda: Tables(self.connection).named(name[:-1], name[-1]))
+        except TableGone:
+            return None
 
     def _asked(self, call: Callable[[], T]) -> T:
         """What it answers. Raises Failed with cause and remedy, TableGone."""

@@ -10,6 +10,7 @@ from firnline_cli.checks.events import EventsChecks
 from firnline_cli.checks.findings import Check, Failed
 from firnline_cli.checks.given import OF_CATALOG, Given
 from firnline_cli.checks.kafka import KafkaChecks
+from firnline_cli.checks.shared_uuids import shared_uuid_checks
 from firnline_cli.checks.storage import StorageChecks
 
 NAMED = (
@@ -32,14 +33,15 @@ def lake_checks(given: Given, kafka: KafkaChecks) -> Iterator[Check]:
         return
     if not found:
         yield _not_named("none is named")
-    for connection in found.values():
-        catalog = CatalogChecks(connection, given)
+    catalogs = [CatalogChecks(connection, given) for connection in found.values()]
+    for catalog in catalogs:
         yield from catalog.checks()
         tried = "compare our clock with the catalog's"
         config = (f"{catalog.name}.config",)
-        yield Check(f"clock.{catalog.name}", tried, http_clock(connection), config)
+        yield Check(f"clock.{catalog.name}", tried, http_clock(catalog.connection), config)
         yield from StorageChecks(given, catalog).checks()
         yield from EventsChecks(given, catalog, kafka).checks()
+    yield from shared_uuid_checks(catalogs)
 
 
 def _not_named(why: str) -> Check:
