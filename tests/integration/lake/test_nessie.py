@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from firnline_committer.sampling import comparison
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.undoing import CannotUndo, undo_of
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.undoing import CannotUndo, Undo, give_back, undo_of
 from firnline_worker.comparing import Skipped, sides
 
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
@@ -183,15 +184,85 @@ def test_a_schema_of_another_line_with_the_same_id_is_noticed(
     assert event.reason == "schema_changed"
 
 
-def test_what_cannot_be_taken_back_or_read_back_says_why(lake: Pair, table: LakeTable) -> None:
+def committed(lake: Pair, table: LakeTable) -> Any:
+    """The event of a rewrite that applies deletes."""
     table.fill()
-    result = lake.rewrite(table.order())
-    (event,) = lake.commit(result)
-    found = undo_of(table.loaded, "main", result.task_id)
+    table.upsert((1, 7), (2, 8))
+    (event,) = lake.commit(lake.rewrite(table.order()))
+    assert type(event).__name__ == "RewriteCommitted"
+    return event
+
+
+def files_of(table: LakeTable) -> set[Any]:
+    live = live_files(table.loaded, table.head)
+    return {one.key_and_number for one in (*live.data, *live.deletes)}
+
+
+def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(
+    lake: Pair, table: LakeTable
+) -> None:
+    table.fill()
+    table.upsert((1, 7), (2, 8))
+    before, files, rows = table.head, files_of(table), table.rows()
+    (event,) = lake.commit(lake.rewrite(table.order()))
+    assert table.head in event.snapshot_ids
+    undo = undo_of(table.loaded, "main", event.task_id)
+    assert isinstance(undo, Undo), undo
+    assert (undo.head, undo.restored, undo.files_back) == (table.head, before, 6)
+    assert give_back(lake.tables, table.name, undo)
+    assert (table.head, files_of(table), table.rows()) == (before, files, rows)
+    table.upsert((3, 9))  # later numbers are still later
+    assert table.rows() == [(0, 0), (1, 7), (2, 8), (3, 9)]
+    (again,) = lake.commit(lake.rewrite(table.order()))
+    assert type(again).__name__ == "RewriteCommitted"
+    assert table.rows() == [(0, 0), (1, 7), (2, 8), (3, 9)]
+
+
+def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: LakeTable) -> None:
+    event = committed(lake, table)
+    undo = undo_of(table.loaded, "main", event.task_id)
+    assert isinstance(undo, Undo), undo
+    table.append((9, 9))
+    rows = table.rows()
+    assert not give_back(lake.tables, table.name, undo)
+    assert table.rows() == rows
+    found = undo_of(table.loaded, "main", event.task_id)
     assert isinstance(found, CannotUndo)
     assert found.reason == "history_hidden"
+
+
+def test_a_metadata_file_that_is_not_of_before_is_not_believed(
+    lake: Pair, table: LakeTable
+) -> None:
+    """One that somebody has put there, newer than all others, with a snapshot of less rows."""
+    table.fill()
+    old = table.loaded
+    older = old.io.new_input(old.metadata_location).open().read()
+    table.upsert((1, 7), (2, 8))
+    before = table.head
+    (event,) = lake.commit(lake.rewrite(table.order()))
+    time.sleep(1.1)  # a store's times are of seconds
+    folder = old.metadata_location.rpartition("/")[0]
+    with old.io.new_output(f"{folder}/00000-{uuid.uuid4()}.metadata.json").create() as sink:
+        sink.write(older)
+    undo = undo_of(table.loaded, "main", event.task_id)
+    assert isinstance(undo, Undo), undo
+    assert undo.restored == before
+
+
+def test_a_commit_is_read_back_by_the_metadata_file_of_before(lake: Pair, table: LakeTable) -> None:
+    event = committed(lake, table)
     order = comparison(event, 1.0, now_ms())
     assert order is not None
+    before, after = sides(table.loaded, order)
+    assert before.metadata
+    assert len(before.files) == 5
+    assert after.files
+    static = lake.iceberg.jvm.org.apache.iceberg
+    then = static.StaticTableOperations(before.metadata, table.java.io())
+    known = static.BaseTable(then, "t").snapshot(before.snapshot_id)
+    assert known is not None
+    table.append((9, 9))
     with pytest.raises(Skipped) as skipped:
         sides(table.loaded, order)
     assert skipped.value.reason == "history_hidden"

@@ -36,7 +36,11 @@ def test_every_row_is_right_on_nessie(tmp_path: Path, store: S3Server) -> None:
             options = ["--state", str(tmp_path / "demo"), "--config", str(config)]
             more = ["--seconds", "70", "--kill", "worker,committer"]
             done = subprocess.run(
-                [*command, *options, *more], capture_output=True, text=True, timeout=800
+                [*command, *options, *more],
+                capture_output=True,
+                text=True,
+                timeout=800,
+                env={**os.environ, "FIRNLINE_COMPARE_SHARE": "1"},
             )
             assert done.returncode == 0, done.stderr[-6000:]
             reached = CatalogConnection("lake", {"uri": nessie.uri, **identity.credentials()})

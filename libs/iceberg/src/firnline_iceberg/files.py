@@ -63,6 +63,11 @@ class FileEntry:
         return normal_path(self.path)
 
     @property
+    def key_and_number(self) -> tuple[str, int | None, int]:
+        """Path, offset in it, and data sequence number: what readers tell live files apart by."""
+        return (self.normal, None, self.sequence_number)
+
+    @property
     def live(self) -> bool:
         """ADDED or EXISTING."""
         return self.status is not Status.DELETED
@@ -99,3 +104,8 @@ class DeleteFileEntry(FileEntry):
     def key(self) -> tuple[str, int | None]:
         """Identity: two DVs may share one Puffin path and differ only in their offset."""
         return (self.normal, self.content_offset)
+
+    @property
+    def key_and_number(self) -> tuple[str, int | None, int]:
+        """See `FileEntry.key_and_number`."""
+        return (*self.key, self.sequence_number)

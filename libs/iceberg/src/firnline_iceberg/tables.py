@@ -26,6 +26,7 @@ from pyiceberg.catalog.rest.scan_planning import StorageCredential
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     BadRequestError,
+    CommitFailedException,
     ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -39,6 +40,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import IcebergType
 from requests.adapters import HTTPAdapter
@@ -275,6 +277,23 @@ class Tables:
         uuid = str(found.metadata.table_uuid)
         identity = TableName(uuid, namespace, name, asked.catalog, asked.prefix)
         return loaded(identity, found, self._cache)
+
+    def commit(
+        self,
+        table: TableName,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> bool:
+        """Send changes of metadata, once; False where the requirements do not hold. Raises
+        TableGone, RetryLater: perhaps they are made."""
+        found = self._load(table)
+        try:
+            self._catalog.commit_table(found, requirements, updates)
+        except CommitFailedException:
+            return False
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, table.dotted) from error
+        return True
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
         """Of the table's own level of namespaces; {} where the catalog knows none, or tells none:

@@ -9,16 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
-from firnline_domain.identity import Scope
+from firnline_domain.identity import Scope, TableName
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+)
 
+from firnline_iceberg.earlier_states import knowing_before
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.heads import changed_by
 from firnline_iceberg.lineages import hides_history
 from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.rewrites import task_ids
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.tables import LoadedTable, Tables
 
 NAMED = 10  # later commits, at the most
 
@@ -34,6 +42,7 @@ class Undo:
     scopes: tuple[Scope, ...]
     files_back: int  # live again
     files_gone: int  # not live any more
+    snapshot: Snapshot | None = None  # `restored`, where the catalog has to be told of it anew
 
     @property
     def head(self) -> int:
@@ -84,11 +93,29 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     return _taken_back(table, ref, upto)
 
 
+def give_back(tables: Tables, table: TableName, undo: Undo) -> bool:
+    """Set a ref back to a snapshot that the catalog does not show: it is added once more, with its
+    own id and number. False where another commit has landed since, or the catalog has not done it:
+    Nessie passes over what it does not know. Raises TableGone, RetryLater: perhaps it is done."""
+    assert undo.snapshot is not None
+    ref = {"ref-name": undo.ref, "type": "branch", "snapshot-id": undo.restored}
+    updates = (AddSnapshotUpdate(snapshot=undo.snapshot), SetSnapshotRefUpdate.model_validate(ref))
+    pinned = {"ref": undo.ref, "snapshot-id": undo.head}
+    requirements = (
+        AssertTableUUID(uuid=UUID(table.uuid)),
+        AssertRefSnapshotId.model_validate(pinned),
+    )
+    if not tables.commit(table, requirements, updates):
+        return False
+    return tables.load(table).head_id(undo.ref) == undo.restored
+
+
 def _hidden(table: LoadedTable, ref: str) -> CannotUndo:
     return CannotUndo(
         "history_hidden",
-        f"of {table.identity.dotted} the catalog shows the current snapshot alone: there is no "
-        f"earlier one that {ref} can be set to by way of Iceberg",
+        f"of {table.identity.dotted} the catalog shows the current snapshot alone. That is another "
+        f"one than the task's, or no metadata file of the state before it is left that {ref} could "
+        "be set to",
         "take it back in the catalog itself, which has kept that state and its files: in Nessie, "
         "assign the branch to the commit before it. What came after it to any table of that "
         "branch goes along",
@@ -113,10 +140,13 @@ def _described(snapshot: Snapshot) -> str:
 
 
 def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo | CannotUndo:
-    parent = ours[-1].parent_snapshot_id
-    if parent is None or not table.retains(parent):
-        if hides_history(table, ours[0].snapshot_id):
+    parent, earlier = ours[-1].parent_snapshot_id, None
+    if parent is None and hides_history(table, ours[0].snapshot_id):
+        if (known := knowing_before(table, ref)) is None:
             return _hidden(table, ref)
+        table, state = known
+        earlier, parent = state.snapshot, state.snapshot.snapshot_id
+    if parent is None or not table.retains(parent):
         return CannotUndo(
             "parent_gone",
             f"snapshot {parent}, the state before it, is expired, and its files with it",
@@ -144,6 +174,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
         tuple(scopes),
         len(back),
         len(added),
+        earlier,
     )
 
 

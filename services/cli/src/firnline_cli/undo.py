@@ -98,6 +98,7 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     from firnline_iceberg.commits import JavaCommits
     from firnline_iceberg.jvm import IcebergJvm
     from firnline_iceberg.tables import Tables
+    from firnline_iceberg.undoing import give_back
     from firnline_local.artifacts import iceberg_jar
 
     now_ms = int(time.time() * 1000)
@@ -107,14 +108,18 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     fleet.send(ORDERS, hold)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its objects outlive the JVM, loudly
     try:
-        with IcebergJvm(iceberg_jar()) as iceberg:
-            commits = JavaCommits(iceberg, fleet.of(table))
-            done = commits.undo(table, undo.ref, undo.head, undo.restored)
+        if undo.snapshot is not None:
+            done = give_back(Tables(fleet.of(table)), table, undo)
+        else:
+            with IcebergJvm(iceberg_jar()) as iceberg:
+                commits = JavaCommits(iceberg, fleet.of(table))
+                done = commits.undo(table, undo.ref, undo.head, undo.restored)
     except RetryLater:  # perhaps done, perhaps not: the table knows
         tables = Tables(fleet.of(table))
         done = tables.load(table).head_id(undo.ref) == undo.restored
     if not done:
         raise click.ClickException(
-            "another commit has landed meanwhile, and nothing was undone. Its partitions are held "
+            "another commit has landed meanwhile, or the catalog does not take an earlier snapshot "
+            "back, and nothing was undone. Its partitions are held "
             f"all the same: `firnline unpark {table.dotted}` frees them"
         )

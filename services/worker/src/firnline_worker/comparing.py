@@ -10,13 +10,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from firnline_adapters import metrics
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.records.orders import CompareRows
 from firnline_domain.records.results import DeleteKind, RowsCompared, RowSums
+from firnline_iceberg.earlier_states import knowing_before
 from firnline_iceberg.lineages import hides_history
 from firnline_iceberg.planning import LiveFiles, PlannedFile, live_files
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -38,6 +39,7 @@ class Side:
 
     snapshot_id: int
     files: Sequence[PlannedFile]
+    metadata: str = ""  # the file that has the snapshot, where the catalog shows it not
 
     @property
     def bytes(self) -> int:
@@ -112,7 +114,7 @@ class Comparer:
         """The files' rows as Iceberg's rewrite action reads those of a group."""
         iceberg, name = self.java.iceberg, f"firnline-{uuid.uuid4().hex}"
         wanted = {file.data.path for file in side.files}
-        scan = table.newScan().useSnapshot(side.snapshot_id).ignoreResiduals()
+        scan = self._having(table, side).newScan().useSnapshot(side.snapshot_id).ignoreResiduals()
         tasks = _tasks(self.java.spark, scan.filter(condition) if condition else scan, wanted)
         if tasks.size() != len(wanted):
             raise Skipped("not_planned", f"{tasks.size()} of {len(wanted)} files")
@@ -124,6 +126,13 @@ class Comparer:
         finally:
             cache.remove(name)
             manager.removeTasks(table, name)
+
+    def _having(self, table: Any, side: Side) -> Any:
+        """The table as it was when it had the snapshot."""
+        if not side.metadata:
+            return table
+        then = self.java.iceberg.StaticTableOperations(side.metadata, table.io())
+        return self.java.iceberg.BaseTable(then, table.name())
 
     def _result(
         self,
@@ -161,11 +170,16 @@ def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
         raise Skipped("snapshot_gone", "the commit was found by its files alone")
     number = {one: table.snapshot(one).sequence_number or 0 for one in order.snapshot_ids}
     first, last = min(number, key=number.__getitem__), max(number, key=number.__getitem__)
-    parent = table.snapshot(first).parent_snapshot_id
+    parent, metadata = table.snapshot(first).parent_snapshot_id, ""
+    if parent is None and first == last == table.head_id(order.ref) and hides_history(table, first):
+        if (known := knowing_before(table, order.ref)) is None:
+            raise Skipped("history_hidden", "no metadata file of the state before it is left")
+        table, earlier = known
+        parent, metadata = earlier.snapshot.snapshot_id, earlier.metadata_location
     if parent is None or not table.retains(parent):
         raise _gone(table, order.ref, "parent_gone", str(parent))
     old, new = live_files(table, parent), live_files(table, last)
-    return _side(parent, old, new, order), _side(last, new, old, order)
+    return replace(_side(parent, old, new, order), metadata=metadata), _side(last, new, old, order)
 
 
 def _gone(table: LoadedTable, ref: str, reason: str, detail: str) -> Skipped:
