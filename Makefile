@@ -91,8 +91,8 @@ schedules: setup ## Orders of writers' steps and commits: DEPTH=n, THIN=n, TABLE
 	  $(if $(SCHEDULE),--schedule "$(SCHEDULE)",--depth $(DEPTH) --thin $(THIN) --tables $(TABLES))
 
 .PHONY: chaos
-chaos: setup ## Writers and faults of every kind at once on the whole stack: MINUTES=n, SEED=s again
-	PYTHONPATH=tests/chaos:. $(BIN)/python -m firnline_chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: setup ## Writers and faults of every kind at once on the whole stack: MINUTES=n, SEED=s again; CONFIG=reference: on a secured lake
+	PYTHONPATH=tests/chaos:. $(BIN)/python -m firnline_chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CONFIG),--config $(CONFIG))
 
 .PHONY: fuzz-inputs
 fuzz-inputs: setup ## Hostile records, requests, properties and lists beside ordinary writers: MINUTES=n, SEED=s again

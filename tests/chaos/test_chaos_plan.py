@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_chaos.faults import FAULTS
-from firnline_chaos.plan import SORTS, STORM_S, Blow, draw
+from firnline_chaos.plan import LAKE_SORTS, SORTS, STORM_S, Blow, draw
 from firnline_chaos.storm import steps
 from firnline_chaos.tables import BUSY, KINDS
 from firnline_chaos.writes import WRITES
@@ -39,13 +39,14 @@ def test_one_table_gets_five_commits_a_second() -> None:
 
 
 def test_every_kind_of_write_and_fault_is_drawn() -> None:
-    plans = [draw(1, number) for number in range(60)]
+    plans = [draw(1, number, LAKE_SORTS) for number in range(60)]
     assert {write.kind for plan in plans for write in plan.writes} == set(WRITES)
     assert {blow.fault for plan in plans for blow in plan.blows} == set(FAULTS)
 
 
 def test_whatever_is_planned_can_be_done() -> None:
-    assert {sort.fault for sort in SORTS} <= set(FAULTS)
+    assert {sort.fault for sort in LAKE_SORTS} <= set(FAULTS)
+    assert {*SORTS} < {*LAKE_SORTS}
     assert {write for kind in KINDS for write in kind.writes} <= set(WRITES)
 
 

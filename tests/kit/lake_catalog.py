@@ -12,11 +12,13 @@ import json
 import re
 import secrets
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,7 @@ class Rules:
     keys_s: float | None = None  # vended keys end after it; None: none are handed out
     credentials_in: str = "storage-credentials"  # or "config"
     vends_expiry: bool = True
+    shares_keys: bool = False  # the same ones for the first half of their life, as catalogs do
     forbidden: set[str] = field(default_factory=set)  # tables that nobody may load
     closed: set[str] = field(default_factory=set)  # namespaces that our services may not read
     tokens: dict[str, float] = field(default_factory=dict)  # token -> when it ends
@@ -78,6 +81,12 @@ class LakeCatalog(ThreadingHTTPServer):
         self.asked_for_tokens: list[dict[str, str]] = []
         self.handed_out: list[Keys] = []
         self._lock = threading.Lock()
+        self._newest: tuple[Keys, float] | None = None  # and when they end
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that has gone, a catalog or a store that was killed: said by their own logs."""
+        if not isinstance(sys.exception(), OSError | HTTPException):
+            super().handle_error(request, client_address)
 
     @property
     def uri(self) -> str:
@@ -114,13 +123,10 @@ class LakeCatalog(ThreadingHTTPServer):
         """What an answer for a table holds more: new keys."""
         assert self.store is not None
         assert self.rules.keys_s is not None
-        with self._lock:
-            keys = self.store.new_keys(self.rules.keys_s)
-            self.handed_out.append(keys)
+        keys, end_s = self._keys(self.store, self.rules.keys_s)
         config = keys.properties()
         if self.rules.vends_expiry:
-            ends = int((time.time() + self.rules.keys_s) * 1000)
-            config["s3.session-token-expires-at-ms"] = str(ends)
+            config["s3.session-token-expires-at-ms"] = str(int(end_s * 1000))
         if self.rules.credentials_in == "config":
             return {"config": config}
         wrong = {"s3.access-key-id": "AKWRONG", "s3.secret-access-key": "shorter-prefix-loses"}
@@ -130,6 +136,18 @@ class LakeCatalog(ThreadingHTTPServer):
                 {"prefix": location, "config": config},
             ]
         }
+
+    def _keys(self, store: S3Server, life_s: float) -> tuple[Keys, float]:
+        with self._lock:
+            if self._newest and self.rules.shares_keys:
+                keys, end_s = self._newest
+                if keys.access in store.alive and end_s - time.time() > life_s / 2:
+                    return self._newest
+            end_s = time.time() + life_s
+            keys = store.new_keys(life_s)
+            self.handed_out.append(keys)
+            self._newest = keys, end_s
+            return self._newest
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -34,6 +34,7 @@ MODULE = "github.com/versity/versitygw"
 VERSION = "v1.8.0"
 CHECKSUM = "h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc="
 REGION = "us-east-1"
+AGAIN_S = 1.0  # until keys are taken away once more from a server that did not answer
 BUCKET = "lake"
 ANYBODY = {  # with a key; which one it is does not matter
     "Version": "2012-10-17",
@@ -67,12 +68,13 @@ class S3Server:
     folder: Path
     bucket: str = BUCKET
     alive: dict[str, threading.Timer | None] = field(default_factory=dict)
+    shown: str = ""  # the address that clients are told; else the end point
 
     @property
     def properties(self) -> dict[str, str]:
         """Where it is, in Iceberg's words; without keys."""
         return {
-            "s3.endpoint": self.endpoint,
+            "s3.endpoint": self.shown or self.endpoint,
             "s3.path-style-access": "true",
             "client.region": REGION,
         }
@@ -82,13 +84,22 @@ class S3Server:
         keys = Keys(f"AK{secrets.token_hex(9).upper()}", f"cAnAry{secrets.token_urlsafe(30)}")
         body = f"<Account><Access>{keys.access}</Access><Secret>{keys.secret}</Secret>"
         self._call("PATCH", "/create-user", f"{body}<Role>user</Role></Account>".encode())
-        timer = None
-        if lifetime_s is not None:
-            timer = threading.Timer(lifetime_s, self.drop, (keys.access,))
-            timer.daemon = True
-            timer.start()
-        self.alive[keys.access] = timer
+        self.alive[keys.access] = (
+            None if lifetime_s is None else self._ends(keys.access, lifetime_s)
+        )
         return keys
+
+    def _ends(self, access: str, after_s: float) -> threading.Timer:
+        timer = threading.Timer(after_s, self._time_is_over, (access,))
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _time_is_over(self, access: str) -> None:
+        try:
+            self.drop(access)
+        except OSError:  # the server is away for a moment
+            self.alive[access] = self._ends(access, AGAIN_S)
 
     def drop(self, access: str) -> None:
         """These keys end now."""
@@ -101,6 +112,16 @@ class S3Server:
             if timer is not None:
                 timer.cancel()
             self.drop(access)
+
+    def let_in_whoever_has_a_key(self) -> None:
+        """Into the bucket."""
+        self._call("PUT", f"/{self.bucket}?policy", json.dumps(_policy(self.bucket)).encode())
+
+    def close(self) -> None:
+        """Keys that are alive stay so."""
+        for timer in self.alive.values():
+            if timer is not None:
+                timer.cancel()
 
     def put(self, key: str, body: bytes) -> None:
         """An object, by root."""
@@ -172,19 +193,22 @@ def command(folder: Path, port: int, root: Keys, host: str = LOOPBACK) -> Comman
     )
 
 
+def new_root() -> Keys:
+    """Of a server that is to be."""
+    return Keys(f"ROOT{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
+
+
 @contextmanager
 def s3_server(folder: Path, port: int | None = None, host: str = LOOPBACK) -> Iterator[S3Server]:
     """A server with one bucket, into which whoever has a key may write. `host`: the address that it
     listens on, in a network of the test's own."""
     port = port or free_port()
-    root = Keys(f"ROOT{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
+    root = new_root()
     with serving(command(folder, port, root, host), folder / "s3.log"):
         made = S3Server(f"http://{host}:{port}", root, folder / "data")
-        made._call("PUT", f"/{BUCKET}?policy", json.dumps(_policy(BUCKET)).encode())
+        made.let_in_whoever_has_a_key()
         yield made
-        for timer in made.alive.values():
-            if timer is not None:
-                timer.cancel()
+        made.close()
 
 
 def _policy(bucket: str) -> Mapping[str, object]:

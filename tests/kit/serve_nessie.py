@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from firnline_local.ports import free_port
@@ -33,13 +34,17 @@ def main(folder: Path) -> None:
 
 
 def written(folder: Path, nessie: Nessie, identity: IdentityServer) -> Path:
-    """How our services come in; the secret in a file of its own."""
-    given = identity.credentials()
+    """How our services come in."""
+    return toml_of(folder, nessie.uri, identity.credentials())
+
+
+def toml_of(folder: Path, uri: str, properties: Mapping[str, str]) -> Path:
+    """A `lake.toml`; the secret in a file of its own."""
     secret, path = folder / "credential", folder / "lake.toml"
     with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as sink:
-        sink.write(given.pop("credential"))
-    lines = ["[catalogs.lake]", f'uri = "{nessie.uri}"', f'credential = "file:{secret.absolute()}"']
-    lines += [f'{name} = "{value}"' for name, value in given.items()]
+        sink.write(properties["credential"])
+    given = {"uri": uri, **properties, "credential": f"file:{secret.absolute()}"}
+    lines = ["[catalogs.lake]", *(f'{name} = "{value}"' for name, value in given.items())]
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -16,7 +16,8 @@ from typing import Any
 from firnline_local.artifacts import iceberg_jar
 
 from firnline_chaos import report
-from firnline_chaos.plan import draw
+from firnline_chaos.lake import NAMES
+from firnline_chaos.plan import LAKE_SORTS, SORTS, draw
 from firnline_chaos.rounds import Run, prepared
 
 
@@ -31,13 +32,14 @@ def main() -> int:
         print(f"{time.monotonic() - started:7.1f} s  {line}", flush=True)
 
     say(f"SEED={asked.seed} MINUTES={asked.minutes:g}, state in {state_dir}")
-    with prepared(state_dir, iceberg_jar(), say) as run:
+    sorts = LAKE_SORTS if asked.config else SORTS
+    with prepared(state_dir, iceberg_jar(), say, config=asked.config) as run:
         say("everything is up")
         begun, number = time.monotonic(), 0
         found: list[str] = []
         while not found and time.monotonic() - begun < asked.minutes * 60:
             number += 1
-            found = run.round(draw(asked.seed, number))
+            found = run.round(draw(asked.seed, number, sorts))
             say(f"round {number}: {len(found)} findings; {len(run.book.done)} writes so far")
             for one in found:
                 say(f"FINDING {one}")
@@ -47,7 +49,8 @@ def main() -> int:
             say(f"FINDING after the sweep: {one}")
         figures = written(state_dir, run, asked.seed, number, begun)
     print("\n".join(report.lines(figures)))
-    return ended(state_dir, asked.seed, bool(found), asked.state is None)
+    target = f"chaos CONFIG={asked.config}" if asked.config else "chaos"
+    return ended(state_dir, asked.seed, bool(found), asked.state is None, target)
 
 
 def written(state_dir: Path, run: Run, seed: int, rounds: int, begun: float) -> dict[str, Any]:
@@ -62,6 +65,7 @@ def arguments(prog: str = "chaos") -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--config", choices=NAMES, help="a lake that asks who one is")
     parser.add_argument("--state", type=Path, help="folder to work in; else a temporary one")
     return parser.parse_args()
 

@@ -16,6 +16,7 @@ from firnline_chaos.commits import Cut, SpoilCommits
 from firnline_chaos.deliveries import Redeliver, Rewind
 from firnline_chaos.disks import FillDisk
 from firnline_chaos.ground import Ground
+from firnline_chaos.lake_faults import EndKeys, Forbid, RevokeTokens, Throttle
 from firnline_chaos.missed import Missed
 from firnline_chaos.plan import Blow
 
@@ -102,4 +103,8 @@ FAULTS: dict[str, Callable[[Ground, Blow], Fault]] = {
     "rewind": Rewind,
     "fill_disk": FillDisk,
     "jump_clock": JumpClock,
+    "end_keys": EndKeys,
+    "revoke_tokens": RevokeTokens,
+    "throttle": Throttle,
+    "forbid": Forbid,
 }

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_deletes import vectors
+from firnline_domain.identity import normal_path
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_chaos.model import Place, Row, value_of
-from tests.kit.table_writer import FileWriter, local, numbered
+from tests.kit.table_writer import FileWriter, numbered
 
 PREFIX = "w-"  # of every file that a writer of ours writes
 ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string()}
 KEY = numbered({"id": (1, pa.int64())})
-FILES = FileWriter()
 Mark = tuple[str, int]  # data file, position
 
 
@@ -31,12 +31,13 @@ class Folder:
 
     location: str
     columns: tuple[tuple[int, str, pa.DataType], ...]
+    files: FileWriter
 
     @classmethod
     def of(cls, table: LoadedTable) -> Folder:
         fields = table.schema.fields
         columns = tuple((one.field_id, one.name, ARROW[str(one.field_type)]) for one in fields)
-        return cls(f"{table.metadata.location.rstrip('/')}/data", columns)
+        return cls(f"{table.metadata.location.rstrip('/')}/data", columns, writing(table))
 
     def new(self, kind: str, suffix: str) -> str:
         return f"{self.location}/{PREFIX}{kind}-{uuid.uuid4().hex[:16]}.{suffix}"
@@ -45,29 +46,47 @@ class Folder:
         """A data file."""
         found = [{name: value_of(row, number) for number, name, _ in self.columns} for row in rows]
         schema = numbered({name: (number, kind) for number, name, kind in self.columns})
-        return FILES.data(self.new("rows", "parquet"), found, schema, place)
+        return self.files.data(self.new("rows", "parquet"), found, schema, place)
 
     def keys(self, keys: Iterable[int | None], place: Place) -> str:
         """An equality delete on `id`."""
         found = [{"id": key} for key in keys]
-        return FILES.equality_deletes(self.new("keys", "parquet"), found, KEY, place)
+        return self.files.equality_deletes(self.new("keys", "parquet"), found, KEY, place)
 
     def positions(self, marks: Sequence[Mark], place: Place, about: str | None) -> str:
         """A position delete; `about`: of one data file alone."""
-        return FILES.position_deletes(self.new("positions", "parquet"), marks, place, about)
+        return self.files.position_deletes(self.new("positions", "parquet"), marks, place, about)
 
     def vector(self, data: DataFileEntry, positions: Iterable[int]) -> str:
         """A deletion vector of one data file."""
-        return FILES.deletion_vector(self.new("vector", "puffin"), data, positions)
+        return self.files.deletion_vector(self.new("vector", "puffin"), data, positions)
 
 
-def versions_in(data: DataFileEntry) -> list[int]:
+def writing(table: LoadedTable) -> FileWriter:
+    """By the keys that came with the table, where it lies on an object store."""
+    if normal_path(table.metadata.location).startswith("file:"):
+        return FileWriter()
+
+    def store(path: str, body: bytes) -> None:
+        with table.io.new_output(path).create(overwrite=True) as sink:
+            sink.write(body)
+
+    return FileWriter(store)
+
+
+def body_of(table: LoadedTable, path: str) -> bytes:
+    with table.io.new_input(path).open() as source:
+        return bytes(source.read())
+
+
+def versions_in(table: LoadedTable, data: DataFileEntry) -> list[int]:
     """Of the rows of a data file, by position. The column may have got another name since."""
-    found: list[int] = pq.read_table(local(data.path), columns=["v"])["v"].to_pylist()
+    body = pa.BufferReader(body_of(table, data.path))
+    found: list[int] = pq.read_table(body, columns=["v"])["v"].to_pylist()
     return found
 
 
-def vector_positions(path: str, offset: int, size: int) -> set[int]:
+def vector_positions(table: LoadedTable, path: str, offset: int, size: int) -> set[int]:
     """What a deletion vector says."""
-    blob = local(path).read_bytes()[offset : offset + size]
+    blob = body_of(table, path)[offset : offset + size]
     return {int(one) for one in vectors.decoded(blob, path)}

@@ -1,37 +1,38 @@
-"""Everything that runs: the embedded stack, a proxy before its catalog, and a second gateway."""
+"""Everything that runs: the stack, a proxy before its catalog, and a second gateway."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from firnline_iceberg.connection import NAME, CatalogConnection
 from firnline_local import stack_processes
-from firnline_local.parts import Addresses, ReadyLine, command_of, pick_ports
-from firnline_local.ports import LOOPBACK, free_port
+from firnline_local.artifacts import iceberg_jar
+from firnline_local.parts import SERVICES, pick_ports
 from firnline_local.stack import Stack, running
 from firnline_local.state import StackRecord, StateDir
-from firnline_local.supervised_part import SupervisedPart
-from firnline_local.supervisor import quiet
 
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
+from firnline_chaos.lake import SecuredLake, proxied
+from firnline_chaos.own_parts import OwnPart, second_gateway
+from firnline_chaos.stored_files import StoredFiles
 
-GATEWAY_2 = "gateway-2"
 SWEEP_AGE_S = 240.0  # results older than half of it are refused
-TICK_S = 0.1
+Clocks = Mapping[str, Mapping[str, str]]
 
 
 @dataclass
 class Ground:
-    """A running stack, as faults and invariants need it."""
+    """A running stack, as faults and invariants need it. `lake`: its catalog is that one."""
 
     stack: Stack
     proxy: CatalogProxy
-    second: SecondGateway
+    second: OwnPart
     journal: Journal
+    lake: SecuredLake | None = None
     clocks_jumped: bool = False  # times in records say nothing any more
 
     @property
@@ -43,18 +44,49 @@ class Ground:
         """What writers use."""
         return self.stack.gateway_uri, self.second.uri
 
+    @property
+    def own(self) -> dict[str, OwnPart]:
+        """Parts that are not the stack's."""
+        more = self.lake.parts if self.lake else ()
+        return {one.name: one for one in (self.second, *more)}
+
+    def by(self, uri: str) -> CatalogConnection:
+        """The catalog by a gateway."""
+        return self.lake.by(uri) if self.lake else CatalogConnection(NAME, {"uri": uri})
+
+    @property
+    def catalog(self) -> CatalogConnection:
+        """The catalog itself."""
+        return self.lake.direct() if self.lake else self.by(self.stack.catalog_uri)
+
+    @property
+    def class_path(self) -> str:
+        """Of a Spark that reads its tables."""
+        return self.lake.known.class_path if self.lake else str(iceberg_jar())
+
+    @property
+    def files(self) -> StoredFiles:
+        return self.lake.files if self.lake else StoredFiles()
+
+    def calm(self) -> None:
+        """The catalog and its store do as they are told."""
+        self.proxy.calm()
+        if self.lake:
+            self.lake.calm()
+
     def pid(self, part: str) -> int | None:
         """Its main process, while there is one."""
-        return self.second.pid if part == GATEWAY_2 else self.stack.part(part).pid
+        own = self.own.get(part)
+        return own.pid if own else self.stack.part(part).pid
 
     def is_ready(self, part: str) -> bool:
-        if part == GATEWAY_2:
-            return self.second.life == "ready"
-        return self.stack.part(part).life == "ready"
+        own = self.own.get(part)
+        return (own.life if own else self.stack.part(part).life) == "ready"
 
     def processes(self, part: str) -> list[psutil.Process]:
         """All of a part's, children included."""
-        return stack_processes.find(self.state.root, part)
+        own = self.own.get(part)
+        return stack_processes.find(own.root if own else self.state.root, part)
 
     def let_run(self, part: str) -> None:
         """Start a part that was stopped; return at once."""
@@ -62,82 +94,28 @@ class Ground:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return (*self.stack.record.parts, GATEWAY_2)
-
-
-class SecondGateway:
-    """Another gateway before the same catalog, with an outbox of its own; watched as the stack
-    watches its parts, from a thread that lives as long as it does."""
-
-    def __init__(self, state: StateDir, upstream: str) -> None:
-        self._port = free_port(frozenset(state.read().ports.values()))
-        stock = command_of("gateway", state, Addresses(state.read().ports))
-        env = {
-            **stock.env,
-            **stack_processes.mark(state.root, GATEWAY_2),
-            "FIRNLINE_UPSTREAM_URI": upstream,
-            "FIRNLINE_LISTEN_ADDRESS": str(self._port),
-            "FIRNLINE_METRICS_ADDRESS": "",
-            "FIRNLINE_STATE_DIR": str(state.data(GATEWAY_2)),
-        }
-        line = ReadyLine(state.log(GATEWAY_2))
-        command = replace(
-            stock, name=GATEWAY_2, cwd=state.data(GATEWAY_2), env=env,
-            ready=line.seen, prepare=line.mark,
-        )  # fmt: skip
-        self._part = SupervisedPart(command, state, self.uri, quiet)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=GATEWAY_2, daemon=True)
-        self._thread.start()
-
-    @property
-    def uri(self) -> str:
-        return f"http://{LOOPBACK}:{self._port}"
-
-    @property
-    def pid(self) -> int | None:
-        return self._part.record().pid
-
-    @property
-    def life(self) -> str:
-        return self._part.life
-
-    def _watch(self) -> None:
-        while not self._stop.wait(TICK_S):
-            self._part.tick()
-        self._part.terminate()
-        self._part.finish()
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
+        return (*self.stack.record.parts, *self.own)
 
 
 @contextmanager
 def ground(
-    state_dir: Path, journal: Journal, clocks: Mapping[str, Mapping[str, str]]
+    state_dir: Path, journal: Journal, clocks: Clocks, lake: SecuredLake | None = None
 ) -> Iterator[Ground]:
     """Start everything, hand it over when it is ready, take it down again. `clocks`: more of the
-    services' environment, by part."""
+    services' environment, by part. The `lake` runs already."""
     state = StateDir.at(state_dir)
     ports = pick_ports({})
     state.write(StackRecord(ports=ports))  # so that the proxy knows where the catalog will be
-    proxy = CatalogProxy(ports["catalog"], journal)
-    thread = threading.Thread(target=proxy.serve_forever, name="proxy", daemon=True)
-    thread.start()
-    special = {
-        "gateway": {"FIRNLINE_UPSTREAM_URI": proxy.uri},
-        "committer": {"FIRNLINE_SWEEP_AGE_SECONDS": str(SWEEP_AGE_S)},
-    }
-    parts = {*special, *clocks}
-    settings = {part: {**clocks.get(part, {}), **special.get(part, {})} for part in parts}
-    try:
-        with running(state_dir, settings=settings) as stack:
-            second = SecondGateway(state, proxy.uri)
-            try:
-                yield Ground(stack, proxy, second, journal)
-            finally:
-                second.close()
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
+    with ExitStack() as stack:
+        proxy = lake.proxy if lake else stack.enter_context(proxied(ports["catalog"], journal))
+        told = lake.known.settings if lake else {"gateway": {"FIRNLINE_UPSTREAM_URI": proxy.uri}}
+        aged = {"committer": {"FIRNLINE_SWEEP_AGE_SECONDS": str(SWEEP_AGE_S)}}
+        settings = {
+            part: {**clocks.get(part, {}), **told.get(part, {}), **aged.get(part, {})}
+            for part in SERVICES
+        }
+        parts = lake.known.parts if lake else None
+        found = stack.enter_context(running(state_dir, parts, settings))
+        second = second_gateway(state, settings["gateway"])
+        stack.callback(second.close)
+        yield Ground(found, proxy, second, journal, lake)

@@ -86,6 +86,15 @@ SORTS = (
     Sort("fill_disk", 3, (*SERVICES, *SERVERS), 1.0, 6.0),
     Sort("jump_clock", 2, CLOCKS, 2.0, 10.0),
 )
+LAKE_SORTS = (  # more of them, where the catalog and its store ask who one is
+    *SORTS,
+    Sort("end_keys", 4, ("store",)),
+    Sort("revoke_tokens", 4, ("catalog",)),
+    Sort("throttle", 5, ("store",), 1.0, 8.0),
+    Sort("forbid", 2, ("catalog",), 1.0, 8.0),
+    Sort("kill", 2, ("store",)),
+    Sort("pause", 2, ("store",), 0.5, 6.0),
+)
 
 
 def draw(seed: int, number: int, sorts: tuple[Sort, ...] = SORTS) -> Plan:

@@ -17,7 +17,7 @@ from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.tallies import FileTally
 from firnline_iceberg import output_lists
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.connection import NAME, connection_of
+from firnline_iceberg.connection import NAME, CatalogConnection
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.locations import metadata_folders
@@ -28,9 +28,9 @@ from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.tallying import partition_changes
 from pyspark.sql import SparkSession
 
-from firnline_chaos.files import local
 from firnline_chaos.invariants import FileFacts, Seen
 from firnline_chaos.model import Rows, value_of
+from firnline_chaos.stored_files import StoredFiles
 from firnline_chaos.tables import NAMESPACE
 
 LOOKS = 5
@@ -42,6 +42,7 @@ class Reader:
 
     spark: SparkSession
     tables: Tables
+    files: StoredFiles
 
     def load(self, name: str) -> LoadedTable:
         return self.tables.named((NAMESPACE,), name)
@@ -50,7 +51,7 @@ class Reader:
         """Of the table as it is; looked at again where an expiry ran meanwhile."""
         for _ in range(LOOKS):
             table = self.load(name)
-            found = _facts_or_gone(table, committed, promise)
+            found = _facts_or_gone(table, self.files, committed, promise)
             if not found.missing or self.load(name).metadata_location == table.metadata_location:
                 break
         return found
@@ -89,14 +90,18 @@ class Promise:
         return max(dated_ms + self.age_s * 1000, deadline_ms) < at_ms
 
 
-def _facts_or_gone(table: LoadedTable, committed: Collection[str], promise: Promise) -> FileFacts:
+def _facts_or_gone(
+    table: LoadedTable, files: StoredFiles, committed: Collection[str], promise: Promise
+) -> FileFacts:
     try:
-        return file_facts(table, committed, promise)
+        return file_facts(table, files, committed, promise)
     except MetadataFileGone as gone:
         return FileFacts(missing=[str(gone)])
 
 
-def file_facts(table: LoadedTable, committed: Collection[str], promise: Promise) -> FileFacts:
+def file_facts(
+    table: LoadedTable, files: StoredFiles, committed: Collection[str], promise: Promise
+) -> FileFacts:
     """`committed`: ids of tasks whose commit was told of. Once replaced, their files are expiry's
     to remove, and one that was killed leaves some."""
     live = {ref: _live(table, number.snapshot_id) for ref, number in table.metadata.refs.items()}
@@ -105,12 +110,12 @@ def file_facts(table: LoadedTable, committed: Collection[str], promise: Promise)
         for snapshot in table.snapshots
         for path, _ in _live(table, snapshot.snapshot_id)
     }
-    missing = [path for path in retained | _metadata(table) if not local(path).exists()]
+    missing = [path for path in retained | _metadata(table) if not files.path(path).exists()]
     listed, overdue = _listed(table, promise)
     stems = tuple(stem_of(table.identity.uuid, task) for task in committed)
     unlisted = [
         path
-        for path in _written(table)
+        for path in _written(table, files)
         if path not in retained | listed and not path.rsplit("/", 1)[1].startswith(stems)
     ]
     return FileFacts(live, missing, unlisted, overdue)
@@ -146,20 +151,21 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
     return paths, overdue
 
 
-def _written(table: LoadedTable) -> list[str]:
+def _written(table: LoadedTable, files: StoredFiles) -> list[str]:
     """Files below the table's data that carry Firnline's name."""
-    folder = local(table.metadata.location) / "data"
-    return [normal_path(f"file:{path}") for path in folder.rglob(f"{PREFIX}*")]
+    return list(files.below(f"{table.metadata.location.rstrip('/')}/data", f"{PREFIX}*"))
 
 
 @contextmanager
-def reader(catalog_uri: str, iceberg_jar: Path, scratch: Path) -> Iterator[Reader]:
+def reader(
+    catalog: CatalogConnection, class_path: str, files: StoredFiles, scratch: Path
+) -> Iterator[Reader]:
     """A Spark session of our own for as long as the block lasts."""
-    spark = writer_session(str(iceberg_jar), connection_of(catalog_uri).spark(), scratch)
+    spark = writer_session(class_path, catalog.spark(), scratch)
     # PySpark has put itself between py4j and everybody: it would look for the exceptions of our
     # writers' JVMs in Spark's.
     py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     try:
-        yield Reader(spark, Tables(catalog_uri, cache=FileCache()))
+        yield Reader(spark, Tables(catalog, cache=FileCache()), files)
     finally:
         spark.stop()

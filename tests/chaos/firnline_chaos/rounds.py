@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.hostile import tenant
 from firnline_chaos.hostile.tenant import Hostile
+from firnline_chaos.lake import secured_lake
 from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
@@ -75,7 +76,7 @@ class Run:
     def finale(self) -> list[str]:
         """What killed processes have left is swept, as an operator does it, and everything is
         looked at once more: nothing of age is left, and nothing is gone that anybody needs."""
-        tables = Tables(self.ground.stack.catalog_uri)
+        tables = Tables(self.ground.catalog)
         sweeper = Sweeper(tables, now_ms, int(SWEEP_AGE_S * 1000))
         began_ms = now_ms()  # what comes of age after that is not promised
         for kind in KINDS:
@@ -118,7 +119,7 @@ class Run:
     def _calm(self, plan: Plan) -> list[str]:
         """No fault goes on, every part serves, and each table gets one more commit: a lost event
         is noticed at the next one."""
-        self.ground.proxy.calm()
+        self.ground.calm()
         deadline = time.monotonic() + READY_S
         while waiting := [one for one in self.ground.parts if not self.ground.is_ready(one)]:
             if time.monotonic() > deadline:
@@ -251,8 +252,10 @@ def prepared(
     iceberg_jar: Path,
     say: Callable[[str], None],
     hostile_per_s: float = HOSTILE_PER_S,
+    config: str | None = None,
 ) -> Iterator[Run]:
-    """Everything up, and empty tables."""
+    """Everything up, and empty tables. `config`: on that lake, which the hostile tenant has no
+    credentials of."""
     lineages = {kind.name: Lineage() for kind in KINDS}
 
     def see(name: str, snapshots: Iterable[Any]) -> None:
@@ -260,28 +263,31 @@ def prepared(
             lineages[name].observe(snapshots)
 
     journal = Journal(see=see)
-    with ground(state_dir, journal, clocks.settings(state_dir)) as found:
-        RestCatalog("lake", uri=found.stack.gateway_uri).create_namespace(NAMESPACE)
+    with ExitStack() as stack:
+        lake = stack.enter_context(secured_lake(state_dir / "lake", journal)) if config else None
+        settings = clocks.settings(state_dir)
+        found = stack.enter_context(ground(state_dir, journal, settings, lake))
+        by_gateway = found.by(found.stack.gateway_uri)
+        RestCatalog("lake", **by_gateway.pyiceberg()).create_namespace(NAMESPACE)
         book = Book(lineages, itertools.count(1))
         uris = (*found.gateways, found.stack.gateway_uri)  # the last one is the busy table's
-        writers = [Writer(iceberg_jar, uri, book) for uri in uris]
+        writers = [Writer(iceberg_jar, found.by(uri), book) for uri in uris]
+        for writer in writers:
+            stack.callback(writer.close)
         for kind in KINDS:
             create(writers[0].jvm, writers[0].catalog, kind)
         scratch = state_dir / "reader"
-        with reader(found.stack.catalog_uri, iceberg_jar, scratch) as eyes:
-            topics = Topics(found.stack.kafka)
-            hostile = Hostile(
-                found.stack.kafka,
-                found.stack.gateway_uri,
-                found.stack.catalog_uri,
-                signer_at({"FIRNLINE_SIGNING_KEYS": str(found.state.signing_keys)}),
-                state_dir / "outside" / "file.parquet",
-                lambda: live_paths(eyes),
-                hostile_per_s,
-            )
-            try:
-                yield Run(found, eyes, topics, writers, book, Storm(found, say), hostile, say)
-            finally:
-                topics.close()
-                for writer in writers:
-                    writer.close()
+        seen = reader(found.catalog, found.class_path, found.files, scratch)
+        eyes = stack.enter_context(seen)
+        topics = Topics(found.stack.kafka)
+        stack.callback(topics.close)
+        hostile = Hostile(
+            found.stack.kafka,
+            found.stack.gateway_uri,
+            found.catalog.uri,
+            signer_at({"FIRNLINE_SIGNING_KEYS": str(found.state.signing_keys)}),
+            state_dir / "outside" / "file.parquet",
+            lambda: live_paths(eyes),
+            0.0 if lake else hostile_per_s,
+        )
+        yield Run(found, eyes, topics, writers, book, Storm(found, say), hostile, say)

@@ -12,6 +12,7 @@ from typing import Any
 
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -54,15 +55,15 @@ class Book:
 class Writer:
     """Use it on one thread; `close` ends its JVM."""
 
-    def __init__(self, iceberg_jar: Path, uri: str, book: Book) -> None:
+    def __init__(self, iceberg_jar: Path, reached: CatalogConnection, book: Book) -> None:
         self._java = IcebergJvm(iceberg_jar, heap_bytes=256 << 20)
         self.jvm = self._java.jvm
         waits = {
             "rest.client.socket-timeout-ms": str(PATIENCE_MS),
             "rest.client.connection-timeout-ms": str(PATIENCE_MS),
         }
-        self.catalog = rest_catalog(self.jvm, uri, **waits)
-        self._tables = Tables(uri)
+        self.catalog = rest_catalog(self.jvm, reached, **waits)
+        self._tables = Tables(reached)
         self._book = book
 
     def close(self) -> None:

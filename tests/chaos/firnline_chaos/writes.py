@@ -85,7 +85,7 @@ class Turn:
 
     def shown_in(self, file: DataFileEntry) -> dict[int, Row]:
         rows, found = self.rows, {}
-        for position, version in enumerate(versions_in(file)):
+        for position, version in enumerate(versions_in(self.table, file)):
             if version in rows:
                 found[position] = rows[version]
         return found
@@ -166,7 +166,8 @@ def vector(turn: Turn) -> None:
     chosen, said = turn.pick(shown), set[int]()
     replaced = _vectors(turn.live.deletes, file)
     for old in replaced:
-        said |= vector_positions(old.path, old.content_offset or 0, old.content_size or 0)
+        offset, size = old.content_offset or 0, old.content_size or 0
+        said |= vector_positions(turn.table, old.path, offset, size)
     pending = _checked(turn, turn.folder.vector(file, said | {*chosen}), [file.path], replaced)
     turn.commit(pending, Change(killed=frozenset(shown[at].version for at in chosen)))
 

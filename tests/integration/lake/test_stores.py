@@ -48,8 +48,8 @@ def test_a_store_that_says_slow_down_is_asked_again(store: S3Server) -> None:
     """The first four tries of each request: three are all that Arrow makes by itself. (What is
     shorter than the refusal itself Arrow 26 does not ask for again.)"""
     body = bytes(10_000)
-    with throttling(store.endpoint, refusals=4) as (endpoint, refused):
-        there = {**store.properties, "s3.endpoint": endpoint, **store.root.properties()}
+    with throttling(store.endpoint, refusals=4) as slow:
+        there = {**store.properties, "s3.endpoint": slow.uri, **store.root.properties()}
         given = CatalogConnection("lake", {"uri": "http://g", **there}).pyiceberg()
         location = f"s3://{BUCKET}/slow"
         io = file_io(given, location)
@@ -57,4 +57,4 @@ def test_a_store_that_says_slow_down_is_asked_again(store: S3Server) -> None:
             sink.write(body)
         with io.new_input(f"{location}/x").open() as source:
             assert source.read() == body
-    assert len(refused) >= 8
+    assert len(slow.refused) >= 8

@@ -13,7 +13,7 @@ from typing import Any
 import requests
 from firnline_iceberg.naming import LIST_SUFFIX, PREFIX, Run
 
-from firnline_chaos.files import local
+from tests.kit.table_writer import local
 
 NAMESPACE = "hostile"
 NUMBERS = ("0", "-1", "1", "1e309", "NaN", "", " ", "9" * 30, "1_000", "0x10", "\u0661", "\xff")

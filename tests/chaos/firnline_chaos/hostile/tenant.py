@@ -61,10 +61,13 @@ class Hostile:
         self.outside.write_bytes(b"nobody's to delete")
         self._producer = Producer({"bootstrap.servers": self.kafka, "message.max.bytes": BIG})
         self._name = "t"
-        self._tenant = records.Tenant(tables.create(self.gateway, self._name))
+        if self.per_s:
+            self._tenant = records.Tenant(tables.create(self.gateway, self._name))
 
     def work(self, dice: random.Random, stop: threading.Event) -> None:
         """Until told to stop; what it sends is on the broker then."""
+        if not self.per_s:
+            return
         acts = {
             self._record: 60,
             self._request: 25,
