@@ -75,8 +75,9 @@ class Host:
 
     def pss(self) -> int:
         """Bytes that its executors take, with their Python workers; shared pages count once."""
-        below = {p.pid: p for one in self.executors() for p in one.children(recursive=True)}
-        everyone = [*self.executors(), *below.values()]
+        executors = self.executors()
+        below = {p.pid: p for one in executors for p in _children(one)}
+        everyone = [*executors, *below.values()]
         return sum(_pss(one) for one in everyone)
 
     def scratch(self) -> list[str]:
@@ -266,6 +267,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    """None where it has ended meanwhile."""
+    try:
+        return process.children(recursive=True)
     except psutil.Error:
         return []
 
