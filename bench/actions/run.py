@@ -1,5 +1,5 @@
-"""`make bench-actions`: expiry, orphans, manifests and dangling deletes beside Iceberg's own, in
-turn, in one JVM. Prints each figure, leaves bench/results/actions.json."""
+"""`make bench-actions`: expiry, orphans, manifests, dangling deletes, sorts beside Iceberg's own,
+in turn, in one JVM. Prints each figure, leaves bench/results/actions.json."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
 from bench.actions.history import BETWEEN_MS, START_MS, History, grown, stored
+from bench.actions.sorting import Growing, growing
 from bench.rewrite.trees import Usage, Watch
 
 RESULTS = Path(__file__).parents[1] / "results" / "actions.json"
@@ -219,7 +220,35 @@ def dangling(site: Site) -> None:
         site.figures[-1]["left"] = left
 
 
-PARTS = {"expire": expire, "orphans": orphans, "manifests": manifests, "dangling": dangling}
+def sort(site: Site) -> None:
+    """Ours, full sorts every day, and some less often, which leave out about as many files."""
+    days = max(int(60 * site.scale), 5)
+    with growing(site.spark, site.uri, site.folder, now_ms) as made:
+        for engine, every in ((OURS, 0), (STOCK, 1), (STOCK, 3)):
+            table = made(f"sorted_{every}", every)
+
+            def grow(table: Growing = table) -> None:
+                for number in range(1, days + 1):
+                    table.day(number)
+
+            site.measure("sort", engine, grow, every=every, days=days)
+            site.figures[-1] |= {
+                "written_mb": round(table.written() / 1e6, 2),
+                "left_out": round(table.left_out / days, 4),
+                "opened": round(table.opened / days, 2),
+                "rows": table.rows(),
+            }
+            print(site.figures[-1], flush=True)
+    assert len({row["rows"] for row in site.figures}) == 1
+
+
+PARTS = {
+    "expire": expire,
+    "orphans": orphans,
+    "manifests": manifests,
+    "dangling": dangling,
+    "sort": sort,
+}
 
 
 @contextmanager

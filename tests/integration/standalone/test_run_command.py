@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
@@ -64,6 +65,31 @@ def test_a_compaction_from_first_to_last(lake: RestCatalog, namespace: str, firn
     assert again.returncode == 0
     passed_over, nothing = map(json.loads, again.stdout.splitlines())
     assert (passed_over["reason"], nothing["event"]) == ("fixed_point", "nothing_to_do")
+
+
+def test_a_sort_by_a_column_that_the_owner_has_named(
+    lake: RestCatalog, namespace: str, firnline: Run
+) -> None:
+    table = made(lake, namespace, **{"firnline.sort": "v desc"})
+    for number in range(FILES):  # each file has all keys
+        spread = pa.table({"id": [number] * 10, "v": [f"r{one:02}" for one in range(10)]})
+        table.append(spread.cast(SCHEMA))
+    before, name = rows(table), f"{namespace}.t"
+    shown = firnline("run", name, "sort", "--dry-run")
+    assert "11 files" in shown.stdout, shown  # nine of the others lie beside them
+    done = firnline("run", name, "sort", "--verify", "--json")
+    assert done.returncode == 0, done.stderr
+    told = {one["event"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert (told["ended"]["outcome"], told["compared"]["outcome"]) == ("committed", "equal")
+    assert sorted(map(str, rows(table))) == sorted(map(str, before))
+    paths = table.inspect.files()["file_path"].to_pylist()
+    assert len(paths) == 10
+    [file] = [path for path in paths if "firnline-" in path]
+    sorted_by = pq.read_table(file.removeprefix("file:"))["v"].to_pylist()
+    assert sorted_by == sorted(sorted_by, reverse=True)
+    again = firnline("run", name, "sort", "--all-partitions", "--json")
+    (*_, last) = map(json.loads, again.stdout.splitlines())
+    assert (again.returncode, last["outcome"]) == (0, "nothing_to_do"), again
 
 
 @pytest.mark.parametrize(

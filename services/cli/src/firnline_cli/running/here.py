@@ -21,6 +21,7 @@ from firnline_adapters.redaction import redacted
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.requested import Requested
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.signing import Keyring
@@ -139,7 +140,9 @@ class Here:
 
     def _not_again(self, made: Chosen) -> Chosen:
         """Without what a rewrite of ours has left as it is, unless the partitions were named."""
-        scopes = [one.scope for one in made.orders if isinstance(one, RewriteFiles)]
+        rewrites = (one for one in made.orders if isinstance(one, RewriteFiles))
+        # our own merges leave files that are to be sorted; a sort finds out by itself
+        scopes = [one.scope for one in rewrites if one.action != Action.SORT]
         if self.requested.chosen or not scopes:
             return made
         try:
