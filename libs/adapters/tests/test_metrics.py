@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from firnline_adapters.metric_list import METRICS
+from firnline_adapters.metrics import measured
+from prometheus_client import REGISTRY
 
 ROOT = Path(__file__).parents[3]
 SHOWS = """
@@ -50,16 +52,13 @@ def calls() -> Iterator[tuple[str, set[str | None]]]:
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name("metrics"), attr="count" | "gauge"),
+                    func=ast.Attribute(
+                        value=ast.Name("metrics"), attr="count" | "gauge" | "observe"
+                    ),
                     args=[ast.Constant(value=str(name)), *_],
                     keywords=labels,
                 ):
                     yield name, {one.arg for one in labels}
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name("metrics"), attr="observe"),
-                    args=[ast.Constant(value=str(name)), *_],
-                ):
-                    yield name, set()
 
 
 def test_code_counts_what_the_list_has_with_its_labels() -> None:
@@ -70,3 +69,17 @@ def test_code_counts_what_the_list_has_with_its_labels() -> None:
 
 def test_no_meaning_is_left_to_its_name() -> None:
     assert [one.name for one in METRICS.values() if not one.meaning.endswith(".")] == []
+
+
+def test_a_gauge_that_is_read_at_the_scrape_has_what_is_found_then() -> None:
+    found = {("g", "t", "0"): 4.0}
+    labels = {"group": "g", "topic": "t", "partition": "0"}
+
+    def lag() -> float | None:
+        return REGISTRY.get_sample_value("firnline_consumer_lag_records", labels)
+
+    with measured("consumer_lag_records", lambda: found):
+        assert lag() == 4
+        found[("g", "t", "0")] = 5.0
+        assert lag() == 5
+    assert lag() is None

@@ -11,10 +11,11 @@ from threading import Thread
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from firnline_domain.errors import CatalogRefused, CatalogUnreachable, TaskRefused
-from firnline_domain.identity import TableName
+from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
+from firnline_domain.identity import CATALOG, TableName
 from firnline_iceberg.tables import TableGone, Tables
 from firnline_iceberg.vended_files import VendedFileIO
+from prometheus_client import REGISTRY
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
@@ -75,6 +76,40 @@ def test_a_catalog_that_refuses_is_told_from_one_that_fails(
 ) -> None:
     with pytest.raises(CatalogRefused, match=said):
         answering(status, error(status)).load(NAME)
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"), [(404, ""), (409, ""), (403, "403"), (429, "429"), (503, "503")]
+)
+def test_calls_of_a_catalog_are_timed_and_its_errors_counted(
+    answering: Callable[[int, object], Tables], status: int, counted: str
+) -> None:
+    tables, before = answering(status, error(status)), seen(counted)
+    with pytest.raises((RetryLater, TaskRefused)):
+        tables.load(NAME)
+    calls, errors = (b - a for a, b in zip(before, seen(counted), strict=True))
+    assert calls >= 2  # its configuration, and the table
+    assert errors == (1 if counted else 0)
+
+
+def test_a_catalog_that_is_not_there_is_an_error_without_a_status() -> None:
+    before = seen("none")
+    with pytest.raises(CatalogUnreachable):
+        Tables("http://127.0.0.1:9").load(NAME)
+    assert seen("none")[1] > before[1]
+
+
+def seen(status: str) -> tuple[float, float]:
+    """Calls by GET, and errors of this status, or of any."""
+    name = {"catalog": CATALOG}
+    errors = [
+        one.value
+        for family in REGISTRY.collect()
+        for one in family.samples
+        if one.name == "firnline_catalog_errors_total" and status in ("", one.labels["status"])
+    ]
+    calls = REGISTRY.get_sample_value("firnline_catalog_seconds_count", {**name, "method": "GET"})
+    return calls or 0.0, sum(errors)
 
 
 def test_metadata_of_the_future_is_refused(answering: Callable[[int, object], Tables]) -> None:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from firnline_adapters.logs import Log
 from firnline_committer.attempts import Progress
-from firnline_committer.handlers import Handlers, batches
+from firnline_committer.handlers import Handlers, batches, handle_deliveries
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.ports import Delivery
 from firnline_domain.records.events import RewriteCommitted, RewriteSkipped, TickPassed
 from firnline_domain.records.results import Mode, RowsCompared, TaskFailed
+from prometheus_client import REGISTRY
 
 from tests.kit.expiries import expired
 
@@ -113,3 +116,29 @@ def test_a_record_of_another_kind_is_poison(handlers) -> None:
     with pytest.raises(PoisonousRecord) as caught:
         handlers.handle([TickPassed(0, 1)])
     assert caught.value.reason == "unexpected_record"
+
+
+@pytest.mark.parametrize(("redelivered", "counted"), [(False, (300, 100)), (True, (0, 0))])
+def test_bytes_are_counted_once_for_what_was_replaced_and_added(
+    result, redelivered: bool, counted: tuple[int, int]
+) -> None:
+    committed = RewriteCommitted(
+        "a", TABLE, "main", None, (2,), 1, 3, 1, 0, 0, 300, 100, 9, 0, 9, "native", redelivered, 5
+    )
+
+    class Committing(Recording):
+        def advance(self, results: Sequence[Any]) -> Progress:
+            return Progress([committed])
+
+    before = rewritten_bytes()
+    delivery = Delivery("task-results", 0, 0, "k", result(task="a", inputs=["1"]))
+    handle_deliveries(Handlers(Committing(), Away(), lambda: 9), [delivery], Log("committer"))
+    assert tuple(b - a for a, b in zip(before, rewritten_bytes(), strict=True)) == counted
+
+
+def rewritten_bytes() -> tuple[float, float]:
+    name = "firnline_rewritten_bytes_total"
+    replaced, added = (
+        REGISTRY.get_sample_value(name, {"files": files}) or 0.0 for files in ("replaced", "added")
+    )
+    return replaced, added

@@ -8,7 +8,9 @@ import json
 
 import aiohttp
 import pytest
+from firnline_domain.identity import CATALOG
 from firnline_gateway.handlers import Gateway
+from prometheus_client import REGISTRY
 
 from .conftest import Bench, said
 
@@ -253,3 +255,24 @@ async def test_a_target_that_is_no_path_is_refused(bench: Bench) -> None:
     found = await bench.raw(request(bench, "GET", "http://elsewhere.example/v1/x"))
     assert found.startswith(b"HTTP/1.1 400 ")
     assert not any("elsewhere" in line for line in bench.catalog.lines())
+
+
+async def test_the_catalogs_answers_are_timed_and_its_failures_counted(bench: Bench) -> None:
+    script = bench.catalog.script
+    script[f"GET {PATH}"] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+    before = of_catalog()
+    await bench.raw(request(bench, "GET", PATH))
+    script[f"GET {PATH}"] = None  # it hangs up
+    await bench.raw(request(bench, "GET", PATH))
+    calls, failed, silent = (b - a for a, b in zip(before, of_catalog(), strict=True))
+    assert (calls >= 2, failed, silent) == (True, 1, 1)
+
+
+def of_catalog() -> tuple[float, ...]:
+    name = {"catalog": CATALOG}
+    found = (
+        REGISTRY.get_sample_value("firnline_catalog_seconds_count", {**name, "method": "GET"}),
+        REGISTRY.get_sample_value("firnline_catalog_errors_total", {**name, "status": "503"}),
+        REGISTRY.get_sample_value("firnline_catalog_errors_total", {**name, "status": "none"}),
+    )
+    return tuple(one or 0.0 for one in found)

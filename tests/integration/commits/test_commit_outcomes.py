@@ -9,11 +9,13 @@ import pytest
 from firnline_committer import committer as committing
 from firnline_domain.commits import commit_plan
 from firnline_domain.errors import RetryLater
+from firnline_domain.identity import CATALOG
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits, Pin
+from prometheus_client import REGISTRY
 
 from tests.kit.commit_checks import files, handled, replaces, rewritten
 
@@ -48,6 +50,20 @@ def test_a_lost_race_is_no_error_with_two_stacks(
     [moved] = [one.getMessage() for one in caplog.records if "head_moved" in one.getMessage()]
     assert "branch main has changed" in moved
     assert "\n" not in moved
+
+
+def test_each_commit_that_was_sent_is_timed(
+    table: Table, meddled: Committer, meddler: Meddler
+) -> None:
+    result, before = rewritten(table), sent()
+    meddler.before = [lambda: table.append((3, 1))]
+    assert isinstance(handled(meddled, result), RewriteCommitted)
+    assert sent() - before >= 1
+
+
+def sent() -> float:
+    labels = {"catalog": CATALOG, "method": "POST"}
+    return REGISTRY.get_sample_value("firnline_catalog_seconds_count", labels) or 0.0
 
 
 def race_with_expiry(table: Table, meddler: Meddler) -> RewriteFinished:

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from firnline_domain.records.events import DeadLettered
 
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
+from firnline_adapters.consumer_lag import ConsumerLag
 from firnline_adapters.dead_letters import DEAD_LETTERS, send_to_dead_letters
 from firnline_adapters.kafka_connection import Kafka, client_config
 from firnline_adapters.logs import Log
@@ -220,7 +222,11 @@ class KafkaInbox:
         )
         # A process that ends on an error closes nothing. librdkafka then waits for ever, on a whole
         # core, for somebody to take the partitions that its group has just given it.
-        self._leave_group = weakref.finalize(self, self._consumer.close)
+        leaving = ExitStack()
+        leaving.callback(self._consumer.close)
+        lag = ConsumerLag(kafka, self._consumer, group)
+        leaving.enter_context(metrics.measured("consumer_lag_records", lag.measure))
+        self._leave_group = weakref.finalize(self, leaving.close)
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
         """See `Inbox.poll`."""

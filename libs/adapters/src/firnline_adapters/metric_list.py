@@ -12,6 +12,7 @@ from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import Classification
 
 ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
+CATALOG_CALLERS = ("gateway", "enricher", "worker", "committer")
 DEAD = (
     *("unexpected_record", "empty_record", "not_single_object", "unknown_schema", "bad_value"),
     *("bad_body", "too_large", "unsigned", "unknown_key", "bad_signature", "stale"),
@@ -20,6 +21,7 @@ DEAD = (
     *("unknown_catalog", "unknown_prefix"),
 )
 STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
+CATALOG_ERRORS = ("401", "403", "429", "500", "502", "503", "504", "none")
 ENDS = (
     *("finished", "finished_late", "failed", "failed_for_good", "lost", "waited_in_vain"),
     "expired",
@@ -35,7 +37,11 @@ COUNTERS: Meanings = {
         "records_shrunk": "Records made smaller because their topic takes no larger ones.",
         "dead_letters": "Records sent to dead-letters.",
     },
-    ("gateway", "enricher", "worker", "committer"): {
+    CATALOG_CALLERS: {
+        "catalog_errors": (
+            "Calls that a catalog refused (401, 403, 429), failed at (5xx) or did not answer "
+            "(`none`)."
+        ),
         "dependency_errors": (
             "Pieces of the service's own work that catalog or storage did not answer; they are "
             "tried again."
@@ -114,6 +120,10 @@ COUNTERS: Meanings = {
             "Results that reached the table, by what else had been committed meanwhile."
         ),
         "rewrites_conflicted": "Results that were refused.",
+        "rewritten_bytes": (
+            "Bytes of the data files that committed rewrites have replaced, and of those that they "
+            "have added: write amplification, and by the difference what was saved."
+        ),
         "outputs_deleted": "Output files removed because no commit took them.",
         "uploads_given_up": "Multipart uploads of killed tasks that were given up.",
     },
@@ -121,6 +131,13 @@ COUNTERS: Meanings = {
 GAUGES: Meanings = {
     ALL: {
         "build_info": "Always 1.",
+    },
+    ("enricher", "planner", "worker", "committer"): {
+        "consumer_lag_records": (
+            "Offsets between what the consumer group has committed and the end, of each partition "
+            "that this member has; read from Kafka at each scrape. Markers of transactions have "
+            "offsets, too: 1 or 2 while idle."
+        ),
     },
     ("gateway",): {
         "gateway_outbox_depth": "Events that are not yet on the broker.",
@@ -169,6 +186,12 @@ GAUGES: Meanings = {
     },
 }
 HISTOGRAMS: Meanings = {
+    CATALOG_CALLERS: {
+        "catalog_seconds": (
+            "Time from a call to a catalog to the head of its answer, or to the error. The "
+            "committer: its commits, and what it reads itself."
+        ),
+    },
     ("gateway",): {
         "gateway_added_seconds": "Time that an answer to a commit waited for the outbox.",
         "gateway_commit_hold_seconds": "Time that a commit was held for a commit of Firnline's.",
@@ -190,6 +213,8 @@ HISTOGRAMS: Meanings = {
         "order_to_commit_seconds": "Time from an order to the commit of its result.",
     },
 }
+# Not kept, but read when Prometheus asks (`metrics.measured`).
+AT_SCRAPE = frozenset({"consumer_lag_records"})
 # By name: each label, with the values that are known beforehand.
 LABELS: dict[str, dict[str, Iterable[str]]] = {
     "records_read": {"topic": ()},
@@ -200,6 +225,10 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "fleet_orders": {"group": ("default",), "lane": Lane},
     "fleet_oldest_order_seconds": {"group": ("default",), "lane": Lane},
     "dependency_errors": {"dependency": ("catalog", "storage", "other")},
+    "catalog_errors": {"catalog": (), "status": CATALOG_ERRORS},
+    "catalog_seconds": {"catalog": (), "method": ()},
+    "consumer_lag_records": {"group": (), "topic": (), "partition": ()},
+    "rewritten_bytes": {"files": ("replaced", "added")},
     "build_info": {"version": (), "service": ()},
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},

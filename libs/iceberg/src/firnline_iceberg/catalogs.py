@@ -18,6 +18,7 @@ from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefuse
 from firnline_domain.identity import TableName, is_catalog_name
 from py4j.protocol import Py4JJavaError
 
+from firnline_iceberg.catalog_calls import declare_catalogs
 from firnline_iceberg.catalog_prefixes import at_prefix
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
@@ -97,6 +98,7 @@ class CatalogTables(Tables):
     ) -> None:
         """`cache` is one for all. Raises Misconfigured."""
         connections = connections_of(catalogs)
+        declare_catalogs(connections)
         super().__init__(next(iter(connections.values())), cache, **properties)
 
         def make(connection: CatalogConnection) -> Tables:

@@ -24,6 +24,7 @@ from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 
 from firnline_iceberg import java_errors
+from firnline_iceberg.catalog_calls import count_call
 from firnline_iceberg.connection import Catalog, connection_of
 from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
 from firnline_iceberg.jvm import Jvm
@@ -169,7 +170,9 @@ class JavaCommits:
                     pin = Pin(pinned, ref)
                     known, changes = self._with_files(table, known, rewrites)
                     seen = as_it_is if merges else self._unmerged
-                    send = SingleSend(known.java.operations(), pin, may_send, holds, seen)
+                    send = SingleSend(
+                        known.java.operations(), pin, may_send, holds, seen, self._count_commit
+                    )
                     begun = self._begun(table, ref, rewrites, changes, send, merges)
                     if not isinstance(begun, _Prepared):
                         self._keep(table, known)
@@ -326,6 +329,15 @@ class JavaCommits:
         change.validateDeletedFiles()
         return change
 
+    def _count_commit(self, seconds: float, error: Py4JJavaError | None) -> None:
+        """Java does not say the status; an exception that is no answer is one of none."""
+        status: int | None = 200
+        if error is not None:
+            known = {_MOVED: 409, _GONE: 404, java_errors.UNAUTHORIZED: 401,
+                     java_errors.FORBIDDEN: 403, java_errors.CLEANABLE: 400}  # fmt: skip
+            status = next((code for name, code in known.items() if self._is(error, name)), None)
+        count_call(self._name, "POST", seconds, status)
+
     def _not_sent(self, error: Py4JJavaError, pin: Pin) -> Outcome:
         if pin.lost:
             return Moved(_text(error))
@@ -341,7 +353,7 @@ class JavaCommits:
     def _sent(self, error: Py4JJavaError, written: WrittenMetadata | None) -> Outcome:
         if self._is(error, _MOVED) or self._is(error, _GONE):
             return Moved(_text(error), written)
-        if self._is(error, f"{_EXCEPTIONS}.CleanableFailure"):
+        if self._is(error, java_errors.CLEANABLE):
             return replace(_refused(error), written=written)
         return Unknown(_text(error), written)
 

@@ -14,8 +14,9 @@ from firnline_domain.errors import (
 )
 from py4j.protocol import Py4JJavaError
 
-_UNAUTHORIZED = "org.apache.iceberg.exceptions.NotAuthorizedException"
-_FORBIDDEN = "org.apache.iceberg.exceptions.ForbiddenException"
+UNAUTHORIZED = "org.apache.iceberg.exceptions.NotAuthorizedException"
+CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
+FORBIDDEN = "org.apache.iceberg.exceptions.ForbiddenException"
 _STORES = ("software.amazon.awssdk.", "com.azure.", "com.google.cloud.storage.")
 _DENIED = ("Status Code: 403", "Status Code: 401", "Unable to load credentials", "403 Forbidden",
            "AuthorizationFailure", "AuthenticationFailed", "401 Unauthorized")  # fmt: skip
@@ -24,16 +25,16 @@ _CAUSES = 8
 
 def is_unauthorized(error: Py4JJavaError) -> bool:
     """Whether the catalog does not take who we are."""
-    return any(name == _UNAUTHORIZED for name, _ in causes(error))
+    return any(name == UNAUTHORIZED for name, _ in causes(error))
 
 
 def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
     """The error for who waits. `catalog`: its name."""
     for name, text in causes(error):
-        if name == _UNAUTHORIZED:
+        if name == UNAUTHORIZED:
             said = f"catalog {catalog} does not take who we are (401): {text}"
             return CatalogRefused(said, catalog)
-        if name == _FORBIDDEN:
+        if name == FORBIDDEN:
             return CatalogRefused(f"catalog {catalog} does not let us (403): {text}")
         if name.startswith(_STORES):
             denied = any(sign in text for sign in _DENIED)

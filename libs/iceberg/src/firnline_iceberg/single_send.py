@@ -10,6 +10,7 @@ itself, and the first copy may have been applied: then the table's head has lost
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from traceback import walk_tb
@@ -23,6 +24,10 @@ Holds = Callable[[Any], bool]
 """Java's `TableMetadata` that the commit is onto -> whether it is what was examined."""
 
 
+Answered = Callable[[float, Py4JJavaError | None], None]
+"""Told how long the catalog took, in seconds, and what it raised."""
+
+
 def always() -> bool:
     """Sends whenever it is ready."""
     return True
@@ -31,6 +36,10 @@ def always() -> bool:
 def whatever(_: Any) -> bool:
     """Of a table's form nothing was examined."""
     return True
+
+
+def uncounted(seconds: float, error: Py4JJavaError | None) -> None:
+    """For who keeps no figures."""
 
 
 def as_it_is(metadata: Any) -> Any:
@@ -90,14 +99,17 @@ class SingleSend:
         may_send: MaySend = always,
         holds: Holds = whatever,
         seen: Callable[[Any], Any] = as_it_is,
+        answered: Answered = uncounted,
     ) -> None:
-        """`seen`: what Java is shown in the place of the table's `TableMetadata`."""
+        """`seen`: what Java is shown in the place of the table's `TableMetadata`. `answered`: told
+        of each commit that was sent."""
         self._operations = operations
         self._seen = seen
         self._shown: tuple[str, Any, Any] | None = None  # location, metadata as it is and as seen
         self.pin = pin
         self._may_send = may_send
         self._holds = holds
+        self._answered = answered
         self.unsent = ""  # why nothing was sent
         self.error: Py4JJavaError | None = None  # of the commit, once it was sent
         self.written: WrittenMetadata | None = None
@@ -116,13 +128,16 @@ class SingleSend:
         if self.unsent:
             self.written = written_metadata(base, metadata, self.pin.ref)
             raise TimeoutError("this commit may not be sent any more")
+        began_s = time.monotonic()
         try:
             self._operations.commit(base if self._shown is None else self._shown[1], metadata)
         except Py4JJavaError as error:
             self.error = error
             raise
         finally:  # not before: every millisecond of it is one in which the head may move
+            elapsed_s = time.monotonic() - began_s
             self.written = written_metadata(base, metadata, self.pin.ref)
+            self._answered(elapsed_s, self.error)
 
     def refresh(self) -> Any:
         """Raises TimeoutError: the head is another."""

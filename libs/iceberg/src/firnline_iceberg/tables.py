@@ -47,6 +47,7 @@ from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
 from firnline_iceberg.auth import RequestsAuth, identity_of
+from firnline_iceberg.catalog_calls import count_call
 from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.digests import Digest, read_digest
@@ -445,7 +446,7 @@ class _Catalog(RestCatalog):
         self.properties = whole
         session.auth = self._auth
         for scheme in ("http://", "https://"):
-            session.mount(scheme, _WithTimeout(session.verify))
+            session.mount(scheme, _Calls(self._connection.name, session.verify))
         return session
 
     def _refresh_token(self) -> None:
@@ -478,13 +479,24 @@ def fresh_credentials(
             raise told(connection, error, ".".join(identifier)) from error
 
 
-class _WithTimeout(HTTPAdapter):
-    def __init__(self, verify: Any) -> None:
-        super().__init__()
-        self._verify = verify
+class _Calls(HTTPAdapter):
+    """Each has an end, and is counted."""
 
-    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+    def __init__(self, catalog: str, verify: Any) -> None:
+        super().__init__()
+        self._catalog, self._verify = catalog, verify
+
+    def send(
+        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
+    ) -> requests.Response:
         if isinstance(self._verify, str):  # REQUESTS_CA_BUNDLE would win over what is configured
             kwargs["verify"] = self._verify
         kwargs["timeout"] = kwargs.get("timeout") or CATALOG_TIMEOUT_S
-        return super().send(*args, **kwargs)
+        began_s, status = time.monotonic(), None
+        try:
+            answer = super().send(request, *args, **kwargs)
+            status = answer.status_code
+        finally:
+            elapsed_s = time.monotonic() - began_s
+            count_call(self._catalog, str(request.method), elapsed_s, status)
+        return answer

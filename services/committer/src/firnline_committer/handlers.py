@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from firnline_domain.commits.conflicts import inputs
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.ports import Delivery
+from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import (
     Mode,
     RewriteFinished,
@@ -137,7 +138,16 @@ def handle_deliveries(handlers: Handlers, batch: list[Delivery], log: Log) -> Ha
     started, handled = time.monotonic(), Handled()
     _handle(handlers, batch, log, handled)
     metrics.observe("commit_seconds", time.monotonic() - started)
+    _count_bytes(handled.events)
     return handled
+
+
+def _count_bytes(events: Iterable[Any]) -> None:
+    """Of what Iceberg's own action has committed, too. A commit that was found was counted."""
+    for one in events:
+        if isinstance(one, RewriteCommitted) and not one.redelivered:
+            metrics.count("rewritten_bytes", one.bytes_before, files="replaced")
+            metrics.count("rewritten_bytes", one.bytes_after, files="added")
 
 
 def _handle(handlers: Handlers, batch: list[Delivery], log: Log, handled: Handled) -> None:

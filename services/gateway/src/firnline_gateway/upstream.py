@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -14,10 +15,12 @@ from aiohttp import (
     ClientTimeout,
     DummyCookieJar,
     TCPConnector,
+    TraceConfig,
 )
 from aiohttp.client import _RequestContextManager
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater
 from firnline_iceberg.auth import identity_of, tls_context
+from firnline_iceberg.catalog_calls import count_call, declare_catalogs
 from firnline_iceberg.connection import CatalogConnection
 from multidict import CIMultiDict
 from yarl import URL
@@ -75,6 +78,7 @@ class Upstream:
             ssl=tls_context(catalog) or True,
         )
         patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
+        declare_catalogs([self._name])
         self._reads = self._session(patience)
         self._writes = self._session(patience)
         self._writes._retry_connection = False  # else a lost DELETE is sent again (aiohttp 3.14)
@@ -88,6 +92,7 @@ class Upstream:
             cookie_jar=DummyCookieJar(),  # one client's cookies are not another's
             max_line_size=HEADER_BYTES,
             max_field_size=HEADER_BYTES,
+            trace_configs=[_counting(self._name)],
         )
 
     async def close(self) -> None:
@@ -222,6 +227,27 @@ class Upstream:
             raise TooLong(f"GET {path}: {error}") from error
         except (ClientError, OSError, TimeoutError) as error:
             raise CatalogUnreachable(f"GET {path}: {error!r}") from error
+
+
+def _counting(catalog: str) -> TraceConfig:
+    """Adds each call to the metrics of a catalog."""
+
+    async def began(_: ClientSession, call: Any, __: Any) -> None:
+        call.began_s = time.monotonic()
+
+    async def answered(_: ClientSession, call: Any, found: Any) -> None:
+        status = found.response.status
+        count_call(catalog, found.method, time.monotonic() - call.began_s, status)
+
+    async def failed(_: ClientSession, call: Any, found: Any) -> None:
+        if not isinstance(found.exception, asyncio.CancelledError):  # the client has gone
+            count_call(catalog, found.method, time.monotonic() - call.began_s, None)
+
+    counting = TraceConfig()
+    counting.on_request_start.append(began)
+    counting.on_request_end.append(answered)
+    counting.on_request_exception.append(failed)
+    return counting
 
 
 def own_headers(catalog: CatalogConnection) -> dict[str, str]:

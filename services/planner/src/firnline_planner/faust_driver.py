@@ -19,6 +19,7 @@ import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
+from firnline_adapters import metrics
 from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.health import say_ready
 from firnline_adapters.kafka import MAX_MESSAGE_BYTES
@@ -401,6 +402,16 @@ class FaustDriver:
             self._ready = True
             say_ready(self._log, topics=",".join(TOPICS), buckets=len(self._buckets))
 
+    def lag(self) -> dict[tuple[str, ...], float]:
+        """Of the partitions at hand, by group, topic and partition."""
+        consumer, group = self._faust.app.consumer, self._settings.app
+        done = dict(consumer._committed_offset)
+        return {
+            (group, place.topic, str(place.partition)): max(end - at, 0)
+            for place, at in done.items()
+            if place.topic in TOPICS and at is not None and (end := consumer.highwater(place))
+        }
+
     async def _forget(self, *_: Any, **__: Any) -> None:
         """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
         self._buckets.clear()
@@ -445,7 +456,8 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     )
     worker.spinner = None  # it writes to the terminal at every log line
     try:
-        worker.execute_from_commandline()
+        with metrics.measured("consumer_lag_records", driver.lag):
+            worker.execute_from_commandline()
     except SystemExit as ended:
         if not ended.code:
             local.close()

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, Message
+from firnline_adapters import metrics
 from firnline_adapters.assignments import KafkaAssignments
+from firnline_adapters.consumer_lag import ConsumerLag
 from firnline_adapters.health import say_ready
 from firnline_adapters.logs import Log
 
@@ -46,6 +48,7 @@ class KafkaDriver:
         log: Log,
         stop: Callable[[str], NoReturn],
         assignments: KafkaAssignments,
+        lag: ConsumerLag,
     ) -> None:
         self._consumer = consumer
         self._transactions = transactions
@@ -55,6 +58,7 @@ class KafkaDriver:
         self._log = log
         self._stop = stop
         self._assignments = assignments
+        self._lag = lag
         self._membership = Membership(consumer, buckets)
         self._ticked_s = 0.0
         self._behind: set[int] = set()  # buckets with more due than they have reconciled
@@ -65,8 +69,9 @@ class KafkaDriver:
         """Serve until `end`. Raises KafkaException where the broker stays away."""
         self._membership.join()
         try:
-            while not self._ending:
-                self._round()
+            with metrics.measured("consumer_lag_records", self._lag.measure):
+                while not self._ending:
+                    self._round()
         finally:
             self._consumer.close()
             self._assignments.close()

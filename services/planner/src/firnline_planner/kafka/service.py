@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from firnline_adapters.assignments import KafkaAssignments
+from firnline_adapters.consumer_lag import ConsumerLag
 from firnline_adapters.logs import Log
 from firnline_adapters.replication import replication_here
 from firnline_domain.records.assignments import Board
@@ -61,6 +62,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         log,
         stop,
         assignments,
+        ConsumerLag(settings.broker, consumer, settings.app),
     )
 
     def end(*_: object) -> None:
