@@ -23,6 +23,7 @@ FULL_BYTES = 64 << 20  # less, and the gateway's outbox or a delete set does not
 LITTLE_BYTES = 2 << 30  # a large partition's delete sets
 OWN_DISK = "a folder, of each service its own, on a disk that its user can write"
 PROBE_BYTES = 1 << 20
+JAR_S = 120.0  # every byte of two jars is read twice: over 20 s on a host at a load of 30
 FETCH = "run `firnline jars` and set FIRNLINE_ICEBERG_JAR to what it prints"
 
 
@@ -34,7 +35,7 @@ def host_checks(given: Given) -> Iterator[Check]:
         yield Check("host.spark", "find PySpark", spark)
         jars = given.told.iceberg_jar or ""
         tried = f"read {jars or 'FIRNLINE_ICEBERG_JAR'}"
-        yield Check("host.jar", tried, lambda: iceberg_jars(jars))
+        yield Check("host.jar", tried, lambda: iceberg_jars(jars), (), JAR_S)
     if given.concerns(OF_STATE):
         place = given.told.state_dir
         tried = f"write into {place or 'FIRNLINE_STATE_DIR'}"
