@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.work import Table
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
 from firnline_domain.settings.thresholds import Thresholds
 
 # Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
@@ -23,7 +23,7 @@ class DanglingDeletes(TableAction):
         holds = table.counters.totals.holds
         deletes, data = holds.delete_files, holds.data_files
         if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
-            return Asked(Reason.HEALTHY)
+            return NOT_ASKED
         return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:

@@ -30,7 +30,8 @@ SHARED_BY = ("migrated", "snapshot")  # properties of tables made from the files
 
 def may_share_files(settings: Mapping[str, str]) -> bool:
     """Iceberg's `migrate` and `snapshot` say so in the table that they make."""
-    return any(settings.get(name, "").strip().lower() == "true" for name in SHARED_BY)
+    said = [settings[name] for name in SHARED_BY if name in settings]
+    return any(value.strip().lower() == "true" for value in said) if said else False
 
 
 def owner_agrees(settings: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from math import ceil
 
 from firnline_domain.counters.work import Table
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
 from firnline_domain.settings.thresholds import Thresholds
 
 TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does not say otherwise
@@ -24,10 +24,12 @@ class ManifestRewrite(TableAction):
         return limits.manifest_interval_ms
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
-        known = self.numbers(table, limits)
         least = limits.min_manifests
-        if not least or known["manifests"] - known["full_manifests"] < least:
-            return Asked(Reason.HEALTHY)
+        if not least or table.counters.manifests < least:
+            return NOT_ASKED
+        known = self.numbers(table, limits)
+        if known["manifests"] - known["full_manifests"] < least:
+            return NOT_ASKED
         return Asked(Reason.MANY_MANIFESTS, True, numbers=known)
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:

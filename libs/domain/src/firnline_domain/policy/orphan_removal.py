@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.work import Table
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS, HOUR_MS
 
@@ -20,7 +20,7 @@ class OrphanRemoval(TableAction):
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         if not limits.remove_orphans or not limits.gc_enabled:
-            return Asked(Reason.HEALTHY)
+            return NOT_ASKED
         return Asked(Reason.ORPHAN_INTERVAL, True, numbers=self.numbers(table, limits))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:

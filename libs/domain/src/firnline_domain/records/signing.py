@@ -7,6 +7,7 @@ when. Several keys at once make a change of keys possible: the first one signs, 
 from __future__ import annotations
 
 import hmac
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -97,5 +98,5 @@ def _mac(key: SigningKey, at_ms: int, parts: Sequence[bytes]) -> bytes:
     """Each part goes in behind its length, so that no two lists of parts read the same. At once:
     an `hmac` object that is fed takes 5 us more, for each event of a planner."""
     framed = [key.id.encode(), str(at_ms).encode(), *parts]
-    lengths = b"".join(len(part).to_bytes(8, "big") for part in framed)
+    lengths = struct.pack(f">{len(framed)}Q", *map(len, framed))
     return hmac.digest(key.secret, b"".join([lengths, *framed]), "sha256")

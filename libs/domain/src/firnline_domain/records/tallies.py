@@ -72,16 +72,6 @@ def _tally(files: int, records: int, size: int) -> Tally:
     return Tally(files, records, size) if files or records or size else NO_FILES
 
 
-def _changed(held: Tally, added: Tally, removed: Tally) -> Tally:
-    if added == removed:  # both are empty, mostly
-        return held
-    return _tally(
-        held.files + added.files - removed.files,
-        held.records + added.records - removed.records,
-        held.bytes + added.bytes - removed.bytes,
-    )
-
-
 class FileTally(Value):
     """Everything that a set of files adds up to, by kind and, for data files, by size class."""
 
@@ -101,7 +91,9 @@ class FileTally(Value):
 
     def changed(self, added: FileTally, removed: FileTally) -> FileTally:
         """With files added and others removed. Every commit asks for it: one value, not two."""
-        return FileTally(*map(_changed, self.tallies, added.tallies, removed.tallies))
+        kinds = zip(self.tallies, added.tallies, removed.tallies, strict=True)
+        # Where both are equal they are empty, mostly.
+        return FileTally(*[held if a == r else held + a - r for held, a, r in kinds])
 
     @property
     def tallies(self) -> tuple[Tally, ...]:

@@ -43,7 +43,7 @@ class Expiry(StrEnum):
     NEVER = "false"
 
 
-class Thresholds(Value):
+class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks with every record
     """Each field's property stands beside it. A value that cannot be read counts as unset, but for
     a window or a blackout: whoever set one does not want orders at any time.
     """

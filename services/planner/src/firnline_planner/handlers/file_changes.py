@@ -38,9 +38,10 @@ def on_files_changed(change: FilesChanged, context: TableContext) -> None:
     state = context.state
     table = state.table(change.table.key, MAIN)
     if change.ref == MAIN:
-        pause = state.pause_in_force(change.table.key)
-        fresh = Table(TableCounters(change.table, MAIN), pause=pause)
-        _fold_all(context, table or fresh, change)
+        if table is None:
+            pause = state.pause_in_force(change.table.key)
+            table = Table(TableCounters(change.table, MAIN), pause=pause)
+        _fold_all(context, table, change)
     elif table is not None:
         external = table.counters.has_external_files or change.external_files > 0
         counters = replace(table.counters, snapshot_count=None, has_external_files=external)

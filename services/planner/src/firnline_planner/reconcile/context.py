@@ -47,7 +47,8 @@ class TableContext(Value):
                 key_share=keys,
             )
         reads = table.work.reads
-        return replace(self, limits=limits, rates=reads.rates(self.now_ms) if reads else None)
+        rates = reads.rates(self.now_ms) if reads else None
+        return TableContext(self.state, self.fleet, limits, self.now_ms, self.effects, rates)
 
     def limits_of(self, table: Table, partition: Partition) -> Thresholds:
         """What holds for one partition of the context's table: some are read oftener."""

@@ -44,6 +44,7 @@ from firnline_planner.state.stores import KeyValueStore
 # memory that is in no processor cache when it is freed.
 REMEMBERED = 500
 MAX_SHOWN = 200
+MEASURED = (Table, Partition)  # that a record can make larger than any that is kept
 
 
 Value = Table | Partition | FleetShare | Pause | Route | bytes | int | None  # None = deleted
@@ -228,6 +229,8 @@ class BucketState:
 
     def route(self, table_key: str) -> Route | None:
         """The bucket that a table is assigned to; None = it was never moved from its home."""
+        if not self._routes and not self._staged:
+            return None
         key = route_key(table_key)
         if key in self._staged:
             staged = self._staged[key]
@@ -263,7 +266,7 @@ class BucketState:
         transaction would fail, and with it all that was read beside it, for ever."""
         self._packed.clear()
         for key, value in self._staged.items():
-            if isinstance(value, Table | Partition) and self._known.get(key) is not value:
+            if isinstance(value, MEASURED) and self._known.get(key) is not value:
                 data = to_bytes(value)
                 if len(key) + len(data) > self._store.max_value_bytes:
                     name = key[:MAX_SHOWN].decode(errors="replace")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 from firnline_domain.counters.missing_snapshots import resync_ms
@@ -104,7 +105,7 @@ def _checked(data: bytes) -> bytes:
 
 def ref_key(table_key: str, ref: str) -> bytes:
     """Key of one ref of a table."""
-    return TABLE + f"{table_key}{SEPARATOR}{ref}".encode()
+    return f"2{table_key}{SEPARATOR}{ref}".encode()
 
 
 def table_key_in(key: bytes) -> str:
@@ -114,14 +115,13 @@ def table_key_in(key: bytes) -> str:
 
 def partition_prefix(table_key: str, ref: str) -> bytes:
     """What the keys of a ref's partitions start with."""
-    return PARTITION + f"{table_key}{SEPARATOR}{ref}{SEPARATOR}".encode()
+    return f"1{table_key}{SEPARATOR}{ref}{SEPARATOR}".encode()
 
 
 def partition_key(table_key: str, ref: str, scope: Scope) -> bytes:
     """Key of a partition."""
-    return (
-        partition_prefix(table_key, ref) + f"{scope.spec_id}{SEPARATOR}{scope.partition}".encode()
-    )
+    place = f"{scope.spec_id}{SEPARATOR}{scope.partition}"
+    return f"1{table_key}{SEPARATOR}{ref}{SEPARATOR}{place}".encode()
 
 
 def pause_key(table_key: str | None) -> bytes:
@@ -139,6 +139,7 @@ def waiting_key(table_key: str, number: int) -> bytes:
     return WAITING + f"{table_key}{SEPARATOR}{number:08}".encode()
 
 
+@cache
 def cursor_key(topic: str) -> bytes:
     """Key of how far a topic is in the state."""
     return CURSOR + topic.encode()
@@ -158,7 +159,9 @@ def due_ms(table: Table) -> int | None:
 def reconcile_ms(table: Table) -> int | None:
     """When something is to be decided, asked for or given up."""
     work = table.work
-    due = (one.due_ms for one in work.actions.values())
-    lost = (task.deadline_ms for task in work.running)
-    missing_ms = resync_ms(table.counters)
-    return earliest(work.reconcile_ms, work.expiry.due_ms, *due, *lost, missing_ms)
+    due_ms = earliest(work.reconcile_ms, work.expiry.due_ms, resync_ms(table.counters))
+    if work.actions or work.running:  # of most tables neither, and every commit asks twice
+        due = (one.due_ms for one in work.actions.values())
+        lost = (task.deadline_ms for task in work.running)
+        due_ms = earliest(due_ms, *due, *lost)
+    return due_ms
