@@ -8,7 +8,7 @@ from __future__ import annotations
 from firnline_domain.counters.lineage import Lineage
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
-from firnline_domain.records.tallies import NO_FILES, FileTally
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import Value, field, replace
 
 EMPTY = FileTally()
@@ -37,8 +37,10 @@ class PartitionCounters(Value):
     @property
     def is_negative(self) -> bool:
         """True if more was removed than was there: a change is missing or was wrong."""
-        held = (tally for tally in self.holds.tallies if tally is not NO_FILES)
-        return any(tally.files < 0 or tally.records < 0 or tally.bytes < 0 for tally in held)
+        for tally in self.holds.tallies:  # a loop: asked with every commit
+            if tally.files < 0 or tally.records < 0 or tally.bytes < 0:
+                return True
+        return False
 
     def after(
         self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int

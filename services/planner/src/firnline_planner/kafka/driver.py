@@ -7,6 +7,7 @@ committed like everything else, and is never read again (timer-write hazard, H16
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,9 @@ MIN_PUBLICATIONS = 64
 MAX_PUBLICATIONS = (
     192  # 0.1 s of CPU: an order waits for the publications of two rounds at the most
 )
+# What a batch makes lives until its commit, and has no cycles: collected after every 700 objects,
+# Python's default, it took one thirtieth of the planner's CPU.
+YOUNG_OBJECTS = 50_000
 WAIT_S = 0.05  # for a batch to fill; part of the time from a commit to its order
 
 
@@ -67,6 +71,7 @@ class KafkaDriver:
 
     def run(self) -> None:
         """Serve until `end`. Raises KafkaException where the broker stays away."""
+        gc.set_threshold(YOUNG_OBJECTS)
         self._membership.join()
         try:
             with metrics.measured("consumer_lag_records", self._lag.measure):
