@@ -28,10 +28,10 @@ STEPS = {
     "drop": 1, "rollback": 1, "evolve": 1, "respec": 1,
 }  # fmt: skip
 ACTIONS = {
-    "merge": 2, "compact": 3, "convert": 3, "full": 1, "expire": 4, "remove_orphans": 2,
+    "merge": 2, "compact": 3, "convert": 3, "full": 1, "sort": 1, "expire": 4, "remove_orphans": 2,
     "remove_dangling_deletes": 2, "rewrite_manifests": 2,
 }  # fmt: skip
-REWRITES = ("merge", "compact", "convert", "full")
+REWRITES = ("merge", "compact", "convert", "full", "sort")
 ENDS = {"whole": 4, "killed": 4, "meddled": 1, "beside": 3}
 FAULTS = ((500, True), (500, False), (409, False), ("none", True), ("none", False), ("half", True))
 
@@ -72,6 +72,8 @@ class Trial:
                 "firnline.orphans.enabled": "true",
                 "firnline.orphans.quarantine-ms": rng.choice(["0", "604800000"]),
                 "firnline.rewrite.quiet-ms": "0",
+                "firnline.sort": "id",
+                "firnline.sort.max-depth": "2",
                 "firnline.metadata.previous-versions-max": rng.choice(["0", "2"]),
                 "write.metadata.previous-versions-max": "3",
                 "commit.manifest.min-count-to-merge": rng.choice(["2", "100"]),
