@@ -62,7 +62,7 @@ e2e: setup ## The whole system as processes
 
 .PHONY: test-lake
 test-lake: setup ## Secured Kafka and Redis, TLS, catalogs on object stores: every service, every way in, both drivers of the planner
-	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/cluster tests/integration/kafka tests/integration/lake tests/integration/cluster tests/integration/doctor tests/integration/test_catalog_auth.py tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py
+	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/cluster tests/integration/kafka tests/integration/lake tests/integration/cluster tests/integration/doctor tests/integration/test_catalog_auth.py tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py tests/e2e/test_lake_secrets.py
 
 FOLDER ?= .firnline/nessie
 .PHONY: nessie
