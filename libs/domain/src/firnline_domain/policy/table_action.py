@@ -52,7 +52,7 @@ class TableAction(ABC):
     ) -> tuple[Table, TableOrder | None]:
         """The table with the decision, and the order, if one is to go out."""
         known, asked = table.work.actions.get(self.name), self.asks(table, limits, now_ms)
-        if known is None and asked == NOT_ASKED:
+        if known is None and (asked is NOT_ASKED or asked == NOT_ASKED):
             return table, None  # mostly: asked with every change of every table
         before = known or ActionWork()
         if asked.reason != Reason.HEALTHY or before.task_id:
