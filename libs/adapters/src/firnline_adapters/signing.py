@@ -92,12 +92,20 @@ class RecordSigner:
         self.keys.verify(_read(headers), self._now_ms(), self._age_ms(topic), *parts)
 
     def _age_ms(self, topic: str) -> int | None:
-        name = topic.partition(BEFORE_GROUP)[0]
-        if self._max_age_ms is None or name not in topics.topics_with(topics.Signature.EXPIRES):
+        name = None if self._max_age_ms is None else _expiring(topic)
+        if self._max_age_ms is None or name is None:
             return None
         if name == OPERATOR_ORDERS:
             return max(self._max_age_ms, int(MIN_ORDERS_H * HOUR_MS))
         return self._max_age_ms
+
+
+@cache
+def _expiring(topic: str) -> str | None:
+    """The topic, without its resource group, where its records are believed for a time; else None.
+    Asked with every record of it."""
+    name = topic.partition(BEFORE_GROUP)[0]
+    return name if name in topics.topics_with(topics.Signature.EXPIRES) else None
 
 
 def unsigned() -> frozenset[str]:

@@ -63,6 +63,8 @@ class Burden(Value):
     def grown(self, debt: Debt, grown: Debt) -> Burden:
         """What has come since the last rewrite, each kind by itself: one equality delete beside a
         thousand vectors that a conversion has left is all of its kind, and no thousandth."""
+        if grown == debt:
+            return self  # mostly: the last rewrite has left nothing
         deletes = _share(
             grown.equality_deletes + grown.global_deletes,
             debt.equality_deletes + debt.global_deletes,

@@ -12,6 +12,8 @@ from firnline_adapters.kafka import Header, produce
 from firnline_planner.kafka.clients import TIMEOUT_S
 from firnline_planner.kafka.local_store import Changes
 
+NO_HEADERS: list[Header] = []
+
 
 class Send(NamedTuple):
     """One record, signed for its place."""
@@ -78,23 +80,12 @@ class KafkaTransactions:
             last = next(reversed(changes), None)  # its offset is the highest of the partition
             for key, value in changes.items():
                 on_delivery = self._note_position if key == last else None
-                self._put(Send(self._changelog, partition, key, value, []), on_delivery)
+                produce(
+                    self._producer, self._changelog, partition, key, value, NO_HEADERS, on_delivery
+                )
         for send in batch.sends:
-            self._put(send, None)
-
-    def _put(
-        self, send: Send, on_delivery: Callable[[KafkaError | None, Message], None] | None
-    ) -> None:
-        headers = list[Header](send.headers)
-        produce(
-            self._producer,
-            send.topic,
-            send.partition,
-            send.key,
-            send.value,
-            headers,
-            on_delivery,
-        )
+            topic, partition, key, value, signed = send
+            produce(self._producer, topic, partition, key, value, list[Header](signed), None)
 
     def _note_position(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
